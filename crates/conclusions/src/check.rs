@@ -47,7 +47,11 @@ impl Metric {
 
     /// The percent of a percentile.
     pub fn percent(self) -> Option<f64> {
-        if let Self::Percentile(percent) = self { Some(percent) } else { None }
+        if let Self::Percentile(percent) = self {
+            Some(percent)
+        } else {
+            None
+        }
     }
 
     /// A value with its unit.
@@ -75,13 +79,17 @@ impl TryFrom<String> for Metric {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let percent = text.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
+        let percent = text
+            .strip_prefix('p')
+            .and_then(|percent| percent.parse::<f64>().ok());
         match (text.as_str(), percent) {
             ("mean", _) => Ok(Self::Mean),
             ("iops", _) => Ok(Self::Iops),
             ("bandwidth", _) => Ok(Self::Bandwidth),
             (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
-            _ => Err(format!("{text:?} is not a metric: give a percentile such as p99.9, or mean, iops, bandwidth")),
+            _ => Err(format!(
+                "{text:?} is not a metric: give a percentile such as p99.9, or mean, iops, bandwidth"
+            )),
         }
     }
 }
@@ -122,7 +130,9 @@ impl fmt::Display for Standing {
 }
 
 /// Answer to the question of a check, the best first.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Answer {
     #[serde(rename = "good enough")]
     GoodEnough,
@@ -175,20 +185,28 @@ pub struct Criterion {
 impl Criterion {
     /// The limit, unless it is only shown.
     pub fn deciding_limit(&self) -> Option<f64> {
-        self.limit.filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(Standing::decides))
+        self.limit
+            .filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(Standing::decides))
     }
 
     /// Why the limit does not decide: its standing, or its tier. `None` if it decides, or without a limit.
     pub fn only_shown_as(&self) -> Option<String> {
-        let standing = self.standing.filter(|_| self.limit.is_some() && self.deciding_limit().is_none())?;
-        if standing.decides() { self.tier.clone() } else { Some(standing.to_string()) }
+        let standing = self
+            .standing
+            .filter(|_| self.limit.is_some() && self.deciding_limit().is_none())?;
+        if standing.decides() {
+            self.tier.clone()
+        } else {
+            Some(standing.to_string())
+        }
     }
 
     /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
     ///
     /// Errors: the percentile has more decimals than an SLA.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
-        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit()) else {
+        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit())
+        else {
             return Ok(None);
         };
         let share = format!("{:.7}", 100.0 - percent);
@@ -198,7 +216,11 @@ impl Criterion {
     /// The limit in words: `below 10 ms`.
     pub fn limit_text(&self) -> Option<String> {
         let limit = self.metric.text(self.limit?);
-        Some(if self.metric.is_latency() { format!("below {limit}") } else { format!("at least {limit}") })
+        Some(if self.metric.is_latency() {
+            format!("below {limit}")
+        } else {
+            format!("at least {limit}")
+        })
     }
 
     /// Stream and metric in words: `p99 of wal-flushes`.
@@ -222,23 +244,45 @@ pub fn limits_of<'a>(
     name: &str,
     criteria: impl Iterator<Item = &'a Criterion>,
 ) -> Result<Option<StreamLimits>, String> {
-    let of_stream: Vec<_> =
-        criteria.filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some()).collect();
-    let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
+    let of_stream: Vec<_> = criteria
+        .filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some())
+        .collect();
+    let slas = of_stream
+        .iter()
+        .map(|criterion| criterion.sla())
+        .collect::<Result<Vec<_>, _>>()?;
     let mut slas: Vec<_> = slas.into_iter().flatten().collect();
     let limits = slas.iter().flat_map(Sla::limits);
-    let (longest_ns, loosest_ppb) =
-        limits.fold((0, 0), |(ns, ppb), limit| (limit.threshold_ns.max(ns), limit.share_max_ppb.max(ppb)));
+    let (longest_ns, loosest_ppb) = limits.fold((0, 0), |(ns, ppb), limit| {
+        (limit.threshold_ns.max(ns), limit.share_max_ppb.max(ppb))
+    });
     if (1..FREEZE_NS).contains(&longest_ns) {
-        slas.push(Limit { share_max_ppb: loosest_ppb, threshold_ns: FREEZE_NS }.into());
+        slas.push(
+            Limit {
+                share_max_ppb: loosest_ppb,
+                threshold_ns: FREEZE_NS,
+            }
+            .into(),
+        );
     }
     let strictest = |metric| {
-        let of_metric = of_stream.iter().filter(|criterion| criterion.metric == metric);
-        of_metric.filter_map(|criterion| criterion.deciding_limit()).reduce(f64::max)
+        let of_metric = of_stream
+            .iter()
+            .filter(|criterion| criterion.metric == metric);
+        of_metric
+            .filter_map(|criterion| criterion.deciding_limit())
+            .reduce(f64::max)
     };
-    let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter(), u64::min)?) };
-    let limits =
-        StreamLimits { sla, least_iops: strictest(Metric::Iops), least_bytes_per_sec: strictest(Metric::Bandwidth) };
+    let sla = if slas.is_empty() {
+        None
+    } else {
+        Some(Sla::joined(slas.iter(), u64::min)?)
+    };
+    let limits = StreamLimits {
+        sla,
+        least_iops: strictest(Metric::Iops),
+        least_bytes_per_sec: strictest(Metric::Bandwidth),
+    };
     Ok((limits != StreamLimits::default()).then_some(limits))
 }
 
@@ -258,16 +302,20 @@ pub struct Figures {
 impl Figures {
     /// The latency at percentile `percent`, nanoseconds, even if there were few operations.
     fn percentile_ns(&self, percent: f64) -> Option<f64> {
-        self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns as f64)
+        self.percentiles_ns
+            .iter()
+            .find(|(of, _)| *of == percent)
+            .map(|(_, ns)| *ns as f64)
     }
 
     /// Value of a metric; `None` if there were too few operations.
     pub fn value(&self, metric: Metric) -> Option<f64> {
-        let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
+        let per_sec =
+            |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
         match metric {
-            Metric::Percentile(percent) => {
-                self.percentile_ns(percent).filter(|_| percentile::is_resolved(self.ops, percent))
-            }
+            Metric::Percentile(percent) => self
+                .percentile_ns(percent)
+                .filter(|_| percentile::is_resolved(self.ops, percent)),
             Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
             Metric::Iops => per_sec(self.ops),
             Metric::Bandwidth => per_sec(self.bytes),
@@ -307,68 +355,133 @@ pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
             && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST)
     };
     let recovers = |fall: &ChangePoint| {
-        let later = points.iter().filter(|point| point.metric == fall.metric && point.at_sec > fall.at_sec);
-        later.filter(|point| point.group == fall.group).any(|point| point.after > fall.before * BURST_END)
+        let later = points
+            .iter()
+            .filter(|point| point.metric == fall.metric && point.at_sec > fall.at_sec);
+        later
+            .filter(|point| point.group == fall.group)
+            .any(|point| point.after > fall.before * BURST_END)
     };
-    points.iter().filter(|point| is_fall(point) && !recovers(point)).cloned().collect()
+    points
+        .iter()
+        .filter(|point| is_fall(point) && !recovers(point))
+        .cloned()
+        .collect()
 }
 
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
 /// sustained state begins after the last burst end.
-pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
-    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
+pub fn judge(
+    criterion: &Criterion,
+    verdict: &Verdict,
+    figures: &Figures,
+    burst_ends: &[ChangePoint],
+) -> Judged {
+    let judged = |figure, outcome, behind_burst| Judged {
+        criterion: criterion.clone(),
+        figure,
+        outcome,
+        behind_burst,
+    };
     let figure = figures.value(criterion.metric);
     // The limits of a higher tier do not decide, but their figures are those of deciding limits.
     let decides = criterion.deciding_limit().is_some();
-    let is_of_tier = criterion.is_of_higher_tier && criterion.standing.is_none_or(Standing::decides);
-    let limit = criterion.limit.filter(|_| decides || is_of_tier && !criterion.metric.is_latency());
-    let Some(limit) = limit else { return judged(figure, Outcome::Measured, false) };
-    let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
+    let is_of_tier =
+        criterion.is_of_higher_tier && criterion.standing.is_none_or(Standing::decides);
+    let limit = criterion
+        .limit
+        .filter(|_| decides || is_of_tier && !criterion.metric.is_latency());
+    let Some(limit) = limit else {
+        return judged(figure, Outcome::Measured, false);
+    };
+    let group = verdict
+        .groups
+        .iter()
+        .find(|group| group.stream == criterion.stream);
     let slices = group.map_or(&[][..], |group| &group.slices);
-    let whole_slices: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
-    let counted_slices = if whole_slices.is_empty() { slices.iter().collect() } else { whole_slices };
+    let whole_slices: Vec<_> = slices
+        .iter()
+        .filter(|slice| slice.complete && slice.wanted > 0)
+        .collect();
+    let counted_slices = if whole_slices.is_empty() {
+        slices.iter().collect()
+    } else {
+        whole_slices
+    };
     // Units of the metric per operation: bytes, or 1.
-    let units_per_op =
-        if criterion.metric == Metric::Bandwidth { figures.bytes as f64 / figures.ops.max(1) as f64 } else { 1.0 };
+    let units_per_op = if criterion.metric == Metric::Bandwidth {
+        figures.bytes as f64 / figures.ops.max(1) as f64
+    } else {
+        1.0
+    };
     let (figure, is_missed) = match criterion.metric {
         Metric::Percentile(percent) => {
-            let of_sla = criterion.sla().ok().flatten().and_then(|sla| sla.limits().first().copied());
-            let is_over =
-                |limit: Limit| {
-                    let at = verdict.thresholds_ns.iter().position(|known| *known == limit.threshold_ns)?;
-                    Some(counted_slices.iter().any(|slice| {
-                        slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
-                    }))
-                };
+            let of_sla = criterion
+                .sla()
+                .ok()
+                .flatten()
+                .and_then(|sla| sla.limits().first().copied());
+            let is_over = |limit: Limit| {
+                let at = verdict
+                    .thresholds_ns
+                    .iter()
+                    .position(|known| *known == limit.threshold_ns)?;
+                Some(counted_slices.iter().any(|slice| {
+                    slice
+                        .judged_over
+                        .get(at)
+                        .is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
+                }))
+            };
             // With few operations the percentile is the longest latency, and the limit still applies.
-            (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
+            (
+                figures.percentile_ns(percent).filter(|_| figures.ops > 0),
+                of_sla.and_then(is_over),
+            )
         }
         // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
             // A closed loop fills its queue at once. These operations are ahead of a steady rate, and as many
             // operations complete after the end of the run. So their number is subtracted, as in the verdict.
-            let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
-            let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
+            let total = verdict
+                .streams
+                .iter()
+                .find(|stream| stream.name == criterion.stream);
+            let burst_ops = total
+                .filter(|stream| stream.offered_iops == 0.0)
+                .map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
                 let ahead = if slice.slice == 1 { burst_ops } else { 0 };
-                slice.wanted.saturating_sub(ahead) as f64 * units_per_op / verdict.slice_sec.max(1) as f64
+                slice.wanted.saturating_sub(ahead) as f64 * units_per_op
+                    / verdict.slice_sec.max(1) as f64
             };
-            let slowest =
-                counted_slices.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
+            let slowest = counted_slices
+                .iter()
+                .filter(|slice| slice.complete)
+                .map(|slice| rate(slice))
+                .reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }
     };
-    let last = burst_ends.iter().rev().find(|end| end.group.stream == criterion.stream);
-    let after_burst = last.filter(|_| !criterion.metric.is_latency()).map(|end| end.after * units_per_op);
+    let last = burst_ends
+        .iter()
+        .rev()
+        .find(|end| end.group.stream == criterion.stream);
+    let after_burst = last
+        .filter(|_| !criterion.metric.is_latency())
+        .map(|end| end.after * units_per_op);
     let (figure, is_missed) = match after_burst {
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
     // A closed loop issues nothing while its device hangs, so percentiles hide the hang.
     let froze = froze(verdict);
-    let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_resolved(figures.ops, percent));
+    let is_told = criterion
+        .metric
+        .percent()
+        .is_none_or(|percent| percentile::is_resolved(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
         _ if !decides => Outcome::Measured,
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
@@ -383,7 +496,10 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
 
 /// True if a device completed nothing for too long.
 fn froze(verdict: &Verdict) -> bool {
-    verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
+    verdict
+        .reasons
+        .iter()
+        .any(|reason| reason.code == Code::Silence)
 }
 
 /// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
@@ -394,11 +510,18 @@ pub fn outcome_of_run<'c>(
     mut criteria: impl Iterator<Item = &'c Criterion>,
     is_host_busy: bool,
 ) -> Outcome {
-    let is_goal =
-        verdict.reasons.first().is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
-    match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
+    let is_goal = verdict
+        .reasons
+        .first()
+        .is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
+    match is_goal
+        && !froze(verdict)
+        && criteria.all(|criterion| criterion.deciding_limit().is_none())
+    {
         true => Outcome::Measured,
-        false if is_host_busy && verdict.outcome == Outcome::Fail && !verdict.is_broken() => Outcome::Invalid,
+        false if is_host_busy && verdict.outcome == Outcome::Fail && !verdict.is_broken() => {
+            Outcome::Invalid
+        }
         false => verdict.outcome,
     }
 }
@@ -472,12 +595,18 @@ impl Check {
     /// Concludes from criteria and runs: the worst outcome decides, and limits that were held too briefly are only
     /// measured. `why_invalid`: why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
-        let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
+        let worst = self
+            .runs
+            .iter()
+            .map(|run| run.outcome)
+            .chain(self.criteria.iter().map(|judged| judged.outcome));
         self.outcome = worst.max().unwrap_or(Outcome::Invalid);
         if why_invalid.is_some() {
             self.outcome = Outcome::Invalid;
         }
-        if self.outcome == Outcome::Pass && (self.limited().next().is_none() || !self.too_brief().is_empty()) {
+        if self.outcome == Outcome::Pass
+            && (self.limited().next().is_none() || !self.too_brief().is_empty())
+        {
             self.outcome = Outcome::Measured;
         }
         self.answer = self.answer_of_outcome();
@@ -500,7 +629,11 @@ impl Check {
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
         let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
-        let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = self.sustained;
+        let Sustained {
+            seconds: least_sec,
+            written_bytes: least_bytes,
+            ..
+        } = self.sustained;
         let mut reasons = Vec::new();
         let is_burst_over = self.limited().all(|judged| judged.behind_burst);
         if !is_burst_over && seconds.round() < least_sec as f64 {
@@ -512,9 +645,15 @@ impl Check {
             let needed_sec = seconds * least_bytes as f64 / written.max(1) as f64;
             reasons.push((format!("{tested} of {least} written"), needed_sec));
         }
-        for judged in self.limited().filter(|judged| judged.outcome == Outcome::Measured) {
+        for judged in self
+            .limited()
+            .filter(|judged| judged.outcome == Outcome::Measured)
+        {
             let Criterion { run, .. } = &judged.criterion;
-            let text = format!("too few operations for {} in {run}", judged.criterion.metric_and_stream());
+            let text = format!(
+                "too few operations for {} in {run}",
+                judged.criterion.metric_and_stream()
+            );
             reasons.push((text, seconds * 10.0));
         }
         reasons
@@ -522,17 +661,29 @@ impl Check {
 
     /// Value of `--for` with which the check is long enough; `None` if the check was not too brief.
     pub fn needed_time(&self) -> Option<u64> {
-        let longest_sec = self.too_brief().into_iter().map(|(_, seconds)| seconds).reduce(f64::max)?;
+        let longest_sec = self
+            .too_brief()
+            .into_iter()
+            .map(|(_, seconds)| seconds)
+            .reduce(f64::max)?;
         // A check runs for a week at most.
         (self.answer == Answer::TooBrief).then(|| (longest_sec.ceil() as u64).min(7 * 86_400))
     }
 
     /// The highest tier whose limits were held, and the worst criterion of the next tier, if there is one.
     pub fn held_tier(&self) -> Option<(&str, Option<&Judged>)> {
-        let (mut held, higher) = self.tiers.split_first().filter(|_| self.answer <= Answer::TooBrief)?;
+        let (mut held, higher) = self
+            .tiers
+            .split_first()
+            .filter(|_| self.answer <= Answer::TooBrief)?;
         for tier in higher {
-            let of_tier = self.criteria.iter().filter(|judged| judged.criterion.only_shown_as().as_ref() == Some(tier));
-            match worst(of_tier.filter(|judged| judged.figure.is_none() || judged.is_beyond_shown_limit())) {
+            let of_tier = self
+                .criteria
+                .iter()
+                .filter(|judged| judged.criterion.only_shown_as().as_ref() == Some(tier));
+            match worst(
+                of_tier.filter(|judged| judged.figure.is_none() || judged.is_beyond_shown_limit()),
+            ) {
                 Some(missed) => return Some((held, Some(missed))),
                 None => held = tier,
             }
@@ -544,9 +695,15 @@ impl Check {
     /// a run decided.
     pub fn decisive_criterion(&self) -> Option<&Judged> {
         match self.outcome {
-            Outcome::Fail | Outcome::Invalid => self.nearest().filter(|judged| judged.outcome == self.outcome),
+            Outcome::Fail | Outcome::Invalid => self
+                .nearest()
+                .filter(|judged| judged.outcome == self.outcome),
             Outcome::Pass | Outcome::Measured => {
-                let shown = || self.criteria.iter().find(|judged| judged.criterion.limit.is_some());
+                let shown = || {
+                    self.criteria
+                        .iter()
+                        .find(|judged| judged.criterion.limit.is_some())
+                };
                 self.nearest().or_else(shown).or(self.criteria.first())
             }
         }
@@ -556,14 +713,23 @@ impl Check {
     fn nearest(&self) -> Option<&Judged> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
         let held = self.held_tier().map(|(held, _)| held);
-        let is_of_held_tier = |judged: &Judged| held.is_some() && judged.criterion.only_shown_as().as_deref() == held;
-        let is_worst = |judged: &Judged| judged.outcome == outcome && judged.criterion.deciding_limit().is_some();
-        worst(self.criteria.iter().filter(|judged| is_worst(judged) || is_of_held_tier(judged)))
+        let is_of_held_tier =
+            |judged: &Judged| held.is_some() && judged.criterion.only_shown_as().as_deref() == held;
+        let is_worst = |judged: &Judged| {
+            judged.outcome == outcome && judged.criterion.deciding_limit().is_some()
+        };
+        worst(
+            self.criteria
+                .iter()
+                .filter(|judged| is_worst(judged) || is_of_held_tier(judged)),
+        )
     }
 
     /// Criteria with a deciding limit.
     fn limited(&self) -> impl Iterator<Item = &Judged> {
-        self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some())
+        self.criteria
+            .iter()
+            .filter(|judged| judged.criterion.deciding_limit().is_some())
     }
 
     fn decisive(&self) -> String {
@@ -572,7 +738,8 @@ impl Check {
         // The figure covers the whole run. If the figure of a failed criterion is within its limit, a slice decided,
         // and the reason of the run names this slice.
         let is_shown = |judged: &&Judged| {
-            judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
+            judged.outcome == self.outcome
+                && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.answer {
@@ -589,9 +756,17 @@ impl Check {
     /// The limits that were held: of which tier, and by which figure.
     fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
         let nearest = self.nearest().map(Judged::sentence);
-        let Some((held, missed)) = self.held_tier() else { return nearest };
-        let Some(missed) = missed else { return Some(format!("{is} {held}: {}", nearest?)) };
-        Some(format!("{is} {held}, {is_not} {}: {}", missed.criterion.tier.as_ref()?, missed.sentence()))
+        let Some((held, missed)) = self.held_tier() else {
+            return nearest;
+        };
+        let Some(missed) = missed else {
+            return Some(format!("{is} {held}: {}", nearest?));
+        };
+        Some(format!(
+            "{is} {held}, {is_not} {}: {}",
+            missed.criterion.tier.as_ref()?,
+            missed.sentence()
+        ))
     }
 
     /// How to repeat a check that was too brief, and why.
@@ -610,10 +785,18 @@ impl Check {
     fn values(&self) -> Option<String> {
         let value = |judged: &Judged| {
             let Criterion { run, .. } = &judged.criterion;
-            format!("{} in {run} {}", judged.criterion.metric_and_stream(), judged.figure_text())
+            format!(
+                "{} in {run} {}",
+                judged.criterion.metric_and_stream(),
+                judged.figure_text()
+            )
         };
         let values: Vec<_> = self.criteria.iter().take(3).map(value).collect();
-        let more = if self.criteria.len() > values.len() { "; the table has all" } else { "" };
+        let more = if self.criteria.len() > values.len() {
+            "; the table has all"
+        } else {
+            ""
+        };
         (!values.is_empty()).then(|| format!("your values are: {}{more}", values.join(", ")))
     }
 
@@ -621,8 +804,11 @@ impl Check {
     /// better outcome is not.
     pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
-            let of_run =
-                self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
+            let of_run = self
+                .criteria
+                .iter()
+                .map(|judged| &judged.criterion)
+                .filter(|criterion| criterion.run == run.name);
             let rejudged = outcome_of_run(verdict, of_run, run.is_host_busy);
             if rejudged > run.outcome.max(Outcome::Pass) {
                 let reason = verdict.reason().unwrap_or_default();
@@ -642,12 +828,19 @@ impl Check {
         let path = dir.join(CHECK);
         let mut check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
         // Earlier records have no answer.
-        check.iter_mut().for_each(|check| check.answer = check.answer_of_outcome());
-        let is_outside = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
+        check
+            .iter_mut()
+            .for_each(|check| check.answer = check.answer_of_outcome());
+        let is_outside = |run: &&CheckedRun| {
+            run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty()
+        };
         match check.iter().flat_map(|check| &check.runs).find(is_outside) {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
-                why: format!("its run {} is not a directory below the directory of the check", quoted(&run.name)),
+                why: format!(
+                    "its run {} is not a directory below the directory of the check",
+                    quoted(&run.name)
+                ),
                 path,
             }),
         }
@@ -675,22 +868,41 @@ impl Judged {
     }
 
     pub fn figure_text(&self) -> String {
-        self.figure.map_or_else(|| "too few operations".to_owned(), |figure| self.criterion.metric.text(figure))
+        self.figure.map_or_else(
+            || "too few operations".to_owned(),
+            |figure| self.criterion.metric.text(figure),
+        )
     }
 
     /// Figure, limit and source in one sentence.
     pub fn sentence(&self) -> String {
-        let Criterion { run, source, standing, tier, .. } = &self.criterion;
+        let Criterion {
+            run,
+            source,
+            standing,
+            tier,
+            ..
+        } = &self.criterion;
         let limit = self.criterion.limit_text().map(|limit| match tier {
             Some(tier) => format!(", {tier} needs {limit}"),
-            None if *standing == Some(Standing::Recommended) => format!(", the maker recommends {limit}"),
+            None if *standing == Some(Standing::Recommended) => {
+                format!(", the maker recommends {limit}")
+            }
             None if self.criterion.deciding_limit().is_some() => format!(", it must be {limit}"),
             None => format!(", the limit is {limit}"),
         });
-        let word = standing.filter(|standing| !standing.decides()).map(|standing| format!("{standing}: "));
-        let source = source.as_ref().map(|source| format!(" ({}{source})", word.unwrap_or_default()));
+        let word = standing
+            .filter(|standing| !standing.decides())
+            .map(|standing| format!("{standing}: "));
+        let source = source
+            .as_ref()
+            .map(|source| format!(" ({}{source})", word.unwrap_or_default()));
         let (limit, source) = (limit.unwrap_or_default(), source.unwrap_or_default());
-        format!("{} in {run} was {}{limit}{source}", self.criterion.metric_and_stream(), self.figure_text())
+        format!(
+            "{} in {run} was {}{limit}{source}",
+            self.criterion.metric_and_stream(),
+            self.figure_text()
+        )
     }
 }
 
@@ -750,10 +962,16 @@ mod tests {
 
     #[test]
     fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
-        let published = [criterion("p99", 1e7, Standing::Required), criterion("iops", 500.0, Standing::Required)];
+        let published = [
+            criterion("p99", 1e7, Standing::Required),
+            criterion("iops", 500.0, Standing::Required),
+        ];
         let limits = limits_of("reads", published.iter()).unwrap().unwrap();
         assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms,1%>500ms");
-        assert_eq!((limits.least_iops, limits.least_bytes_per_sec), (Some(500.0), None));
+        assert_eq!(
+            (limits.least_iops, limits.least_bytes_per_sec),
+            (Some(500.0), None)
+        );
         assert_eq!(limits_of("writes", published.iter()).unwrap(), None);
         let folklore = [criterion("p99.9", 1e7, Standing::Folklore)];
         assert_eq!(limits_of("reads", folklore.iter()).unwrap(), None);
@@ -773,17 +991,38 @@ mod tests {
         };
         let p99 = criterion("p99", 1e7, Standing::Required);
         let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
-        let outcome = |slow| judge(&p99, &verdict(limits.clone(), 1_000 - slow, slow), &figures, &[]).outcome;
-        assert_eq!([outcome(9), outcome(10)], [Outcome::Pass, Outcome::Fail], "1 % is not below 1 %");
+        let outcome = |slow| {
+            judge(
+                &p99,
+                &verdict(limits.clone(), 1_000 - slow, slow),
+                &figures,
+                &[],
+            )
+            .outcome
+        };
+        assert_eq!(
+            [outcome(9), outcome(10)],
+            [Outcome::Pass, Outcome::Fail],
+            "1 % is not below 1 %"
+        );
 
         let iops = criterion("iops", 900.0, Standing::Required);
         let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
         let of = |count, burst_ends: &[ChangePoint]| {
-            judge(&iops, &verdict(limits.clone(), count, 0), &figures, burst_ends).outcome
+            judge(
+                &iops,
+                &verdict(limits.clone(), count, 0),
+                &figures,
+                burst_ends,
+            )
+            .outcome
         };
         assert_eq!([of(900, &[]), of(899, &[])], [Outcome::Pass, Outcome::Fail]);
         let point = |after| ChangePoint {
-            group: Group { stream: "reads".into(), device: None },
+            group: Group {
+                stream: "reads".into(),
+                device: None,
+            },
             metric: steady::Metric::AchievedIops,
             round: 1,
             at_sec: 1,
@@ -795,15 +1034,38 @@ mod tests {
             1,
             "a third less is the end of a burst"
         );
-        let later = ChangePoint { at_sec: 9, ..point(1_001.0) };
-        assert_eq!(burst_ends(vec![point(900.0), later], 70.0).len(), 0, "the rate rises again after a stall");
-        assert_eq!(burst_ends(vec![point(900.0)], 60.0).len(), 0, "a stall near the end is no end of a burst");
+        let later = ChangePoint {
+            at_sec: 9,
+            ..point(1_001.0)
+        };
         assert_eq!(
-            [of(950, &burst_ends(vec![point(950.0)], 61.0)), of(950, &burst_ends(vec![point(850.0)], 61.0))],
+            burst_ends(vec![point(900.0), later], 70.0).len(),
+            0,
+            "the rate rises again after a stall"
+        );
+        assert_eq!(
+            burst_ends(vec![point(900.0)], 60.0).len(),
+            0,
+            "a stall near the end is no end of a burst"
+        );
+        assert_eq!(
+            [
+                of(950, &burst_ends(vec![point(950.0)], 61.0)),
+                of(950, &burst_ends(vec![point(850.0)], 61.0))
+            ],
             [Outcome::Pass, Outcome::Fail]
         );
         let mean = criterion("mean", 1e6, Standing::Required);
-        assert_eq!(judge(&mean, &verdict(StreamLimits::default(), 10, 0), &figures, &[]).outcome, Outcome::Invalid);
+        assert_eq!(
+            judge(
+                &mean,
+                &verdict(StreamLimits::default(), 10, 0),
+                &figures,
+                &[]
+            )
+            .outcome,
+            Outcome::Invalid
+        );
     }
 
     /// A check whose run passed, with these criteria.
@@ -832,14 +1094,23 @@ mod tests {
                 burst_ends: Vec::new(),
                 is_host_busy: false,
             }],
-            sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
+            sustained: Sustained {
+                seconds: 60,
+                written_bytes: 0,
+                why: "It is so.".into(),
+            },
             cannot_see: Vec::new(),
             files: Vec::new(),
         }
     }
 
     fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
-        Judged { criterion, figure: Some(figure), outcome, behind_burst: false }
+        Judged {
+            criterion,
+            figure: Some(figure),
+            outcome,
+            behind_burst: false,
+        }
     }
 
     #[test]
@@ -847,37 +1118,80 @@ mod tests {
         let p99 = criterion("p99", 1e7, Standing::Required);
         let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
         let slow = verdict(limits, 900, 100);
-        let outcomes = [false, true].map(|is_busy| outcome_of_run(&slow, [&p99].into_iter(), is_busy));
+        let outcomes =
+            [false, true].map(|is_busy| outcome_of_run(&slow, [&p99].into_iter(), is_busy));
         assert_eq!(outcomes, [Outcome::Fail, Outcome::Invalid]);
         let mut busy = check(vec![judged(p99, 2e7, Outcome::Invalid)]);
         (busy.runs[0].is_host_busy, busy.runs[0].outcome) = (true, Outcome::Invalid);
         let mut busy = busy.concluded(None);
         busy.rejudge([&slow].into_iter());
-        assert_eq!((busy.outcome, busy.answer), (Outcome::Invalid, Answer::CannotTell), "{}", busy.sentence);
+        assert_eq!(
+            (busy.outcome, busy.answer),
+            (Outcome::Invalid, Answer::CannotTell),
+            "{}",
+            busy.sentence
+        );
     }
 
     #[test]
     fn a_short_test_or_few_operations_are_no_pass_whatever_else_passed() {
-        let p99 = judged(criterion("p99", 1e7, Standing::Required), 1e6, Outcome::Pass);
+        let p99 = judged(
+            criterion("p99", 1e7, Standing::Required),
+            1e6,
+            Outcome::Pass,
+        );
         let mut brief = check(vec![p99.clone()]).concluded(None);
         assert_eq!(brief.answer, Answer::GoodEnough);
         brief.sustained.seconds = 2_400;
         brief = brief.concluded(None);
-        assert_eq!((brief.answer, brief.needed_time()), (Answer::TooBrief, Some(2_400)));
+        assert_eq!(
+            (brief.answer, brief.needed_time()),
+            (Answer::TooBrief, Some(2_400))
+        );
         let begin = "repeat with --for 40m: every deciding limit was held, but the test was short (60 s of 40 min). It is so. Measured: ";
         assert!(brief.sentence.starts_with(begin), "{}", brief.sentence);
 
-        let few = judged(criterion("p99.99", 1e9, Standing::Recommended), 1e6, Outcome::Measured);
+        let few = judged(
+            criterion("p99.99", 1e9, Standing::Recommended),
+            1e6,
+            Outcome::Measured,
+        );
         let brief = check(vec![p99.clone(), few]).concluded(None);
-        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("10m".into())));
-        assert!(brief.sentence.contains("too few operations for p99.99 of reads in wal"), "{}", brief.sentence);
-        let warning = judged(criterion("p99", 1e6, Standing::Warning), 2e6, Outcome::Measured);
+        assert_eq!(
+            (brief.answer, brief.needed_time().map(for_option)),
+            (Answer::TooBrief, Some("10m".into()))
+        );
+        assert!(
+            brief
+                .sentence
+                .contains("too few operations for p99.99 of reads in wal"),
+            "{}",
+            brief.sentence
+        );
+        let warning = judged(
+            criterion("p99", 1e6, Standing::Warning),
+            2e6,
+            Outcome::Measured,
+        );
         let shown = check(vec![p99, warning.clone()]).concluded(None);
-        assert_eq!(shown.answer, Answer::GoodEnough, "a warning decides nothing");
+        assert_eq!(
+            shown.answer,
+            Answer::GoodEnough,
+            "a warning decides nothing"
+        );
         let unlimited = check(vec![warning]).concluded(None);
-        assert_eq!((unlimited.answer, unlimited.outcome), (Answer::NoLimit, Outcome::Measured));
-        assert_eq!(unlimited.sentence, "your values are: p99 of reads in wal 2 ms");
-        assert_eq!(["119s", "2m", "24h"].map(String::from), [119, 120, 86_399].map(for_option));
+        assert_eq!(
+            (unlimited.answer, unlimited.outcome),
+            (Answer::NoLimit, Outcome::Measured)
+        );
+        assert_eq!(
+            unlimited.sentence,
+            "your values are: p99 of reads in wal 2 ms"
+        );
+        assert_eq!(
+            ["119s", "2m", "24h"].map(String::from),
+            [119, 120, 86_399].map(for_option)
+        );
     }
 
     #[test]
@@ -886,11 +1200,19 @@ mod tests {
             let tiers = vec!["a small cluster".to_owned(), "a large one".to_owned()];
             let limit = |at: usize| {
                 let limit = criterion("iops", [50.0, 500.0][at], Standing::Required);
-                let limit = Criterion { tier: Some(tiers[at].clone()), is_of_higher_tier: at > 0, ..limit };
+                let limit = Criterion {
+                    tier: Some(tiers[at].clone()),
+                    is_of_higher_tier: at > 0,
+                    ..limit
+                };
                 judged(limit, figure, [Outcome::Pass, Outcome::Measured][at])
             };
             let criteria = vec![limit(0), limit(1)];
-            let check = Check { tiers, ..check(criteria) }.concluded(None);
+            let check = Check {
+                tiers,
+                ..check(criteria)
+            }
+            .concluded(None);
             assert_eq!(check.answer, Answer::GoodEnough);
             check.sentence
         };
@@ -906,26 +1228,40 @@ mod tests {
     #[test]
     fn a_record_has_its_answer_even_if_it_is_old_and_one_whose_run_lies_elsewhere_is_damaged() {
         let dir = tempfile::tempdir().unwrap();
-        let criteria =
-            [Standing::Required, Standing::Folklore].map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));
+        let criteria = [Standing::Required, Standing::Folklore]
+            .map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));
         let check = check(criteria.to_vec());
         check.write(dir.path()).unwrap();
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
-        let old = serde_json::to_string(&check).unwrap().replace("\"required\"", "\"published\"");
+        let old = serde_json::to_string(&check)
+            .unwrap()
+            .replace("\"required\"", "\"published\"");
         let mut old: serde_json::Value = serde_json::from_str(&old).unwrap();
-        old.as_object_mut().unwrap().retain(|field, _| field != "answer" && field != "tiers");
+        old.as_object_mut()
+            .unwrap()
+            .retain(|field, _| field != "answer" && field != "tiers");
         for criterion in old["criteria"].as_array_mut().unwrap() {
-            criterion.as_object_mut().unwrap().retain(|field, _| !field.contains("tier"));
+            criterion
+                .as_object_mut()
+                .unwrap()
+                .retain(|field, _| !field.contains("tier"));
         }
         results::run_dir::write_json(dir.path(), CHECK, &old).unwrap();
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
 
         let cached = check.clone().concluded(Some("a cache answered".into()));
-        assert_eq!((cached.answer, cached.sentence.as_str()), (Answer::CannotTell, "a cache answered"));
+        assert_eq!(
+            (cached.answer, cached.sentence.as_str()),
+            (Answer::CannotTell, "a cache answered")
+        );
         let mut elsewhere = check;
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();
         let error = Check::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its run \"../wal\" is not a directory below the directory of the check"), "{error}");
+        assert!(
+            error
+                .contains("its run \"../wal\" is not a directory below the directory of the check"),
+            "{error}"
+        );
     }
 }

@@ -16,7 +16,10 @@
 //! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod agreement;
 pub mod baseline;

@@ -37,13 +37,21 @@ mod tests {
 
     #[test]
     fn a_percentile_is_told_from_the_operation_on_that_lies_beyond_it() {
-        let least = |percent, is: fn(u64, f64) -> bool| (0..200_000).find(|count| is(*count, percent));
+        let least =
+            |percent, is: fn(u64, f64) -> bool| (0..200_000).find(|count| is(*count, percent));
         assert_eq!(
             [50.0, 99.0, 99.9, 99.99].map(|percent| least(percent, is_resolved)),
             [2, 100, 1_000, 10_000].map(Some)
         );
-        assert_eq!([99.0, 99.9].map(|percent| least(percent, is_compared)), [1_000, 10_000].map(Some));
+        assert_eq!(
+            [99.0, 99.9].map(|percent| least(percent, is_compared)),
+            [1_000, 10_000].map(Some)
+        );
         assert_eq!(least(1.0, is_resolved), Some(100), "at the beginning, too");
-        assert_eq!(least(100.0, is_resolved), None, "the longest is no percentile");
+        assert_eq!(
+            least(100.0, is_resolved),
+            None,
+            "the longest is no percentile"
+        );
     }
 }

@@ -27,7 +27,11 @@ pub struct Evidence<'a> {
 impl<'a> Evidence<'a> {
     /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
-        Self { verdict: &run.verdict, manifest: &run.manifest, doubt: doubt_of(run) }
+        Self {
+            verdict: &run.verdict,
+            manifest: &run.manifest,
+            doubt: doubt_of(run),
+        }
     }
 }
 
@@ -38,7 +42,9 @@ pub fn doubt_of(run: &Run) -> Option<String> {
     }
     match run.agrees() {
         Some(true) => None,
-        Some(false) => Some(format!("the verdict in the {VERDICT} of its run does not follow from the counts")),
+        Some(false) => Some(format!(
+            "the verdict in the {VERDICT} of its run does not follow from the counts"
+        )),
         None => Some(format!("its run has no {VERDICT}: the run did not finish")),
     }
 }
@@ -46,10 +52,15 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 /// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
 pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let relative_dir = Path::new(&step.dir);
-    match step.dir.is_empty() || !relative_dir.components().all(|part| matches!(part, Component::Normal(_))) {
-        true => {
-            Err(format!("{SERIES} names {:?}, which is not a directory below the directory of the series", step.dir))
-        }
+    match step.dir.is_empty()
+        || !relative_dir
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
+    {
+        true => Err(format!(
+            "{SERIES} names {:?}, which is not a directory below the directory of the series",
+            step.dir
+        )),
         false => Ok(dir.join(relative_dir)),
     }
 }
@@ -57,7 +68,11 @@ pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
 /// The error for a series in `dir` that disappeared while it was read.
 pub fn disappeared_error(dir: &Path) -> RunDirError {
     let (why, what_to_do) = (format!("its {SERIES} disappeared"), "try again".to_owned());
-    RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
+    RunDirError::NoRun {
+        path: dir.to_owned(),
+        why,
+        what_to_do,
+    }
 }
 
 /// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`]. A series without a conclusion is
@@ -71,9 +86,13 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
 
 /// Like [`rejudge_in`], also for a series without a conclusion.
 pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
-    let read = |step: &Step| run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
+    let read = |step: &Step| {
+        run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()))
+    };
     let runs: Vec<_> = series.steps.iter().map(read).collect();
-    let evidence = runs.iter().map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
+    let evidence = runs
+        .iter()
+        .map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
@@ -94,28 +113,51 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         }
         let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
         let other_run = difference.map(|why| (Outcome::Invalid, why));
-        let rejudged = other_run.or_else(|| rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence));
-        let Some((outcome, doubt)) = rejudged else { continue };
+        let rejudged = other_run
+            .or_else(|| rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence));
+        let Some((outcome, doubt)) = rejudged else {
+            continue;
+        };
         doubts.push(format!("{}: {doubt}", step.name));
         if outcome != recorded_outcome {
             step.outcome = Some(outcome);
             step.reason = doubt;
         }
     }
-    let Some(mut conclusion) = series.conclusion.take() else { return doubts };
+    let Some(mut conclusion) = series.conclusion.take() else {
+        return doubts;
+    };
     if doubts.is_empty() {
         doubts.extend(contradiction(series, &conclusion));
     }
     if let Some(first) = doubts.first() {
         // A failed step of a search does not mean that the search failed.
-        let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
-        let rejudged_outcome = if failed { Outcome::Fail } else { Outcome::Invalid };
+        let failed = purpose == Purpose::Certify
+            && series
+                .steps
+                .iter()
+                .any(|step| step.outcome == Some(Outcome::Fail));
+        let rejudged_outcome = if failed {
+            Outcome::Fail
+        } else {
+            Outcome::Invalid
+        };
         if conclusion.outcome != rejudged_outcome {
-            let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
+            let said = format!(
+                "{SERIES} said {}: {}",
+                conclusion.outcome, conclusion.sentence
+            );
             conclusion.remarks.insert(0, said);
-            conclusion.sentence = format!("the runs of the series do not support the conclusion in {SERIES}: {first}");
+            conclusion.sentence = format!(
+                "the runs of the series do not support the conclusion in {SERIES}: {first}"
+            );
         }
-        conclusion = Conclusion { outcome: rejudged_outcome, rating: None, comparable: false, ..conclusion };
+        conclusion = Conclusion {
+            outcome: rejudged_outcome,
+            rating: None,
+            comparable: false,
+            ..conclusion
+        };
     }
     series.conclusion = Some(conclusion);
     doubts
@@ -133,7 +175,10 @@ fn rejudge_step(
     let run = match evidence {
         Ok(run) => run,
         Err(why) => {
-            return Some((recorded_outcome.max(Outcome::Invalid), format!("there is no run to judge again: {why}")));
+            return Some((
+                recorded_outcome.max(Outcome::Invalid),
+                format!("there is no run to judge again: {why}"),
+            ));
         }
     };
     let of_rule = |judged: StageResult| (judged.outcome, judged.reason);
@@ -147,27 +192,53 @@ fn rejudge_step(
         Purpose::Rate => rejudge_search_step(step, recorded_outcome, run.verdict),
     };
     if let Some(doubt) = &run.doubt {
-        return Some((recorded_outcome.max(judged.0).max(Outcome::Invalid), doubt.clone()));
+        return Some((
+            recorded_outcome.max(judged.0).max(Outcome::Invalid),
+            doubt.clone(),
+        ));
     }
     let (now, why) = judged;
-    (now != recorded_outcome).then(|| (now, format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}")))
+    (now != recorded_outcome).then(|| {
+        (
+            now,
+            format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}"),
+        )
+    })
 }
 
 /// Judges a step of a search again. Returns the outcome and its reason. The details of the step have the rounds that
 /// decided, so the run can only contradict the record.
-fn rejudge_search_step(step: &Step, recorded_outcome: Outcome, verdict: &Verdict) -> (Outcome, String) {
+fn rejudge_search_step(
+    step: &Step,
+    recorded_outcome: Outcome,
+    verdict: &Verdict,
+) -> (Outcome, String) {
     let details = Details::of(step);
-    let was_held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);
+    let was_held = details
+        .as_ref()
+        .map(|details| details.judged.seen == StepOutcome::Held);
     let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
-    let is_confirmation = details.as_ref().is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)));
-    let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
-    let over_limit = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
+    let is_confirmation = details
+        .as_ref()
+        .is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)));
+    let decided = verdict
+        .decided_by
+        .as_ref()
+        .filter(|decided| decided.share >= decided.share_max);
+    let over_limit = decided
+        .filter(|_| verdict.outcome == Outcome::Fail)
+        .map(ToString::to_string);
     match recorded_outcome {
         Outcome::Pass if errors > 0 => (Outcome::Fail, units::count(errors, "I/O error")),
-        Outcome::Pass if is_confirmation && over_limit.is_some() => (Outcome::Fail, over_limit.unwrap_or_default()),
-        Outcome::Pass if was_held == Some(false) => {
-            (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
+        Outcome::Pass if is_confirmation && over_limit.is_some() => {
+            (Outcome::Fail, over_limit.unwrap_or_default())
         }
+        Outcome::Pass if was_held == Some(false) => (
+            Outcome::Invalid,
+            details
+                .map(|details| details.judged.why)
+                .unwrap_or_default(),
+        ),
         recorded => (recorded, String::new()),
     }
 }

@@ -187,7 +187,12 @@ impl Step {
 
     /// The step in its first attempt, begun at `now_unix_ms`.
     pub fn begun(self, now_unix_ms: u64) -> Self {
-        Self { state: State::Running, attempts: 1, began_unix_ms: Some(now_unix_ms), ..self }
+        Self {
+            state: State::Running,
+            attempts: 1,
+            began_unix_ms: Some(now_unix_ms),
+            ..self
+        }
     }
 
     /// Marks the step as interrupted, with the reason.
@@ -201,12 +206,19 @@ impl Step {
 impl Series {
     /// Value of a term; `None` if the series has no such term.
     pub fn term(&self, name: &str) -> Option<&str> {
-        self.terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.terms
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Marks running steps as interrupted. The caller has checked that no process runs them.
     pub fn interrupt_running_steps(&mut self) {
-        for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
+        for step in self
+            .steps
+            .iter_mut()
+            .filter(|step| step.state == State::Running)
+        {
             step.interrupt("its program was killed, or the machine stopped");
         }
     }
@@ -243,7 +255,10 @@ impl SeriesLock {
                 }
                 _ => "give a directory on a disk of this machine",
             };
-            format!("locking the directory {} - {error}; {remedy}", dir.display())
+            format!(
+                "locking the directory {} - {error}; {remedy}",
+                dir.display()
+            )
         };
         let opened = File::open(results::files::stable_path(dir)).map_err(failed)?;
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
@@ -277,17 +292,30 @@ pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<Strin
     let (then, now) = (recorded.devices.len(), requested.devices.len());
     if then != now {
         let then = count(then as u64, "device");
-        differs.push(format!("it was begun with {then}, but {now} are given now - {SAME_OPTIONS}"));
+        differs.push(format!(
+            "it was begun with {then}, but {now} are given now - {SAME_OPTIONS}"
+        ));
     } else {
-        let pairs = recorded.devices.iter().zip(&requested.devices).filter(|(then, now)| !is_same_drive(then, now));
+        let pairs = recorded
+            .devices
+            .iter()
+            .zip(&requested.devices)
+            .filter(|(then, now)| !is_same_drive(then, now));
         differs.extend(pairs.map(|(then, now)| {
             let (name, then, now) = (&now.name, drive_text(then), drive_text(now));
             format!("it was begun with {then}, but {name} is {now} - put that drive back")
         }));
     }
     differs.extend(terms(&recorded.terms, &requested.terms));
-    differs.extend(terms(&keys(&recorded.config_1x), &keys(&requested.config_1x)));
-    if differs.is_empty() { Ok(()) } else { Err(differs) }
+    differs.extend(terms(
+        &keys(&recorded.config_1x),
+        &keys(&requested.config_1x),
+    ));
+    if differs.is_empty() {
+        Ok(())
+    } else {
+        Err(differs)
+    }
 }
 
 fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
@@ -300,7 +328,11 @@ fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
 
 /// A drive in words: model, serial number and size.
 fn drive_text(drive: &Identity) -> String {
-    let model = drive.model.as_deref().map(|model| format!("{} ", model.trim())).unwrap_or_default();
+    let model = drive
+        .model
+        .as_deref()
+        .map(|model| format!("{} ", model.trim()))
+        .unwrap_or_default();
     let serial = match &drive.serial {
         Some(serial) => format!("serial {serial}"),
         None => format!("{} without a serial number", drive.name),
@@ -318,13 +350,24 @@ pub(crate) fn keys(config: &str) -> Vec<(String, String)> {
 /// Terms that differ, each with a remedy; a missing term counts as empty.
 fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<String> {
     let value = |terms: &[(String, String)], name: &str| {
-        terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
+        terms
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.clone())
+            .unwrap_or_default()
     };
-    let gone = recorded.iter().filter(|(name, _)| !requested.iter().any(|(other, _)| other == name));
+    let gone = recorded
+        .iter()
+        .filter(|(name, _)| !requested.iter().any(|(other, _)| other == name));
     let names = requested.iter().chain(gone).map(|(name, _)| name);
-    let differs =
-        names.map(|name| (name, value(recorded, name), value(requested, name))).filter(|(_, then, now)| then != now);
-    differs.map(|(name, then, now)| format!("{name} was {then:?}, but is {now:?} now - {SAME_OPTIONS}")).collect()
+    let differs = names
+        .map(|name| (name, value(recorded, name), value(requested, name)))
+        .filter(|(_, then, now)| then != now);
+    differs
+        .map(|(name, then, now)| {
+            format!("{name} was {then:?}, but is {now:?} now - {SAME_OPTIONS}")
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -334,30 +377,60 @@ mod tests {
 
     #[test]
     fn a_series_of_an_earlier_version_names_no_process() {
-        let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
-        let mut value = serde_json::to_value(Series { process, ..series(1) }).unwrap();
+        let process = Some(Process {
+            pid: 77,
+            start_ticks: 1,
+            boot_id: "b".into(),
+            pid_namespace: None,
+        });
+        let mut value = serde_json::to_value(Series {
+            process,
+            ..series(1)
+        })
+        .unwrap();
         value.as_object_mut().unwrap().remove("process");
-        assert_eq!(serde_json::from_value::<Series>(value).unwrap(), Series { process: None, ..series(1) });
+        assert_eq!(
+            serde_json::from_value::<Series>(value).unwrap(),
+            Series {
+                process: None,
+                ..series(1)
+            }
+        );
     }
 
     #[test]
     fn a_series_is_read_as_it_was_written_and_replaced_as_a_whole() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), None);
-        assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
+        assert_eq!(
+            Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(),
+            None
+        );
         let mut series = series(1);
         series.write(dir.path()).unwrap();
         let held = crate::testing::conclusion(Outcome::Pass, "held");
-        series.conclusion = Some(Conclusion { rating: Some(30.5), ..held });
+        series.conclusion = Some(Conclusion {
+            rating: Some(30.5),
+            ..held
+        });
         series.write(dir.path()).unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), Some(series));
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing temporary is left");
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing temporary is left"
+        );
     }
 
     #[test]
     fn a_later_version_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
-        Series { format_version: SERIES_FORMAT_VERSION + 1, ..series(1) }.write(dir.path()).unwrap();
+        Series {
+            format_version: SERIES_FORMAT_VERSION + 1,
+            ..series(1)
+        }
+        .write(dir.path())
+        .unwrap();
         let error = Series::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains("series.json"), "{error}");
     }
@@ -371,13 +444,20 @@ mod tests {
         assert!(error.contains("another flashproof process runs"), "{error}");
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "nothing is left behind"
+        );
     }
 
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err();
-        assert!(error.starts_with("locking the directory /nowhere/series - No such file"), "{error}");
+        assert!(
+            error.starts_with("locking the directory /nowhere/series - No such file"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -398,36 +478,59 @@ mod tests {
         let mut now = series(1);
         now.devices[0].name = "/dev/nvme7n1".into();
         assert_eq!(check_same(&series(1), &now), Ok(()));
-        let nameless = |name| Series { devices: vec![drive(name, None)], ..series(1) };
-        assert_eq!(check_same(&nameless("/dev/zram5"), &nameless("/dev/zram5")), Ok(()));
+        let nameless = |name| Series {
+            devices: vec![drive(name, None)],
+            ..series(1)
+        };
+        assert_eq!(
+            check_same(&nameless("/dev/zram5"), &nameless("/dev/zram5")),
+            Ok(())
+        );
         assert!(check_same(&nameless("/dev/zram5"), &nameless("/dev/zram6")).is_err());
     }
 
     #[test]
     fn every_term_that_differs_is_named() {
         let mut now = series(1);
-        now.terms = vec![("load".into(), "20x".into()), ("pacing".into(), "as ACT".into())];
-        let terms = [("load", "30x", "20x"), ("pacing", "", "as ACT"), ("limits", "5%>1ms,1%>8ms,0.1%>64ms", "")];
+        now.terms = vec![
+            ("load".into(), "20x".into()),
+            ("pacing".into(), "as ACT".into()),
+        ];
+        let terms = [
+            ("load", "30x", "20x"),
+            ("pacing", "", "as ACT"),
+            ("limits", "5%>1ms,1%>8ms,0.1%>64ms", ""),
+        ];
         let remedy = "give the same options to resume";
-        let differs = terms.map(|(name, then, now)| format!("{name} was {then:?}, but is {now:?} now - {remedy}"));
+        let differs = terms
+            .map(|(name, then, now)| format!("{name} was {then:?}, but is {now:?} now - {remedy}"));
         assert_eq!(check_same(&series(1), &now).unwrap_err(), differs);
     }
 
     #[test]
     fn another_configuration_is_refused_by_the_keys_that_differ() {
-        let with = |text: &str| Series { config_1x: text.into(), ..series(1) };
+        let with = |text: &str| Series {
+            config_1x: text.into(),
+            ..series(1)
+        };
         let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
         let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
-        let differs = "read-reqs-per-sec was \"2000\", but is \"2500\" now - give the same options to resume";
+        let differs =
+            "read-reqs-per-sec was \"2000\", but is \"2500\" now - give the same options to resume";
         assert_eq!(check_same(&then, &now).unwrap_err(), [differs]);
     }
 
     #[test]
     fn another_number_of_devices_or_another_purpose_is_refused() {
-        let more = "it was begun with 1 device, but 2 are given now - give the same options to resume";
+        let more =
+            "it was begun with 1 device, but 2 are given now - give the same options to resume";
         assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [more]);
-        let rating = Series { purpose: Purpose::Rate, ..series(1) };
-        let other = "it holds a search for a rating (flashproof rate) - give the same options to resume";
+        let rating = Series {
+            purpose: Purpose::Rate,
+            ..series(1)
+        };
+        let other =
+            "it holds a search for a rating (flashproof rate) - give the same options to resume";
         assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [other]);
     }
 }

@@ -1,7 +1,9 @@
 //! Helpers shared by tests of several crates.
 
 use crate::baseline::{Done, Latency, Part, Point};
-use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use crate::series::{
+    Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step,
+};
 use results::judge::Outcome;
 
 /// Beginning of test series and of their runs, milliseconds since 1970 (UTC).
@@ -9,7 +11,12 @@ pub const BEGAN_UNIX_MS: u64 = 1_795_271_232_147;
 
 /// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
 /// times the median.
-pub fn point(part: Part, depth: u32, reads: Option<TestDirection>, writes: Option<TestDirection>) -> Point {
+pub fn point(
+    part: Part,
+    depth: u32,
+    reads: Option<TestDirection>,
+    writes: Option<TestDirection>,
+) -> Point {
     let iops = |made: Option<TestDirection>| made.map_or(0.0, |(_, _, iops, _)| iops);
     Point {
         part,
@@ -34,7 +41,14 @@ pub fn point(part: Part, depth: u32, reads: Option<TestDirection>, writes: Optio
 pub type TestDirection = (f64, Option<f64>, f64, f64);
 
 fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
-    let at = |percent: &f64| median_us * (percent / 50.0).max(if *percent >= 99.0 { percent - 96.0 } else { 0.0 });
+    let at = |percent: &f64| {
+        median_us
+            * (percent / 50.0).max(if *percent >= 99.0 {
+                percent - 96.0
+            } else {
+                0.0
+            })
+    };
     let service = Latency {
         mean_us: median_us,
         stdev_us: median_us / 4.0,
@@ -44,7 +58,17 @@ fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
     };
     let ops = (iops * 10.0) as u64;
     let mbps = iops * bytes_each / 1e6;
-    Done { bytes_each, offered_iops, ops, iops, mbps, errors: 0, undone: 0, answer: service.clone(), service }
+    Done {
+        bytes_each,
+        offered_iops,
+        ops,
+        iops,
+        mbps,
+        errors: 0,
+        undone: 0,
+        answer: service.clone(),
+        service,
+    }
 }
 
 /// A made-up baseline of a drive that does at most `scale` times 100,000 reads or 25,000 writes of 4 KiB per second. A
@@ -54,28 +78,67 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
     let mut points = Vec::new();
     for round in 0..6 {
-        let iops = writes * if round < 3 { 2.0 - 0.3 * f64::from(round) } else { 1.0 };
-        let saturation = point(Part::Saturation, 32, None, Some((four_k, None, iops, 32e6 / iops)));
-        points.push(Point { round, steady: Some(round == 5), ..saturation });
+        let iops = writes
+            * if round < 3 {
+                2.0 - 0.3 * f64::from(round)
+            } else {
+                1.0
+            };
+        let saturation = point(
+            Part::Saturation,
+            32,
+            None,
+            Some((four_k, None, iops, 32e6 / iops)),
+        );
+        points.push(Point {
+            round,
+            steady: Some(round == 5),
+            ..saturation
+        });
     }
     for depth in [1_u32, 2, 4, 8, 16, 32, 64, 128, 256] {
         // A drive with 32 channels for reads and 4 for writes.
         let rate = |highest: f64, channels: f64| highest * (f64::from(depth) / channels).min(1.0);
         let (of_reads, of_writes) = (rate(reads, 32.0), rate(writes, 4.0));
         let us = |iops: f64| f64::from(depth) * 1e6 / iops;
-        points.push(point(Part::Depth, depth, Some((four_k, None, of_reads, us(of_reads))), None));
-        points.push(point(Part::Depth, depth, None, Some((four_k, None, of_writes, us(of_writes)))));
+        points.push(point(
+            Part::Depth,
+            depth,
+            Some((four_k, None, of_reads, us(of_reads))),
+            None,
+        ));
+        points.push(point(
+            Part::Depth,
+            depth,
+            None,
+            Some((four_k, None, of_writes, us(of_writes))),
+        ));
     }
-    for (bytes, reads, writes) in [(four_k, reads, writes), (large, mb * 1e6 / large, mb * 1e6 / large)] {
+    for (bytes, reads, writes) in [
+        (four_k, reads, writes),
+        (large, mb * 1e6 / large, mb * 1e6 / large),
+    ] {
         for read_share in [0.0, 0.5, 0.95, 1.0] {
             let all = reads * read_share + writes * (1.0 - read_share);
             let of = |share: f64| (share > 0.0).then(|| (bytes, None, all * share, 320.0 / scale));
-            points.push(point(Part::Profile, 32, of(read_share), of(1.0 - read_share)));
+            points.push(point(
+                Part::Profile,
+                32,
+                of(read_share),
+                of(1.0 - read_share),
+            ));
         }
     }
     for percent in [10, 25, 50, 75, 90, 95] {
         let share = f64::from(percent) / 100.0;
-        let at = |highest: f64| Some((four_k, Some(highest * share), highest * share, 80.0 / (1.02 - share)));
+        let at = |highest: f64| {
+            Some((
+                four_k,
+                Some(highest * share),
+                highest * share,
+                80.0 / (1.02 - share),
+            ))
+        };
         points.push(point(Part::Rate, 256, at(reads), None));
         points.push(point(Part::Rate, 256, None, at(writes)));
     }
@@ -83,9 +146,13 @@ pub fn baseline(scale: f64) -> Vec<Point> {
         for read_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
             let load: f64 = read_share + write_share;
             let us = 80.0 / (1.7 - load);
-            let of =
-                |bytes: f64, wanted: f64| (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us));
-            let (of_reads, of_writes) = (of(four_k, reads * read_share), of(large, mb * 1e6 / large * write_share));
+            let of = |bytes: f64, wanted: f64| {
+                (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us))
+            };
+            let (of_reads, of_writes) = (
+                of(four_k, reads * read_share),
+                of(large, mb * 1e6 / large * write_share),
+            );
             if load > 0.0 {
                 points.push(point(Part::Grid, 256, of_reads, of_writes));
             }
@@ -97,14 +164,27 @@ pub fn baseline(scale: f64) -> Vec<Point> {
 /// A finished step at `multiple` times the load of 1x. The run directory has the name of the step.
 pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     let name = name.into();
-    let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(BEGAN_UNIX_MS);
-    Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(BEGAN_UNIX_MS + 10_000), ..planned }
+    let planned =
+        Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(BEGAN_UNIX_MS);
+    Step {
+        state: State::Done,
+        outcome: Some(outcome),
+        ended_unix_ms: Some(BEGAN_UNIX_MS + 10_000),
+        ..planned
+    }
 }
 
 /// A conclusion without remarks.
 pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     let (sentence, details) = (sentence.to_owned(), serde_json::Value::Null);
-    Conclusion { outcome, sentence, remarks: Vec::new(), rating: None, comparable: false, details }
+    Conclusion {
+        outcome,
+        sentence,
+        remarks: Vec::new(),
+        rating: None,
+        comparable: false,
+        details,
+    }
 }
 
 /// An unfinished series with `steps`. `devices` has the names and models of the drives.
@@ -135,8 +215,11 @@ pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Ste
 /// A finished baseline of `drives`: name, and `scale` as in [`baseline`]. All jobs have the same run directory `run`,
 /// below the directory of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
-    let points =
-        |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));
+    let points = |(device, (_, scale)): (usize, &(&str, f64))| {
+        baseline(*scale)
+            .into_iter()
+            .map(move |point| (device, point))
+    };
     let job = |(number, (device, point)): (usize, (usize, Point))| Step {
         dir: run.to_owned(),
         devices: vec![device],
@@ -145,7 +228,13 @@ pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
         details: serde_json::to_value(point).unwrap_or_default(),
         ..step(format!("job {}", number + 1), 1.0, Outcome::Pass)
     };
-    let jobs = drives.iter().enumerate().flat_map(points).enumerate().map(job).collect();
+    let jobs = drives
+        .iter()
+        .enumerate()
+        .flat_map(points)
+        .enumerate()
+        .map(job)
+        .collect();
     let devices: Vec<_> = drives.iter().map(|(name, _)| (*name, Some("M1"))).collect();
     Series {
         terms: vec![("time under load".to_owned(), "10 min".to_owned())],

@@ -88,23 +88,39 @@ pub enum MultiHostError {
 ///
 /// A host that is missing, did not finish, began at another time, or has an INVALID run makes the test INVALID, and a
 /// reason names the host.
-pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, MultiHostError> {
+pub fn judge(
+    host_runs: &[HostRun],
+    agreed_unix_ms: u64,
+) -> Result<MultiHostResult, MultiHostError> {
     let read: Vec<(&HostRun, Result<Run, String>)> = host_runs
         .iter()
         .map(|part| match &part.missing {
             Some(why) => (part, Err(why.clone())),
-            None => (part, results::run_dir::read(&part.dir).map_err(|error| error.to_string())),
+            None => (
+                part,
+                results::run_dir::read(&part.dir).map_err(|error| error.to_string()),
+            ),
         })
         .collect();
-    let runs: Vec<(&HostRun, &Run)> = read.iter().filter_map(|(part, run)| Some((*part, run.as_ref().ok()?))).collect();
+    let runs: Vec<(&HostRun, &Run)> = read
+        .iter()
+        .filter_map(|(part, run)| Some((*part, run.as_ref().ok()?)))
+        .collect();
     let merged = Merged::of(&runs)?;
-    let end = if runs.iter().all(|(_, run)| run.verdict.end.is_complete()) { End::Completed } else { End::Unrecorded };
+    let end = if runs.iter().all(|(_, run)| run.verdict.end.is_complete()) {
+        End::Completed
+    } else {
+        End::Unrecorded
+    };
     let verdict = merged.verdict(&runs, &end)?;
     let mut doubts = Vec::new();
     let mut hosts = Vec::new();
     let late_ms = |part: &HostRun, run: &Run| {
         let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
-        Some(own.saturating_sub(part.clock_ahead_ms).saturating_sub(i64::try_from(agreed_unix_ms).ok()?))
+        Some(
+            own.saturating_sub(part.clock_ahead_ms)
+                .saturating_sub(i64::try_from(agreed_unix_ms).ok()?),
+        )
     };
     for (host_run, run) in &read {
         let host = &host_run.host;
@@ -114,7 +130,10 @@ pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResu
                 doubts.push(format!("{host} did not finish: {}", run.verdict.end))
             }
             Ok(run) if run.verdict.outcome == Outcome::Invalid => {
-                doubts.push(format!("{host}: {}", run.verdict.reason().unwrap_or("its run is invalid")));
+                doubts.push(format!(
+                    "{host}: {}",
+                    run.verdict.reason().unwrap_or("its run is invalid")
+                ));
             }
             Ok(run) => {
                 let late = late_ms(host_run, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
@@ -127,20 +146,38 @@ pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResu
         hosts.push(HostResult {
             host: host.clone(),
             outcome: run.map(|run| run.verdict.outcome),
-            reason: run.and_then(|run| run.verdict.reason()).unwrap_or_default().to_owned(),
+            reason: run
+                .and_then(|run| run.verdict.reason())
+                .unwrap_or_default()
+                .to_owned(),
             late_ms: run.and_then(|run| late_ms(host_run, run)),
             clock_ahead_ms: host_run.clock_ahead_ms,
             iops: run.map_or_else(Vec::new, |run| {
-                run.verdict.streams.iter().map(|stream| stream.ops as f64 / run.verdict.ran_sec.max(1e-9)).collect()
+                run.verdict
+                    .streams
+                    .iter()
+                    .map(|stream| stream.ops as f64 / run.verdict.ran_sec.max(1e-9))
+                    .collect()
             }),
         });
     }
     let starts = hosts.iter().filter_map(|host| host.late_ms);
-    let start_skew_ms = starts.clone().max().zip(starts.min()).map_or(0, |(last, first)| last.abs_diff(first));
-    let verdict_reasons =
-        verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
+    let start_skew_ms = starts
+        .clone()
+        .max()
+        .zip(starts.min())
+        .map_or(0, |(last, first)| last.abs_diff(first));
+    let verdict_reasons = verdict
+        .reasons
+        .iter()
+        .filter(|reason| reason.code != Code::Note)
+        .map(|reason| reason.text.clone());
     Ok(MultiHostResult {
-        outcome: if doubts.is_empty() { verdict.outcome } else { Outcome::Invalid },
+        outcome: if doubts.is_empty() {
+            verdict.outcome
+        } else {
+            Outcome::Invalid
+        },
         reasons: doubts.into_iter().chain(verdict_reasons).collect(),
         decided_by: verdict.decided_by.clone(),
         start_skew_ms,
@@ -158,28 +195,64 @@ struct Merged {
 
 impl Merged {
     fn of(runs: &[(&HostRun, &Run)]) -> Result<Self, MultiHostError> {
-        let Some((_, first)) = runs.first() else { return Err(MultiHostError::Nothing) };
-        let mut manifest = Manifest { devices: Vec::new(), device_facts: Vec::new(), ..first.manifest.clone() };
-        manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
+        let Some((_, first)) = runs.first() else {
+            return Err(MultiHostError::Nothing);
+        };
+        let mut manifest = Manifest {
+            devices: Vec::new(),
+            device_facts: Vec::new(),
+            ..first.manifest.clone()
+        };
+        manifest
+            .streams
+            .iter_mut()
+            .for_each(|stream| stream.offered_iops = 0.0);
         let mut devices = Vec::new();
         for (host_run, run) in runs {
             let host_manifest = &run.manifest;
-            let names =
-                |manifest: &Manifest| manifest.streams.iter().map(|stream| stream.name.clone()).collect::<Vec<_>>();
+            let names = |manifest: &Manifest| {
+                manifest
+                    .streams
+                    .iter()
+                    .map(|stream| stream.name.clone())
+                    .collect::<Vec<_>>()
+            };
             let differs = [
                 (names(host_manifest) != names(&manifest), "other streams"),
                 (host_manifest.sla != manifest.sla, "other limits"),
-                (host_manifest.report_interval_sec != manifest.report_interval_sec, "another report interval"),
-                (host_manifest.slice_sec != manifest.slice_sec, "slices of another length"),
-                (host_manifest.window_step_sec != manifest.window_step_sec, "judged windows at other times"),
-                (host_manifest.duration_sec != manifest.duration_sec, "another duration"),
+                (
+                    host_manifest.report_interval_sec != manifest.report_interval_sec,
+                    "another report interval",
+                ),
+                (
+                    host_manifest.slice_sec != manifest.slice_sec,
+                    "slices of another length",
+                ),
+                (
+                    host_manifest.window_step_sec != manifest.window_step_sec,
+                    "judged windows at other times",
+                ),
+                (
+                    host_manifest.duration_sec != manifest.duration_sec,
+                    "another duration",
+                ),
             ];
             if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
-                return Err(MultiHostError::Differs { host: host_run.host.clone(), what });
+                return Err(MultiHostError::Differs {
+                    host: host_run.host.clone(),
+                    what,
+                });
             }
             devices.push((host_manifest.devices.len(), manifest.devices.len()));
-            manifest.devices.extend(host_manifest.devices.iter().map(|device| format!("{}:{device}", host_run.host)));
-            manifest.device_facts.extend(host_manifest.device_facts.iter().cloned());
+            manifest.devices.extend(
+                host_manifest
+                    .devices
+                    .iter()
+                    .map(|device| format!("{}:{device}", host_run.host)),
+            );
+            manifest
+                .device_facts
+                .extend(host_manifest.device_facts.iter().cloned());
             let both = manifest.streams.iter_mut().zip(&host_manifest.streams);
             both.for_each(|(stream, more)| stream.offered_iops += more.offered_iops);
         }
@@ -194,15 +267,22 @@ impl Merged {
 
     fn verdict(&self, runs: &[(&HostRun, &Run)], end: &End) -> Result<Verdict, MultiHostError> {
         let mut judge: Judge = self.manifest.judge();
-        let tables = runs.iter().map(|(_, run)| Intervals::open(&run.dir, &run.manifest));
+        let tables = runs
+            .iter()
+            .map(|(_, run)| Intervals::open(&run.dir, &run.manifest));
         let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
         let cells = self.manifest.layout().cells();
         for index in 0.. {
-            let mut sum = IntervalCounts { index, ..IntervalCounts::default() };
+            let mut sum = IntervalCounts {
+                index,
+                ..IntervalCounts::default()
+            };
             sum.cells.resize_with(cells, Default::default);
             let mut has_record = false;
             for (run, table) in tables.iter_mut().enumerate() {
-                let Some(record) = table.next()? else { continue };
+                let Some(record) = table.next()? else {
+                    continue;
+                };
                 has_record = true;
                 self.add(&mut sum, run, &record.counts);
             }
@@ -218,11 +298,16 @@ impl Merged {
         for (cell, own) in counts.cells.iter().enumerate() {
             let mut own = *own;
             // `held_by` counts cells from 1.
-            own.held_by = own.held_by.checked_sub(1).map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
+            own.held_by = own
+                .held_by
+                .checked_sub(1)
+                .map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
             sum.cells[self.cell(run, cell)] = own;
         }
-        let carried =
-            counts.carried.iter().map(|carried| EarlierOps { cell: self.cell(run, carried.cell), ..carried.clone() });
+        let carried = counts.carried.iter().map(|carried| EarlierOps {
+            cell: self.cell(run, carried.cell),
+            ..carried.clone()
+        });
         sum.carried.extend(carried);
         sum.after_sec = sum.after_sec.max(counts.after_sec);
         sum.end_ns = sum.end_ns.max(counts.end_ns);
@@ -235,15 +320,22 @@ impl Merged {
             (&mut sum.run_delay_ns, counts.run_delay_ns),
         ];
         // Saturating, because the numbers may come from an edited file.
-        sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        sums.into_iter()
+            .for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
-    fn streams(&self, runs: &[(&HostRun, &Run)], verdict: &Verdict) -> Result<Vec<StreamResult>, MultiHostError> {
-        let mut service: Vec<Latencies> = self.manifest.streams.iter().map(|_| latencies()).collect();
+    fn streams(
+        &self,
+        runs: &[(&HostRun, &Run)],
+        verdict: &Verdict,
+    ) -> Result<Vec<StreamResult>, MultiHostError> {
+        let mut service: Vec<Latencies> =
+            self.manifest.streams.iter().map(|_| latencies()).collect();
         for (_, run) in runs {
             let layout = run.manifest.layout();
             each_window(&run.dir, &layout, HlogKind::Service, |window| {
-                if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
+                if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1))
+                {
                     // Other programs may write histograms with other bounds; `add` accepts the values that fit.
                     let _ = of_stream.add(&window.histogram);
                 }
@@ -287,18 +379,37 @@ impl MultiHostResult {
             self.hosts.len(),
             self.start_skew_ms
         );
-        text.extend(self.reasons.iter().skip(1).map(|reason| format!("  {reason}\n")));
+        text.extend(
+            self.reasons
+                .iter()
+                .skip(1)
+                .map(|reason| format!("  {reason}\n")),
+        );
         text.extend(self.streams.iter().map(|stream| {
             let [p50, p99, p999] = [stream.p50_ns, stream.p99_ns, stream.p999_ns].map(ms);
-            format!("  {}: {:.0}/s; p50 {p50}, p99 {p99}, p99.9 {p999}\n", stream.name, stream.iops)
+            format!(
+                "  {}: {:.0}/s; p50 {p50}, p99 {p99}, p99.9 {p999}\n",
+                stream.name, stream.iops
+            )
         }));
         for host in &self.hosts {
-            let outcome = host.outcome.map_or("no result".to_owned(), |outcome| outcome.to_string());
-            let late =
-                host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms from the agreed start"));
-            let iops: Vec<_> = host.iops.iter().map(|iops| format!("{iops:.0}/s")).collect();
-            text +=
-                &format!("  {}: {outcome}{late}, clock {:+} ms, {}\n", host.host, host.clock_ahead_ms, iops.join(" "));
+            let outcome = host
+                .outcome
+                .map_or("no result".to_owned(), |outcome| outcome.to_string());
+            let late = host.late_ms.map_or_else(String::new, |late| {
+                format!(", began {late:+} ms from the agreed start")
+            });
+            let iops: Vec<_> = host
+                .iops
+                .iter()
+                .map(|iops| format!("{iops:.0}/s"))
+                .collect();
+            text += &format!(
+                "  {}: {outcome}{late}, clock {:+} ms, {}\n",
+                host.host,
+                host.clock_ahead_ms,
+                iops.join(" ")
+            );
         }
         text
     }

@@ -48,12 +48,19 @@ pub struct Prepared {
 impl Prepared {
     /// Largest relative difference of an octile's write amplification from the steady-state value.
     pub fn error(&self) -> f64 {
-        self.after.iter().map(|waf| (waf - 1.0).abs()).fold(0.0, f64::max)
+        self.after
+            .iter()
+            .map(|waf| (waf - 1.0).abs())
+            .fold(0.0, f64::max)
     }
 
     /// Number of octiles until the write amplification stays within `error` of the steady-state value; `None`: never.
     pub fn octiles_until(&self, error: f64) -> Option<usize> {
-        let until = self.after.iter().rposition(|waf| (waf - 1.0).abs() > error).map_or(0, |last| last + 1);
+        let until = self
+            .after
+            .iter()
+            .rposition(|waf| (waf - 1.0).abs() > error)
+            .map_or(0, |last| last + 1);
         Some(until).filter(|until| *until < self.after.len())
     }
 }
@@ -103,17 +110,25 @@ impl Found {
 
     /// Sum over all drives in octile `octile`.
     pub fn octile_sum(&self, octile: usize) -> Bytes {
-        self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
+        self.drives
+            .iter()
+            .filter_map(|drive| drive.octiles.get(octile).copied())
+            .sum()
     }
 
     /// Sum over all drives in the drive fills `from..to`, counted from 0.
     pub fn fills(&self, from: usize, to: usize) -> Bytes {
-        (from * OCTILES_PER_FILL..to * OCTILES_PER_FILL).map(|octile| self.octile_sum(octile)).sum()
+        (from * OCTILES_PER_FILL..to * OCTILES_PER_FILL)
+            .map(|octile| self.octile_sum(octile))
+            .sum()
     }
 
     /// Sum over all drives and octiles.
     pub fn total(&self) -> Bytes {
-        self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
+        self.drives
+            .iter()
+            .flat_map(|drive| drive.octiles.iter().copied())
+            .sum()
     }
 
     /// WAF over the five drive fills of the first steady window.
@@ -129,25 +144,36 @@ impl Found {
 
     /// Sum of one drive over the five drive fills up to `end`; zero if there is no such drive.
     pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
-        let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES_PER_FILL..end * OCTILES_PER_FILL;
-        let octiles = self.drives.get(drive).and_then(|drive| drive.octiles.get(window)).unwrap_or_default();
+        let window =
+            end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES_PER_FILL..end * OCTILES_PER_FILL;
+        let octiles = self
+            .drives
+            .get(drive)
+            .and_then(|drive| drive.octiles.get(window))
+            .unwrap_or_default();
         octiles.iter().copied().sum()
     }
 
     /// Write amplification of the stores: bytes written per byte of their clients.
     pub fn engine_wa(&self) -> Option<f64> {
-        let (client, defrag) =
-            self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
+        let (client, defrag) = self.tenants.iter().fold((0, 0), |sum, tenant| {
+            (sum.0 + tenant.client, sum.1 + tenant.defrag)
+        });
         (client > 0).then(|| (client + defrag) as f64 / client as f64)
     }
 
     /// True if the last five drive fills are steady, for all drives together and for each drive.
     pub fn is_steady(&self) -> bool {
         let last = self.rounds();
-        let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
+        let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else {
+            return false;
+        };
         let is_steady = |bytes_of: &dyn Fn(usize) -> Bytes| {
             let round = |round: usize| {
-                (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL).map(bytes_of).sum::<Bytes>().waf()
+                (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL)
+                    .map(bytes_of)
+                    .sum::<Bytes>()
+                    .waf()
             };
             let rounds: Vec<f64> = (first..last).filter_map(round).collect();
             let spread = Spread::of(&rounds);
@@ -171,14 +197,44 @@ mod tests {
 
     #[test]
     fn what_was_counted_since_is_a_difference_unless_a_counter_went_back() {
-        let before = Bytes { host: 10, media: 15, erased: 20 };
-        let now = Bytes { host: 14, media: 23, erased: 20 };
-        assert_eq!(now.since(before), Ok(Bytes { host: 4, media: 8, erased: 0 }));
-        assert_eq!((now.since(before).unwrap().waf(), before.since(before).unwrap().waf()), (Some(2.0), None));
+        let before = Bytes {
+            host: 10,
+            media: 15,
+            erased: 20,
+        };
+        let now = Bytes {
+            host: 14,
+            media: 23,
+            erased: 20,
+        };
+        assert_eq!(
+            now.since(before),
+            Ok(Bytes {
+                host: 4,
+                media: 8,
+                erased: 0
+            })
+        );
+        assert_eq!(
+            (
+                now.since(before).unwrap().waf(),
+                before.since(before).unwrap().waf()
+            ),
+            (Some(2.0), None)
+        );
         for (changed, counter) in [
-            (Bytes { host: 9, ..now }, "bytes written by hosts went back from 10 to 9"),
-            (Bytes { media: 14, ..now }, "bytes written to the media went back from 15 to 14"),
-            (Bytes { erased: 19, ..now }, "bytes erased went back from 20 to 19"),
+            (
+                Bytes { host: 9, ..now },
+                "bytes written by hosts went back from 10 to 9",
+            ),
+            (
+                Bytes { media: 14, ..now },
+                "bytes written to the media went back from 15 to 14",
+            ),
+            (
+                Bytes { erased: 19, ..now },
+                "bytes erased went back from 20 to 19",
+            ),
         ] {
             let why = changed.since(before).unwrap_err().to_string();
             assert!(why.contains(counter), "{why}");

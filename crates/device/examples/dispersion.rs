@@ -49,7 +49,9 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
         [device, seconds, op] if op == "write" => (device, seconds, Some(EventOp::Write)),
         _ => return None,
     };
-    let watched_for = Duration::try_from_secs_f64(seconds.parse().ok()?).ok().filter(|time| !time.is_zero())?;
+    let watched_for = Duration::try_from_secs_f64(seconds.parse().ok()?)
+        .ok()
+        .filter(|time| !time.is_zero())?;
     Some((Path::new(device), watched_for, wanted))
 }
 
@@ -57,22 +59,38 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
 /// disk.
 fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     let name = device.display();
-    let facts = std::fs::metadata(device).map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;
+    let facts = std::fs::metadata(device)
+        .map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;
     if !facts.file_type().is_block_device() {
-        return Err(format!("cannot watch {name} - it is not a block device - name a disk"));
+        return Err(format!(
+            "cannot watch {name} - it is not a block device - name a disk"
+        ));
     }
     let number = DeviceNumber::of_stat(facts.rdev());
     if Path::new(&format!("/sys/dev/block/{number}/partition")).exists() {
-        return Err(format!("cannot watch {name} - it is a partition - name the whole disk"));
+        return Err(format!(
+            "cannot watch {name} - it is a partition - name the whole disk"
+        ));
     }
     Ok(number)
 }
 
 /// Issue time of each request, and the number of lost events.
-fn issues(device: DeviceNumber, watched_for: Duration, wanted: Option<EventOp>) -> Result<(Vec<u64>, Lost), String> {
+fn issues(
+    device: DeviceNumber,
+    watched_for: Duration,
+    wanted: Option<EventOp>,
+) -> Result<(Vec<u64>, Lost), String> {
     let text = |error: device::observe::trace::TraceError| error.to_string();
     let mut times_ns = Vec::new();
-    let mut trace = Trace::start(&[device], Options { complete: false, ..Options::default() }).map_err(text)?;
+    let mut trace = Trace::start(
+        &[device],
+        Options {
+            complete: false,
+            ..Options::default()
+        },
+    )
+    .map_err(text)?;
     let started = Instant::now();
     loop {
         let left = watched_for.saturating_sub(started.elapsed());
@@ -97,11 +115,18 @@ fn print(times_ns: &[u64], lost: Lost) {
     match dispersion(times_ns, WINDOW_NS) {
         Some(found) => {
             let index = index_over_places(times_ns, WINDOW_NS).unwrap_or_else(|| found.index());
-            println!("{head} variance_over_mean={index:.3} mean={:.4} windows={}", found.mean, found.windows)
+            println!(
+                "{head} variance_over_mean={index:.3} mean={:.4} windows={}",
+                found.mean, found.windows
+            )
         }
         None => println!("{head} variance_over_mean= mean= windows=0"),
     }
     if !lost.is_none() {
-        eprintln!("warning: {} events are missing, in {} places: do not trust the variance", lost.events(), lost.gaps);
+        eprintln!(
+            "warning: {} events are missing, in {} places: do not trust the variance",
+            lost.events(),
+            lost.gaps
+        );
     }
 }

@@ -46,7 +46,9 @@ impl FakeTree {
 
     /// Writes `files` below `dir`.
     pub(crate) fn write_all(&self, dir: impl AsRef<Path>, files: &[(&str, &str)]) {
-        files.iter().for_each(|(name, text)| _ = self.write(dir.as_ref().join(name), text));
+        files
+            .iter()
+            .for_each(|(name, text)| _ = self.write(dir.as_ref().join(name), text));
     }
 
     /// Makes the link `name` to `to`, a path in the tree or an absolute path.
@@ -61,6 +63,10 @@ impl FakeTree {
 
     pub(crate) fn remove(&self, name: &str) {
         let path = self.path(name);
-        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
     }
 }

@@ -56,7 +56,10 @@ pub enum GenericReason {
     #[error(
         "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; set engine: uring"
     )]
-    Metadata { block_bytes: u32, metadata_bytes: u16 },
+    Metadata {
+        block_bytes: u32,
+        metadata_bytes: u16,
+    },
     /// The kernel or the drive refused.
     #[error("cannot {tried} ({source}); run as root")]
     Refused { tried: String, source: QueryError },
@@ -74,8 +77,10 @@ impl NvmeGeneric {
     /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
     /// use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
-        Self::open_below(target, Path::new("/"))
-            .map_err(|reason| GenericError { device: target.name().to_owned(), reason })
+        Self::open_below(target, Path::new("/")).map_err(|reason| GenericError {
+            device: target.name().to_owned(),
+            reason,
+        })
     }
 
     fn open_below(target: &Target, root: &Path) -> Result<Self, GenericReason> {
@@ -85,17 +90,24 @@ impl NvmeGeneric {
             Some(rest) if facts.kind != Kind::RegularFile => format!("ng{rest}"),
             _ => return Err(GenericReason::NotNvme),
         };
-        let Some(number) = generic_of_block(disk, root) else { return Err(GenericReason::NoCharDevice { name }) };
+        let Some(number) = generic_of_block(disk, root) else {
+            return Err(GenericReason::NoCharDevice { name });
+        };
         let refused = |tried: &str| {
             let tried = tried.replace("{}", &format!("/dev/{name}"));
             move |source: QueryError| GenericReason::Refused { tried, source }
         };
-        let opened = OpenOptions::new().read(true).write(target.is_writable()).open(root.join("dev").join(&name));
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(target.is_writable())
+            .open(root.join("dev").join(&name));
         if matches!(&opened, Err(error) if error.kind() == ErrorKind::NotFound) {
             return Err(GenericReason::NoNode { name, number });
         }
         let file = opened.map_err(QueryError::Io).map_err(refused("open {}"))?;
-        if let Some(what) = difference(&file, number, target).map_err(refused("compare {} with its block device"))? {
+        if let Some(what) = difference(&file, number, target)
+            .map_err(refused("compare {} with its block device"))?
+        {
             return Err(GenericReason::OtherDevice { name, what });
         }
         let nsid = namespace_id(file.as_fd())
@@ -103,19 +115,34 @@ impl NvmeGeneric {
             .map_err(refused("read the namespace identifier of {}"))?;
         let identify = query_bytes(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
         let identify = identify.map_err(refused("read the format of {}"))?;
-        let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
+        let nvme::Namespace {
+            block_bytes,
+            metadata_bytes,
+            ..
+        } = nvme::Namespace::parse(nsid, &identify);
         // A block size beyond 32 bits becomes 0.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
-            return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
+            return Err(GenericReason::Metadata {
+                block_bytes,
+                metadata_bytes,
+            });
         }
         if facts.logical_sector_bytes != Some(block_bytes) {
-            let what = format!("its block size is {block_bytes} bytes, unlike that of the block device");
+            let what =
+                format!("its block size is {block_bytes} bytes, unlike that of the block device");
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
-        let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
-        let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", root)?.parse().ok());
+        let has_fdp =
+            fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
+        let list = if has_fdp {
+            fdp::placement_list(&file, nsid).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let segments = facts
+            .number
+            .and_then(|number| queue_attribute(number, "max_segments", root)?.parse().ok());
         let namespace = Namespace {
             nsid,
             block_bytes,
@@ -124,7 +151,11 @@ impl NvmeGeneric {
             fua: target.is_odsync() && facts.write_cache.as_deref() != Some("write through"),
             placement_ids: list.iter().map(|handle| handle.placement_id).collect(),
         };
-        Ok(Self { file, name, namespace })
+        Ok(Self {
+            file,
+            name,
+            namespace,
+        })
     }
 
     /// Name of the character device: `ng0n1`.
@@ -145,21 +176,35 @@ impl AsFd for NvmeGeneric {
 }
 
 /// Describes how the open character device differs from the namespace of `target`.
-fn difference(file: &File, number: DeviceNumber, target: &Target) -> Result<Option<String>, QueryError> {
+fn difference(
+    file: &File,
+    number: DeviceNumber,
+    target: &Target,
+) -> Result<Option<String>, QueryError> {
     let metadata = file.metadata()?;
     let node_number = DeviceNumber::of_stat(metadata.rdev());
     if !metadata.file_type().is_char_device() || node_number != number {
-        return Ok(Some(format!("the kernel says device number {number}, and the node has {node_number}")));
+        return Ok(Some(format!(
+            "the kernel says device number {number}, and the node has {node_number}"
+        )));
     }
     let [char_fd, block_fd] = [file.as_fd(), target.fd()];
     let (nsid, other_nsid) = (namespace_id(char_fd)?, namespace_id(block_fd)?);
     if nsid != other_nsid {
-        return Ok(Some(format!("it is namespace {nsid}, and the block device is namespace {other_nsid}")));
+        return Ok(Some(format!(
+            "it is namespace {nsid}, and the block device is namespace {other_nsid}"
+        )));
     }
     let names = |fd| query_bytes(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
-    let serial = |fd| query_bytes(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
+    let serial = |fd| {
+        query_bytes(fd, Query::Controller, IDENTIFY_BYTES)
+            .map(|controller| controller[4..24].to_vec())
+    };
     let is_same = names(char_fd)? == names(block_fd)? && serial(char_fd)? == serial(block_fd)?;
-    Ok((!is_same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
+    Ok(
+        (!is_same)
+            .then(|| "the drive reports different identifiers for the two devices".to_owned()),
+    )
 }
 
 /// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent
@@ -184,15 +229,25 @@ mod tests {
         let error = NvmeGeneric::open(&target).unwrap_err();
         assert!(matches!(error.reason, GenericReason::NotNvme));
         let text = error.to_string();
-        assert!(text.starts_with("cannot send NVMe commands to /") && text.contains("engine: uring"), "{text}");
+        assert!(
+            text.starts_with("cannot send NVMe commands to /") && text.contains("engine: uring"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_command_is_as_long_as_all_on_its_way_take() {
         assert_eq!(transfer_bytes_max(Some(2 << 20), Some(128), 512), 512 << 10);
-        assert_eq!(transfer_bytes_max(Some(128 << 10), Some(128), 4096), 128 << 10);
+        assert_eq!(
+            transfer_bytes_max(Some(128 << 10), Some(128), 4096),
+            128 << 10
+        );
         assert_eq!(transfer_bytes_max(None, None, 512), 128 << 10);
-        assert_eq!(transfer_bytes_max(Some(1 << 40), None, 512), 32 << 20, "65,536 blocks");
+        assert_eq!(
+            transfer_bytes_max(Some(1 << 40), None, 512),
+            32 << 20,
+            "65,536 blocks"
+        );
         assert_eq!(transfer_bytes_max(Some(10_000), Some(1), 4096), 4096);
     }
 }

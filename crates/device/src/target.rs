@@ -4,7 +4,9 @@
 //! refuses writes. Engines, not targets, do the I/O.
 
 use crate::discover::{self, DeviceFacts, Kind};
-use crate::guard::{self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish};
+use crate::guard::{
+    self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish,
+};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -53,7 +55,12 @@ impl Target {
     /// A target open for reading and writing, with the guard's consent.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.into_opened();
-        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), is_cached: AtomicBool::new(false) }
+        Self {
+            opened,
+            stamp_key: Some(stamp_key),
+            write_hint: AtomicU16::new(0),
+            is_cached: AtomicBool::new(false),
+        }
     }
 
     /// Opens the device or file at `path` read-only, with direct I/O. Needs no consent, and takes no claim.
@@ -61,8 +68,16 @@ impl Target {
     /// Errors: the path is missing, is neither device nor file, needs a permission, or has fewer than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
-        let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
-        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0), is_cached: AtomicBool::new(false) })
+        let opened = opened.map_err(|reason| OpenError {
+            device: path.to_owned(),
+            reason,
+        })?;
+        Ok(Self {
+            opened,
+            stamp_key: None,
+            write_hint: AtomicU16::new(0),
+            is_cached: AtomicBool::new(false),
+        })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -154,7 +169,11 @@ impl Target {
         }
         let flags = if odsync { libc::O_DSYNC } else { 0 };
         let own_fd_path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open(own_fd_path)
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(own_fd_path)
     }
 
     /// Maps the target; for writing only if it was opened with the guard's consent.
@@ -178,12 +197,18 @@ impl Target {
     ///
     /// Errors: `Unsupported` or `EOPNOTSUPP` if the target cannot discard; `PermissionDenied` if it was not opened for
     /// writing.
-    pub fn discard(&self, range: Range<u64>) -> impl Iterator<Item = Result<u64, DiscardError>> + '_ {
+    pub fn discard(
+        &self,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Result<u64, DiscardError>> + '_ {
         let Range { start: mut at, end } = range;
         std::iter::from_fn(move || {
             let (offset, len) = (at, DISCARD_BYTES.min(end - at));
             at += len;
-            let done = |done: io::Result<()>| done.map(|()| at).map_err(|error| DiscardError { offset, len, error });
+            let done = |done: io::Result<()>| {
+                done.map(|()| at)
+                    .map_err(|error| DiscardError { offset, len, error })
+            };
             (len > 0).then(|| done(self.discard_piece(offset, len)))
         })
     }
@@ -193,15 +218,23 @@ impl Target {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         match self.opened.facts.kind {
-            Kind::RegularFile => Err(io::Error::new(io::ErrorKind::Unsupported, "a file has nothing to discard")),
-            Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::discard(self.fd(), offset, len),
+            Kind::RegularFile => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a file has nothing to discard",
+            )),
+            Kind::WholeDisk | Kind::Partition | Kind::Simulated => {
+                ioctl::discard(self.fd(), offset, len)
+            }
         }
     }
 
     /// Writes the end of a file that direct I/O cannot write: fewer than [`Self::min_io_bytes`] bytes. No other
     /// operation may be in flight.
     pub fn write_remainder(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.through_page_cache(|file| file.write_all_at(bytes, offset).and_then(|()| file.sync_data()))
+        self.through_page_cache(|file| {
+            file.write_all_at(bytes, offset)
+                .and_then(|()| file.sync_data())
+        })
     }
 
     /// Reads the bytes that [`Self::write_remainder`] writes.
@@ -231,7 +264,8 @@ pub struct DiscardError {
 impl DiscardError {
     /// True if the device does not support discards.
     pub fn is_unsupported(&self) -> bool {
-        self.error.kind() == io::ErrorKind::Unsupported || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
+        self.error.kind() == io::ErrorKind::Unsupported
+            || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
     }
 }
 
@@ -245,10 +279,15 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     let size_bytes = match facts.kind {
         Kind::RegularFile => {
             let metadata = file.metadata().map_err(failed)?;
-            notes.extend(note_on_holes(metadata.len(), metadata.blocks() * STAT_BLOCK_BYTES));
+            notes.extend(note_on_holes(
+                metadata.len(),
+                metadata.blocks() * STAT_BLOCK_BYTES,
+            ));
             metadata.len()
         }
-        Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
+        Kind::WholeDisk | Kind::Partition | Kind::Simulated => {
+            ioctl::size_bytes(file.as_fd()).map_err(failed)?
+        }
     };
     // Excludes the part that a preparation left unused, because reads of unwritten data do not reach the medium.
     let used_part = UsedPart::of(&facts, &Records::open(None));
@@ -282,12 +321,18 @@ mod tests {
         assert!(!target.is_writable() && !target.is_odsync() && target.stamp_key().is_none());
         let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-        assert_eq!(target.cached_writer(true).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            target.cached_writer(true).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
         let mapped = target.map(MapAccess::default()).unwrap();
         let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
         let mut write = Op::new(OpKind::Write, 0, 512, buf);
         // The copy stops at the first read-only page, as a memory access would.
-        assert_eq!(mapped.perform_call(target.fd(), &mut write), Outcome::Errno(libc::EIO));
+        assert_eq!(
+            mapped.perform_call(target.fd(), &mut write),
+            Outcome::Errno(libc::EIO)
+        );
     }
 
     #[test]
@@ -296,13 +341,22 @@ mod tests {
         file.as_file().set_len(4096).unwrap();
         let small = file.path().to_str().unwrap();
         for (path, says) in [
-            ("/dev/no-such-device", "there is no such device or file; check the name"),
+            (
+                "/dev/no-such-device",
+                "there is no such device or file; check the name",
+            ),
             ("/dev/null", "it is a character device, not a block device"),
             ("/tmp", "it is a directory, not a block device"),
-            (small, "its 4096 bytes are less than the 8192 bytes of one large block"),
+            (
+                small,
+                "its 4096 bytes are less than the 8192 bytes of one large block",
+            ),
         ] {
             let text = Target::read_only(path, 8192).unwrap_err().to_string();
-            assert!(text.starts_with(&format!("cannot read {path} - {says}")), "{text}");
+            assert!(
+                text.starts_with(&format!("cannot read {path} - {says}")),
+                "{text}"
+            );
             assert!(!text.contains('\n'), "{text}");
         }
     }
@@ -312,7 +366,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
-        assert!(target.notes().iter().any(|note| note.contains("1048576 of its 1048576 bytes are holes")));
+        assert!(
+            target
+                .notes()
+                .iter()
+                .any(|note| note.contains("1048576 of its 1048576 bytes are holes"))
+        );
         assert_eq!(note_on_holes(4096, 8192), None);
     }
 }

@@ -20,8 +20,15 @@ const TURNS: usize = 5;
 type Fault = Box<dyn std::error::Error>;
 
 /// Time and CPU time per operation, microseconds.
-fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut Random) -> Result<[f64; 2], Fault> {
-    let mut free: Vec<_> = (0..depth).map(|token| (token, engine.buffer(BLOCK as usize))).collect();
+fn cost(
+    engine: &mut impl BlockEngine,
+    depth: u32,
+    size_bytes: u64,
+    random: &mut Random,
+) -> Result<[f64; 2], Fault> {
+    let mut free: Vec<_> = (0..depth)
+        .map(|token| (token, engine.buffer(BLOCK as usize)))
+        .collect();
     let (began, cpu_ns) = (Instant::now(), thread_cpu_ns()?);
     let (mut issued, mut done, mut out) = (0, 0, Vec::new());
     while done < OPERATIONS {
@@ -30,11 +37,20 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
         {
             let offset = random.below(size_bytes / u64::from(BLOCK)) * u64::from(BLOCK);
             let buf = buf.ok_or("too little memory")?;
-            engine.submit(Op { token, ..Op::new(OpKind::Read, offset, BLOCK, buf) });
+            engine.submit(Op {
+                token,
+                ..Op::new(OpKind::Read, offset, BLOCK, buf)
+            });
             issued += 1;
         }
         let until_ns = engine.now() + 1_000_000_000;
-        engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
+        engine.reap(
+            Wait {
+                until_ns,
+                completions: 1,
+            },
+            &mut out,
+        )?;
         for completion in out.drain(..) {
             if !completion.outcome.is_done() {
                 return Err(completion.outcome.to_string().into());
@@ -44,11 +60,16 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
         }
     }
     let each = |ns: f64| ns / 1e3 / f64::from(OPERATIONS);
-    Ok([each(began.elapsed().as_nanos() as f64), each((thread_cpu_ns()? - cpu_ns) as f64)])
+    Ok([
+        each(began.elapsed().as_nanos() as f64),
+        each((thread_cpu_ns()? - cpu_ns) as f64),
+    ])
 }
 
 fn main() -> Result<(), Fault> {
-    let device = std::env::args().nth(1).ok_or("name an NVMe drive: /dev/nvme0n1")?;
+    let device = std::env::args()
+        .nth(1)
+        .ok_or("name an NVMe drive: /dev/nvme0n1")?;
     let target = Arc::new(Target::read_only(&device, BLOCK.into())?);
     let generic = Arc::new(NvmeGeneric::open(&target)?);
     let (targets, setup) = (vec![target.clone()], Setup::new(16, 64 << 20));

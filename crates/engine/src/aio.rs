@@ -16,14 +16,33 @@ impl Aio {
     /// no threads are available.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let queue = sys::aio::Aio::new(&files, setup.in_flight_max, setup.memory_bytes, setup.epoch_ns());
+        let queue = sys::aio::Aio::new(
+            &files,
+            setup.in_flight_max,
+            setup.memory_bytes,
+            setup.epoch_ns(),
+        );
         let queue = queue.map_err(|error| match error.raw_os_error() {
-            Some(libc::EAGAIN) => io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr")),
+            Some(libc::EAGAIN) => {
+                io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr"))
+            }
             _ => error,
         })?;
         // All threads start before the run: starting one takes time and can fail.
-        let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
-        let limits = QueueSupport { deallocates: false, writes_back: false, gives_back: true, names_streams: false };
+        let threads = Threads::new(
+            WORKERS_MAX,
+            &targets,
+            Setup {
+                memory_bytes: 0,
+                ..setup
+            },
+        )?;
+        let limits = QueueSupport {
+            deallocates: false,
+            writes_back: false,
+            gives_back: true,
+            names_streams: false,
+        };
         Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }
 }

@@ -44,9 +44,20 @@ pub struct Caller {
 impl Caller {
     /// A caller for the calling thread.
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
-        let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * setup.harmless_gap_ns);
+        let (run_delay, long_ns) = (
+            RunDelay::of_this_thread(),
+            LONG_GAPS * setup.harmless_gap_ns,
+        );
         let (mapped, run_delay_read_ns, priority) = (Arc::default(), 0, Priority::default());
-        Self { setup, targets, mapped, run_delay, run_delay_read_ns, priority, long_ns }
+        Self {
+            setup,
+            targets,
+            mapped,
+            run_delay,
+            run_delay_read_ns,
+            priority,
+            long_ns,
+        }
     }
 
     /// Performs an operation, with time stamps of issue and completion.
@@ -80,7 +91,14 @@ impl Caller {
             self.run_delay_read_ns = completed_ns;
             self.run_delay.since_last_ns().min(service_ns)
         };
-        Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
+        Completion {
+            token: op.token,
+            buf: op.buf,
+            outcome,
+            issued_ns,
+            completed_ns,
+            unseen_ns,
+        }
     }
 }
 
@@ -131,15 +149,25 @@ impl Calls {
     /// Maps the targets of `mapping`, so that their operations are page faults. Errors: those of mmap(2).
     pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
         let map = |(number, target): (TargetId, &Arc<Target>)| {
-            mapping.targets.contains(&number).then(|| target.map(mapping.access)).transpose()
+            mapping
+                .targets
+                .contains(&number)
+                .then(|| target.map(mapping.access))
+                .transpose()
         };
-        let mapped = (0..).zip(&*self.targets).map(map).collect::<io::Result<_>>()?;
+        let mapped = (0..)
+            .zip(&*self.targets)
+            .map(map)
+            .collect::<io::Result<_>>()?;
         Ok(Self { mapped, ..self })
     }
 
     /// A caller for this engine's operations, on the calling thread.
     pub fn caller(&self) -> Caller {
-        Caller { mapped: self.mapped.clone(), ..Caller::new(self.targets.clone(), self.setup) }
+        Caller {
+            mapped: self.mapped.clone(),
+            ..Caller::new(self.targets.clone(), self.setup)
+        }
     }
 
     /// Takes the oldest submitted operation, for a [`Caller`]. Its completion goes to [`Calls::finish`].
@@ -165,7 +193,11 @@ impl IoEngine for Calls {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        self.now_ns = self.ended_ns.take().unwrap_or_else(|| self.setup.clock_ns()).max(self.now_ns);
+        self.now_ns = self
+            .ended_ns
+            .take()
+            .unwrap_or_else(|| self.setup.clock_ns())
+            .max(self.now_ns);
         self.now_ns
     }
 
@@ -183,7 +215,9 @@ impl IoEngine for Calls {
                 self.finish(caller.perform(op));
                 self.own_caller = Some(caller);
             } else {
-                thread::sleep(Duration::from_nanos(wait.until_ns.saturating_sub(self.now())));
+                thread::sleep(Duration::from_nanos(
+                    wait.until_ns.saturating_sub(self.now()),
+                ));
             }
         }
         completions.append(&mut self.finished);

@@ -18,14 +18,22 @@ pub struct EventQueue<K, T> {
 impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// An empty queue with room for `capacity` items; it grows if needed.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { items: Vec::with_capacity(2 * capacity), popped: 0 }
+        Self {
+            items: Vec::with_capacity(2 * capacity),
+            popped: 0,
+        }
     }
 
     /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
         // Inserting at either end moves no other item.
-        if self.popped > 0 && self.items.get(self.popped).is_some_and(|(first, _)| key < *first) {
+        if self.popped > 0
+            && self
+                .items
+                .get(self.popped)
+                .is_some_and(|(first, _)| key < *first)
+        {
             self.popped -= 1;
             self.items[self.popped] = (key, item);
             return;
@@ -87,16 +95,31 @@ mod tests {
         for spread in [1, 5, 1_000] {
             let (mut queue, mut wanted) = (EventQueue::with_capacity(0), Vec::new());
             for item in 0..300_u64 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let key = item / 50 + (state >> 33) % spread;
                 queue.push(key, item);
                 wanted.push((key, item));
             }
             wanted.sort_unstable();
-            assert_eq!(queue.iter().collect::<Vec<_>>(), wanted, "keys spread over {spread}");
-            assert_eq!((queue.first(), queue.from_last(0)), (wanted.first().copied(), wanted.last().copied()));
-            assert_eq!((queue.from_last(299), queue.from_last(300)), (wanted.first().copied(), None));
-            assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), wanted);
+            assert_eq!(
+                queue.iter().collect::<Vec<_>>(),
+                wanted,
+                "keys spread over {spread}"
+            );
+            assert_eq!(
+                (queue.first(), queue.from_last(0)),
+                (wanted.first().copied(), wanted.last().copied())
+            );
+            assert_eq!(
+                (queue.from_last(299), queue.from_last(300)),
+                (wanted.first().copied(), None)
+            );
+            assert_eq!(
+                std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(),
+                wanted
+            );
         }
     }
 }

@@ -63,16 +63,37 @@ impl NetEngine {
     /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never looks up the run delay.
     ///
     /// Errors: those of [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
-    pub fn new(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers, setup: Setup) -> io::Result<(Self, RingFacts)> {
+    pub fn new(
+        targets: Vec<Arc<Target>>,
+        arrivals: ReceiveBuffers,
+        setup: Setup,
+    ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = NetworkForm::new(FileForm::new(&files)?, arrivals.buffers, arrivals.bytes);
-        let (ring, facts) = Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns())?;
+        let (ring, facts) = Ring::new(
+            &files,
+            form,
+            setup.in_flight_max + 1,
+            setup.memory_bytes,
+            setup.epoch_ns(),
+        )?;
         let discards = ring.discards();
         let mut uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
-        uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
-        Ok((Self { uring, waker, discards, is_measured: setup.harmless_gap_ns < u64::MAX }, facts))
+        uring.queue(Op::Wake {
+            token: setup.in_flight_max as u32,
+            waker: waker.clone(),
+        });
+        Ok((
+            Self {
+                uring,
+                waker,
+                discards,
+                is_measured: setup.harmless_gap_ns < u64::MAX,
+            },
+            facts,
+        ))
     }
 
     /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
@@ -111,26 +132,59 @@ impl IoEngine for NetEngine {
     }
 
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let until_ns = if self.uring.refused.is_empty() { wait.until_ns } else { 0 };
+        let until_ns = if self.uring.refused.is_empty() {
+            wait.until_ns
+        } else {
+            0
+        };
         let now_ns = self.uring.clock_ns();
         if self.is_measured || until_ns <= now_ns {
             self.uring.wait(Wait { until_ns, ..wait })?;
         } else {
-            self.uring.queue_mut().enter(now_ns, Some(Sleep { completions: wait.completions, until_ns }))?;
+            self.uring.queue_mut().enter(
+                now_ns,
+                Some(Sleep {
+                    completions: wait.completions,
+                    until_ns,
+                }),
+            )?;
         }
         completions.extend(self.uring.refused.drain(..).map(Completion::Block));
         let mut sleeps_on = None;
         self.uring.reap_completions(
-            |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| match (op, outcome) {
+            |Reaped {
+                 token,
+                 op,
+                 outcome,
+                 issued_ns,
+             },
+             Detection {
+                 at_ns: seen_ns,
+                 unseen_ns,
+             }| match (op, outcome) {
                 (None, Outcome::Woken) => {}
                 (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
                 (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
                     let completed_ns = seen_ns;
-                    let completion = op::Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
+                    let completion = op::Completion {
+                        token,
+                        buf,
+                        outcome,
+                        issued_ns,
+                        completed_ns,
+                        unseen_ns,
+                    };
                     completions.push(Completion::Block(completion));
                 }
                 (op, outcome) => {
-                    let completion = SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns };
+                    let completion = SocketCompletion {
+                        token,
+                        outcome,
+                        op,
+                        issued_ns,
+                        seen_ns,
+                        unseen_ns,
+                    };
                     completions.push(Completion::Net(completion));
                 }
             },

@@ -27,7 +27,11 @@ pub struct Passthrough {
 /// Drops the page cache of the block devices, which lacks the data of passthrough writes.
 impl Drop for Passthrough {
     fn drop(&mut self) {
-        self.uring.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
+        self.uring
+            .targets
+            .iter()
+            .filter(|target| target.is_writable())
+            .for_each(|target| target.drop_cached());
     }
 }
 
@@ -39,7 +43,12 @@ impl Passthrough {
         setup: Setup,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
-        let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
+        let commands = NvmeForm::new(
+            generics
+                .iter()
+                .map(|generic| generic.namespace().clone())
+                .collect(),
+        );
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
         let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns())?;
         let uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
@@ -50,17 +59,32 @@ impl Passthrough {
     ///
     /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
-        let errno_outcome = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        let errno_outcome =
+            |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let setup = Setup::new(1, ALIGN * targets.len());
-        let (mut engine, _) = Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(errno_outcome)?;
+        let (mut engine, _) =
+            Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(errno_outcome)?;
         for (target, generic) in (0..).zip(generics) {
             let len = generic.namespace().block_bytes;
-            let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;
-            engine.submit(Op { target, ..Op::new(OpKind::Read, 0, len, buf) });
+            let buf = engine
+                .buffer(len as usize)
+                .ok_or(Outcome::Errno(libc::ENOMEM))?;
+            engine.submit(Op {
+                target,
+                ..Op::new(OpKind::Read, 0, len, buf)
+            });
             let mut completions = Vec::new();
             while completions.is_empty() {
                 let until_ns = engine.now() + 1_000_000_000;
-                engine.reap(Wait { until_ns, completions: 1 }, &mut completions).map_err(errno_outcome)?;
+                engine
+                    .reap(
+                        Wait {
+                            until_ns,
+                            completions: 1,
+                        },
+                        &mut completions,
+                    )
+                    .map_err(errno_outcome)?;
             }
             match completions[0].outcome {
                 Outcome::Done => {}
@@ -72,8 +96,16 @@ impl Passthrough {
 
     /// Errno for an operation that must not reach the drive.
     fn refusal(&self, op: &Op) -> Option<i32> {
-        let (target, generic) = (&self.uring.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
-        let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
+        let (target, generic) = (
+            &self.uring.targets[usize::from(op.target)],
+            &self.generics[usize::from(op.target)],
+        );
+        let Namespace {
+            block_bytes,
+            transfer_bytes_max,
+            placement_ids,
+            ..
+        } = generic.namespace();
         if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !target.is_writable() {
             // The errno of a read-only descriptor.
             return Some(libc::EBADF);
@@ -85,18 +117,26 @@ impl Passthrough {
             // A drive has no page cache.
             return Some(libc::EOPNOTSUPP);
         }
-        let is_block_aligned =
-            op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
+        let is_block_aligned = op.len > 0
+            && op.offset.is_multiple_of((*block_bytes).into())
+            && op.len.is_multiple_of(*block_bytes);
         let commands = op.len.div_ceil(*transfer_bytes_max);
-        let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
+        let fits =
+            !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
         if !is_block_aligned || !fits {
             return Some(libc::EINVAL);
         }
-        if op.offset.checked_add(op.len.into()).is_none_or(|end| end > target.size_bytes()) {
+        if op
+            .offset
+            .checked_add(op.len.into())
+            .is_none_or(|end| end > target.size_bytes())
+        {
             return Some(libc::ENOSPC);
         }
         let is_placed = |at: u16| (1..=placement_ids.len()).contains(&usize::from(at));
-        (op.placement.is_some_and(|placement| !is_placed(placement.0))).then_some(libc::EOPNOTSUPP)
+        (op.placement
+            .is_some_and(|placement| !is_placed(placement.0)))
+        .then_some(libc::EOPNOTSUPP)
     }
 }
 

@@ -25,9 +25,17 @@ impl<E> Default for EnginePool<E> {
 
 impl<E> EnginePool<E> {
     /// Lends engine `index`; `open` creates the engine if the pool lacks it.
-    pub fn lend(self: &Arc<Self>, index: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
+    pub fn lend(
+        self: &Arc<Self>,
+        index: usize,
+        open: impl FnOnce() -> io::Result<E>,
+    ) -> io::Result<Pooled<E>> {
         let existing = self.engines().get_mut(index).and_then(Option::take);
-        Ok(Pooled { engine: Some(existing.map_or_else(open, Ok)?), index, pool: self.clone() })
+        Ok(Pooled {
+            engine: Some(existing.map_or_else(open, Ok)?),
+            index,
+            pool: self.clone(),
+        })
     }
 
     fn engines(&self) -> std::sync::MutexGuard<'_, Vec<Option<E>>> {
@@ -51,13 +59,17 @@ impl<E> Deref for Pooled<E> {
     type Target = E;
 
     fn deref(&self) -> &E {
-        self.engine.as_ref().expect("the engine is present until the drop")
+        self.engine
+            .as_ref()
+            .expect("the engine is present until the drop")
     }
 }
 
 impl<E> DerefMut for Pooled<E> {
     fn deref_mut(&mut self) -> &mut E {
-        self.engine.as_mut().expect("the engine is present until the drop")
+        self.engine
+            .as_mut()
+            .expect("the engine is present until the drop")
     }
 }
 

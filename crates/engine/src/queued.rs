@@ -39,7 +39,12 @@ pub(crate) struct QueueSupport {
 
 impl QueueSupport {
     /// No limits: the queue performs all operations.
-    pub(crate) const NONE: Self = Self { deallocates: true, writes_back: true, gives_back: false, names_streams: true };
+    pub(crate) const NONE: Self = Self {
+        deallocates: true,
+        writes_back: true,
+        gives_back: false,
+        names_streams: true,
+    };
 }
 
 /// A shard's queue and targets. Must stay on the thread that created it.
@@ -80,7 +85,12 @@ pub struct Setup {
 impl Setup {
     /// A setup whose clock begins now, without a negligible detection delay.
     pub fn new(in_flight_max: usize, memory_bytes: usize) -> Self {
-        Self { in_flight_max, memory_bytes, epoch: Instant::now(), harmless_gap_ns: 0 }
+        Self {
+            in_flight_max,
+            memory_bytes,
+            epoch: Instant::now(),
+            harmless_gap_ns: 0,
+        }
     }
 
     #[inline]
@@ -112,7 +122,14 @@ impl<Q: Queue> Queued<Q> {
             refused: Vec::new(),
             helper_threads,
             given_back: Vec::new(),
-            submitted_ns: vec![None; if limits.gives_back { setup.in_flight_max } else { 0 }],
+            submitted_ns: vec![
+                None;
+                if limits.gives_back {
+                    setup.in_flight_max
+                } else {
+                    0
+                }
+            ],
             targets,
         }
     }
@@ -146,7 +163,11 @@ impl<Q: Queue> Queued<Q> {
     /// Submits queued operations and lets the kernel post completions. A polling thread calls this often, mostly with
     /// nothing to do.
     fn submit_queued(&mut self, now_ns: u64) -> io::Result<()> {
-        if self.queue.pushed() > 0 || self.queue.is_ready() { self.queue.enter(now_ns, None) } else { Ok(()) }
+        if self.queue.pushed() > 0 || self.queue.is_ready() {
+            self.queue.enter(now_ns, None)
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits for the first completion. The kernel wakes the thread, so the completion stays unseen only while the
@@ -172,10 +193,18 @@ impl<Q: Queue> Queued<Q> {
                 asleep_ns = self.clock_ns();
             }
         }
-        self.queue.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
+        self.queue.enter(
+            asleep_ns,
+            Some(Sleep {
+                completions: 1,
+                until_ns,
+            }),
+        )?;
         let woke_ns = self.clock_ns();
         let gap_ns = match woke_ns - asleep_ns {
-            slept_ns if slept_ns > self.setup.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
+            slept_ns if slept_ns > self.setup.harmless_gap_ns => {
+                self.run_delay.since_last_ns().min(slept_ns)
+            }
             _ => 0,
         };
         self.last_poll_ns = woke_ns - gap_ns;
@@ -183,19 +212,34 @@ impl<Q: Queue> Queued<Q> {
     }
 
     /// Waits for `completions` completions, at most until `until_ns`.
-    pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
+    pub(crate) fn wait(
+        &mut self,
+        Wait {
+            until_ns,
+            completions,
+        }: Wait,
+    ) -> io::Result<()> {
         let now_ns = self.clock_ns();
         if until_ns <= now_ns {
             self.submit_queued(now_ns)
         } else if completions == 1 {
             self.await_first(until_ns)
         } else {
-            self.queue.enter(now_ns, Some(Sleep { completions, until_ns }))
+            self.queue.enter(
+                now_ns,
+                Some(Sleep {
+                    completions,
+                    until_ns,
+                }),
+            )
         }
     }
 
     /// Takes all completions, each with its detection time and the upper bound of the time that it stayed unseen.
-    pub(crate) fn reap_completions(&mut self, mut on_reaped: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection)) {
+    pub(crate) fn reap_completions(
+        &mut self,
+        mut on_reaped: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection),
+    ) {
         let seen_ns = self.clock_ns();
         let last_poll_ns = self.last_poll_ns;
         self.queue.reap(|reaped| {
@@ -219,7 +263,14 @@ impl<Q: Queue> Queued<Q> {
         let issued_ns = self.clock_ns();
         let Op { token, buf, .. } = op;
         let outcome = Outcome::Errno(errno);
-        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
+        self.refused.push(Completion {
+            token,
+            buf,
+            outcome,
+            issued_ns,
+            completed_ns: issued_ns,
+            unseen_ns: 0,
+        });
     }
 }
 
@@ -229,7 +280,10 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// unseen.
     fn backdate_issue(&mut self, completions: &mut [Completion]) {
         for completion in completions {
-            let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
+            let submitted_ns = self
+                .submitted_ns
+                .get_mut(completion.token as usize)
+                .and_then(Option::take);
             if let Some(submitted_ns) = submitted_ns {
                 completion.unseen_ns += completion.issued_ns.saturating_sub(submitted_ns);
                 completion.issued_ns = submitted_ns;
@@ -240,7 +294,14 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// Performs an operation on a helper thread.
     fn submit_beside(&mut self, op: Op) {
         if self.helper_threads.is_none() {
-            match Threads::new(1, &self.targets, Setup { memory_bytes: 0, ..self.setup }) {
+            match Threads::new(
+                1,
+                &self.targets,
+                Setup {
+                    memory_bytes: 0,
+                    ..self.setup
+                },
+            ) {
                 Ok(threads) => self.helper_threads = Some(threads),
                 Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
@@ -267,22 +328,42 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             true => stream <= target.write_streams(),
             false => stream == target.write_hint(),
         };
-        if op.placement.is_some_and(|placement| !is_placed(placement.0)) {
+        if op
+            .placement
+            .is_some_and(|placement| !is_placed(placement.0))
+        {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
         match op.kind {
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
-            OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),
+            OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => {
+                self.submit_beside(op)
+            }
             _ => self.push(op),
         }
     }
 
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let mut until_ns = wait.until_ns;
-        let is_idle = self.queue.in_flight() == 0 && self.refused.is_empty() && completions.is_empty();
-        if let Some(threads) = self.helper_threads.as_mut().filter(|threads| threads.in_flight() > 0) {
+        let is_idle =
+            self.queue.in_flight() == 0 && self.refused.is_empty() && completions.is_empty();
+        if let Some(threads) = self
+            .helper_threads
+            .as_mut()
+            .filter(|threads| threads.in_flight() > 0)
+        {
             // Completions of helper threads do not wake the queue.
-            threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, completions)?;
+            threads.reap(
+                if is_idle {
+                    wait
+                } else {
+                    Wait {
+                        until_ns: 0,
+                        completions: 1,
+                    }
+                },
+                completions,
+            )?;
             self.backdate_issue(completions);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
@@ -290,18 +371,35 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             until_ns = 0;
         }
         self.wait(Wait { until_ns, ..wait })?;
-        let (gives_back, mut given_back) = (self.limits.gives_back, std::mem::take(&mut self.given_back));
+        let (gives_back, mut given_back) =
+            (self.limits.gives_back, std::mem::take(&mut self.given_back));
         self.reap_completions(
-            |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: completed_ns, unseen_ns }| {
+            |Reaped {
+                 token,
+                 op,
+                 outcome,
+                 issued_ns,
+             },
+             Detection {
+                 at_ns: completed_ns,
+                 unseen_ns,
+             }| {
                 // Operations on block devices have one completion each, so `op` is always present.
                 let Some(op) = op else { return };
                 match outcome {
-                    Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
+                    Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_)
+                        if gives_back =>
+                    {
                         given_back.push((op, issued_ns));
                     }
-                    _ => {
-                        completions.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns })
-                    }
+                    _ => completions.push(Completion {
+                        token,
+                        buf: op.buf,
+                        outcome,
+                        issued_ns,
+                        completed_ns,
+                        unseen_ns,
+                    }),
                 }
             },
         );
@@ -315,7 +413,9 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
     }
 
     fn in_flight(&self) -> usize {
-        self.queue.in_flight() + self.refused.len() + self.helper_threads.as_ref().map_or(0, Threads::in_flight)
+        self.queue.in_flight()
+            + self.refused.len()
+            + self.helper_threads.as_ref().map_or(0, Threads::in_flight)
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
@@ -336,9 +436,15 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let name = path.to_str().unwrap().to_owned();
-        let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
+        let request = Request {
+            file_size_bytes: Some(1 << 20),
+            ..Request::new(&name, "test")
+        };
         let guard = Guard::new(Some(dir.path().join("state")));
-        let consent = guard.consent(&[request], &mut EraseAnswers::named([name])).unwrap().remove(0);
+        let consent = guard
+            .consent(&[request], &mut EraseAnswers::named([name]))
+            .unwrap()
+            .remove(0);
         let targets = vec![Target::writable(consent).into()];
         let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16)) else {
             return println!("skipped: no io_uring");
@@ -346,17 +452,37 @@ mod tests {
         engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
         let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
-        engine.submit(Op { token: 2, ..Op::new(kind, offset, len, buf) });
+        engine.submit(Op {
+            token: 2,
+            ..Op::new(kind, offset, len, buf)
+        });
         assert_eq!(engine.in_flight(), 1);
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = engine.now() + 1_000_000_000;
-            engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+            engine
+                .reap(
+                    Wait {
+                        until_ns,
+                        completions: 1,
+                    },
+                    &mut out,
+                )
+                .unwrap();
         }
-        assert_eq!((out[0].token, out[0].outcome, engine.in_flight()), (2, Outcome::Done, 0));
+        assert_eq!(
+            (out[0].token, out[0].outcome, engine.in_flight()),
+            (2, Outcome::Done, 0)
+        );
         let mut bytes = vec![0; 16384];
-        std::fs::File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
-        let zeros: Vec<_> = bytes.chunks(4096).map(|page| page.iter().all(|byte| *byte == 0)).collect();
+        std::fs::File::open(&path)
+            .unwrap()
+            .read_exact_at(&mut bytes, 0)
+            .unwrap();
+        let zeros: Vec<_> = bytes
+            .chunks(4096)
+            .map(|page| page.iter().all(|byte| *byte == 0))
+            .collect();
         assert_eq!(zeros, [false, true, true, false]);
     }
 
@@ -403,7 +529,14 @@ mod tests {
 
         fn reap(&mut self, mut each: impl FnMut(Reaped<Op, Outcome>)) {
             let (outcome, issued_ns) = (self.answer, self.issued_ns);
-            self.ops.drain(..).for_each(|op| each(Reaped { token: op.token, op: Some(op), outcome, issued_ns }));
+            self.ops.drain(..).for_each(|op| {
+                each(Reaped {
+                    token: op.token,
+                    op: Some(op),
+                    outcome,
+                    issued_ns,
+                })
+            });
         }
     }
 
@@ -413,29 +546,82 @@ mod tests {
         let path = dir.path().join("file");
         std::fs::write(&path, vec![7; 8192]).unwrap();
         let target: Arc<Target> = Target::read_only(path.to_str().unwrap(), 0).unwrap().into();
-        for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
-            let setup = Setup { harmless_gap_ns: u64::MAX / 8, ..Setup::new(8, 1 << 16) };
+        for answer in [
+            Outcome::Errno(libc::EAGAIN),
+            Outcome::Errno(libc::EOPNOTSUPP),
+            Outcome::Short(512),
+        ] {
+            let setup = Setup {
+                harmless_gap_ns: u64::MAX / 8,
+                ..Setup::new(8, 1 << 16)
+            };
             let threads = Threads::new(4, std::slice::from_ref(&target), setup).unwrap();
-            let limits = QueueSupport { gives_back: true, names_streams: false, ..QueueSupport::NONE };
-            let full = Full { ops: Vec::new(), issued_ns: 0, answer };
+            let limits = QueueSupport {
+                gives_back: true,
+                names_streams: false,
+                ..QueueSupport::NONE
+            };
+            let full = Full {
+                ops: Vec::new(),
+                issued_ns: 0,
+                answer,
+            };
             let mut engine = Queued::on(full, vec![target.clone()], limits, Some(threads), setup);
             for token in 0..8 {
-                let buf = engine.helper_threads.as_mut().unwrap().buffer(4096).unwrap();
+                let buf = engine
+                    .helper_threads
+                    .as_mut()
+                    .unwrap()
+                    .buffer(4096)
+                    .unwrap();
                 let kind = OpKind::Read;
-                engine.submit(Op { token, ..Op::new(kind, 0, 4096, buf) });
+                engine.submit(Op {
+                    token,
+                    ..Op::new(kind, 0, 4096, buf)
+                });
             }
             let mut out = Vec::new();
-            engine.reap(Wait { until_ns: 0, completions: 1 }, &mut out).unwrap();
+            engine
+                .reap(
+                    Wait {
+                        until_ns: 0,
+                        completions: 1,
+                    },
+                    &mut out,
+                )
+                .unwrap();
             let submitted_ns = engine.queue.issued_ns;
             while engine.in_flight() > 0 {
                 let until_ns = engine.now() + 1_000_000_000;
-                engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+                engine
+                    .reap(
+                        Wait {
+                            until_ns,
+                            completions: 1,
+                        },
+                        &mut out,
+                    )
+                    .unwrap();
             }
             assert_eq!(out.len(), 8, "{answer}");
-            for Completion { outcome, issued_ns, completed_ns, unseen_ns, buf, .. } in &out {
-                assert!(outcome.is_done() && buf.iter().all(|byte| *byte == 7), "{outcome}");
+            for Completion {
+                outcome,
+                issued_ns,
+                completed_ns,
+                unseen_ns,
+                buf,
+                ..
+            } in &out
+            {
+                assert!(
+                    outcome.is_done() && buf.iter().all(|byte| *byte == 7),
+                    "{outcome}"
+                );
                 assert_eq!(*issued_ns, submitted_ns);
-                assert!(*unseen_ns > 0 && issued_ns + unseen_ns <= *completed_ns, "{unseen_ns} before {completed_ns}");
+                assert!(
+                    *unseen_ns > 0 && issued_ns + unseen_ns <= *completed_ns,
+                    "{unseen_ns} before {completed_ns}"
+                );
             }
         }
     }

@@ -121,7 +121,9 @@ impl Threads {
             is_stopped: AtomicBool::new(false),
         });
         let thread_count = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
-        let workers_min = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(thread_count);
+        let workers_min = thread::available_parallelism()
+            .map_or(1, |cpus| cpus.get())
+            .min(thread_count);
         let level = WorkerLimit {
             workers: workers_min,
             workers_min,
@@ -131,12 +133,22 @@ impl Threads {
             progress_ns: 0,
         };
         let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
-        let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, reaped: 0, worker_limit: level };
+        let mut engine = Self {
+            shared,
+            workers,
+            pool,
+            in_flight: 0,
+            unannounced: 0,
+            reaped: 0,
+            worker_limit: level,
+        };
         let owner = thread::current();
         let targets: Arc<[_]> = targets.into();
         for index in 0..thread_count {
             let (shared, owner, targets) = (engine.shared.clone(), owner.clone(), targets.clone());
-            let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
+            let builder = thread::Builder::new()
+                .name(format!("io-{index}"))
+                .stack_size(STACK_BYTES);
             // If a later thread fails to start, dropping `engine` stops the earlier ones.
             let worker = builder.spawn(move || {
                 work(&shared, index, &owner, Caller::new(targets, setup));
@@ -150,11 +162,17 @@ impl Threads {
     fn announce(&mut self, now_ns: u64) {
         let queued = self.shared.queued();
         let completed = self.reaped + self.shared.completions.len() as u64;
-        self.worker_limit.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
+        self.worker_limit
+            .adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
         self.unannounced = 0;
         // Pairs with the fence in `work`: either this thread sees the idle bit, or the worker sees the operation.
         std::sync::atomic::fence(Ordering::SeqCst);
-        let idle: u32 = self.shared.idle.iter().map(|bits| bits.load(Ordering::Relaxed).count_ones()).sum();
+        let idle: u32 = self
+            .shared
+            .idle
+            .iter()
+            .map(|bits| bits.load(Ordering::Relaxed).count_ones())
+            .sum();
         let awake = self.workers.len() - (idle as usize).min(self.workers.len());
         let mut wake_count = queued.min(self.worker_limit.workers.saturating_sub(awake));
         for (group, bits) in self.shared.idle.iter().enumerate() {
@@ -190,7 +208,11 @@ impl IoEngine for Threads {
     }
 
     fn submit(&mut self, op: Op) {
-        let queue = if op.len >= LARGE_BYTES { &self.shared.large_jobs } else { &self.shared.jobs };
+        let queue = if op.len >= LARGE_BYTES {
+            &self.shared.large_jobs
+        } else {
+            &self.shared.jobs
+        };
         // Each queue holds the maximum number of operations in flight, so the push never fails.
         if queue.push(op).is_ok() {
             self.in_flight += 1;
@@ -202,20 +224,31 @@ impl IoEngine for Threads {
         let now_ns = self.shared.setup.clock_ns();
         self.announce(now_ns);
         let completions_wanted = (wait.completions as usize).max(1);
-        self.shared.wake_threshold.store(completions_wanted, Ordering::SeqCst);
+        self.shared
+            .wake_threshold
+            .store(completions_wanted, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.setup.clock_ns();
             // Large operations are issued one at a time, and the next waits for this completion, so return at once.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
-            if now_ns >= wait.until_ns || self.shared.completions.len() >= completions_wanted || large_done {
+            if now_ns >= wait.until_ns
+                || self.shared.completions.len() >= completions_wanted
+                || large_done
+            {
                 break;
             }
             self.announce(now_ns);
             let has_queued = self.shared.queued() > 0;
             let pause_ns = wait.until_ns - now_ns;
-            thread::park_timeout(Duration::from_nanos(if has_queued { pause_ns.min(STEP_NS) } else { pause_ns }));
+            thread::park_timeout(Duration::from_nanos(if has_queued {
+                pause_ns.min(STEP_NS)
+            } else {
+                pause_ns
+            }));
         }
-        self.shared.wake_threshold.store(usize::MAX, Ordering::Relaxed);
+        self.shared
+            .wake_threshold
+            .store(usize::MAX, Ordering::Relaxed);
         // Cleared before the completions are taken, so that a later completion is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
         while let Some(completion) = self.shared.completions.pop() {
@@ -277,17 +310,29 @@ mod tests {
 
     #[test]
     fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
-        let mut level =
-            WorkerLimit { workers: 2, workers_min: 2, workers_max: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let mut level = WorkerLimit {
+            workers: 2,
+            workers_min: 2,
+            workers_max: 256,
+            adjusted_ns: 0,
+            completed: 0,
+            progress_ns: 0,
+        };
         level.adjust(STEP_NS / 2, 10, 0);
         assert_eq!(level.workers, 2, "not before its time");
         level.adjust(STEP_NS, 10, 5);
         level.adjust(2 * STEP_NS, 10, 9);
-        assert_eq!(level.workers, 4, "one more at a time while operations are left and others complete");
+        assert_eq!(
+            level.workers, 4,
+            "one more at a time while operations are left and others complete"
+        );
         (3..12).for_each(|step| level.adjust(step * STEP_NS, 40, 9));
         assert_eq!(level.workers, 13);
         level.adjust(12 * STEP_NS, 40, 9);
-        assert_eq!(level.workers, 53, "one for each that is left when nothing completed for 10 ms");
+        assert_eq!(
+            level.workers, 53,
+            "one for each that is left when nothing completed for 10 ms"
+        );
         level.adjust(13 * STEP_NS, 1_000, 9);
         assert_eq!(level.workers, 256);
         (14..400).for_each(|step| level.adjust(step * STEP_NS, 0, 9 + step));

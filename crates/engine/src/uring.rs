@@ -18,8 +18,17 @@ impl Uring {
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let (form, epoch_ns) = (FileForm::new(&files)?, setup.epoch_ns());
-        let (ring, facts) = Ring::new(&files, form, setup.in_flight_max, setup.memory_bytes, epoch_ns)?;
-        let limits = QueueSupport { deallocates: ring.discards(), ..QueueSupport::NONE };
+        let (ring, facts) = Ring::new(
+            &files,
+            form,
+            setup.in_flight_max,
+            setup.memory_bytes,
+            epoch_ns,
+        )?;
+        let limits = QueueSupport {
+            deallocates: ring.discards(),
+            ..QueueSupport::NONE
+        };
         Ok((Self::on(ring, targets, limits, None, setup), facts))
     }
 }

@@ -18,7 +18,14 @@ use sys::op::{self, OpKind};
 const SEC: u64 = 1_000_000_000;
 
 fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine> {
-    match NetEngine::new(targets, arrivals, Setup { harmless_gap_ns: u64::MAX, ..Setup::new(8, 1 << 16) }) {
+    match NetEngine::new(
+        targets,
+        arrivals,
+        Setup {
+            harmless_gap_ns: u64::MAX,
+            ..Setup::new(8, 1 << 16)
+        },
+    ) {
         Ok((net, _)) => Some(net),
         Err(error) => {
             println!("skipped: no io_uring with sockets: {error}");
@@ -33,7 +40,14 @@ fn reap(net: &mut NetEngine) -> Vec<Completion> {
     while out.is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
         let until_ns = net.now() + SEC;
-        net.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+        net.reap(
+            Wait {
+                until_ns,
+                completions: 1,
+            },
+            &mut out,
+        )
+        .unwrap();
     }
     out
 }
@@ -41,7 +55,9 @@ fn reap(net: &mut NetEngine) -> Vec<Completion> {
 /// Token, outcome and operation of the last completion of a socket.
 fn event(net: &mut NetEngine) -> (u32, Outcome, Option<Op>) {
     match reap(net).pop() {
-        Some(Completion::Net(SocketCompletion { token, outcome, op, .. })) => (token, outcome, op),
+        Some(Completion::Net(SocketCompletion {
+            token, outcome, op, ..
+        })) => (token, outcome, op),
         other => panic!("{other:?}"),
     }
 }
@@ -53,59 +69,98 @@ fn pair() -> (Arc<TcpStream>, TcpStream) {
     (Arc::new(listener.accept().unwrap().0), other)
 }
 
-const FEW: ReceiveBuffers = ReceiveBuffers { buffers: 2, bytes: 4096 };
+const FEW: ReceiveBuffers = ReceiveBuffers {
+    buffers: 2,
+    bytes: 4096,
+};
 
 #[test]
 fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
-    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let Some(mut net) = net(Vec::new(), FEW) else {
+        return;
+    };
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap();
     sys::net::set_backlog(&listener, 64).unwrap();
     net.submit(Op::Accept { token: 0, listener });
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).unwrap();
-        let (0, Outcome::Accepted(socket), None) = event(&mut net) else { panic!() };
+        let (0, Outcome::Accepted(socket), None) = event(&mut net) else {
+            panic!()
+        };
         let socket = Arc::new(socket);
-        net.submit(Op::Receive { token: 1, socket: socket.clone() });
+        net.submit(Op::Receive {
+            token: 1,
+            socket: socket.clone(),
+        });
         for text in ["first", "second"] {
             client.write_all(text.as_bytes()).unwrap();
-            let (1, Outcome::Received(buf, len), None) = event(&mut net) else { panic!() };
+            let (1, Outcome::Received(buf, len), None) = event(&mut net) else {
+                panic!()
+            };
             assert_eq!(&buf[..len], text.as_bytes());
             net.provide(buf);
         }
         // The send has more bytes than the socket's buffers hold, so the kernel continues it while the peer reads.
         let bytes: Vec<_> = (0..16 << 20).map(|at| (at % 251) as u8).collect();
-        net.submit(Op::Send { token: 2, socket: socket.clone(), bytes: bytes.clone() });
-        net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();
+        net.submit(Op::Send {
+            token: 2,
+            socket: socket.clone(),
+            bytes: bytes.clone(),
+        });
+        net.reap(
+            Wait {
+                until_ns: 0,
+                completions: 1,
+            },
+            &mut Vec::new(),
+        )
+        .unwrap();
         let reader = std::thread::spawn(move || {
             let mut read = vec![0; 16 << 20];
             client.read_exact(&mut read).unwrap();
             (read, client)
         });
-        let (2, Outcome::Sent, Some(Op::Send { bytes: back, .. })) = event(&mut net) else { panic!() };
+        let (2, Outcome::Sent, Some(Op::Send { bytes: back, .. })) = event(&mut net) else {
+            panic!()
+        };
         let (read, client) = reader.join().unwrap();
         assert!(read == bytes && back == bytes);
         drop(client);
-        let (1, Outcome::Closed, Some(Op::Receive { .. })) = event(&mut net) else { panic!() };
+        let (1, Outcome::Closed, Some(Op::Receive { .. })) = event(&mut net) else {
+            panic!()
+        };
     }
     assert_eq!(net.in_flight(), 1, "it accepts");
 }
 
 #[test]
 fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
-    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let Some(mut net) = net(Vec::new(), FEW) else {
+        return;
+    };
     let (socket, mut client) = pair();
     client.write_all(&[7; 3 * 4096]).unwrap();
-    net.submit(Op::Receive { token: 3, socket: socket.clone() });
+    net.submit(Op::Receive {
+        token: 3,
+        socket: socket.clone(),
+    });
     let (mut bufs, mut bytes, mut ended) = (Vec::new(), 0, false);
     while !ended {
         for completion in reap(&mut net) {
             match completion {
-                Completion::Net(SocketCompletion { outcome: Outcome::Received(buf, len), .. }) => {
+                Completion::Net(SocketCompletion {
+                    outcome: Outcome::Received(buf, len),
+                    ..
+                }) => {
                     bytes += len;
                     bufs.push(buf);
                 }
-                Completion::Net(SocketCompletion { outcome: Outcome::Errno(errno), op: Some(_), .. }) => {
+                Completion::Net(SocketCompletion {
+                    outcome: Outcome::Errno(errno),
+                    op: Some(_),
+                    ..
+                }) => {
                     assert_eq!(errno, libc::ENOBUFS);
                     ended = true;
                 }
@@ -117,7 +172,9 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     bufs.into_iter().for_each(|buf| net.provide(buf));
     net.submit(Op::Receive { token: 3, socket });
     while bytes < 3 * 4096 {
-        let (_, Outcome::Received(buf, len), _) = event(&mut net) else { panic!() };
+        let (_, Outcome::Received(buf, len), _) = event(&mut net) else {
+            panic!()
+        };
         bytes += len;
         net.provide(buf);
     }
@@ -125,13 +182,22 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
 
 #[test]
 fn another_thread_ends_a_sleep_each_time() {
-    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let Some(mut net) = net(Vec::new(), FEW) else {
+        return;
+    };
     for _ in 0..3 {
         let waker = net.waker().clone();
         let thread = std::thread::spawn(move || waker.wake());
         let begin = Instant::now();
         let until_ns = net.now() + 30 * SEC;
-        net.reap(Wait { until_ns, completions: 1 }, &mut Vec::new()).unwrap();
+        net.reap(
+            Wait {
+                until_ns,
+                completions: 1,
+            },
+            &mut Vec::new(),
+        )
+        .unwrap();
         assert!(begin.elapsed() < Duration::from_secs(20));
         thread.join().unwrap();
     }
@@ -139,14 +205,32 @@ fn another_thread_ends_a_sleep_each_time() {
 
 #[test]
 fn the_end_of_an_engine_closes_its_connections() {
-    let Some(mut net) = net(Vec::new(), FEW) else { return };
+    let Some(mut net) = net(Vec::new(), FEW) else {
+        return;
+    };
     let (socket, mut client) = pair();
-    net.submit(Op::Receive { token: 0, socket: socket.clone() });
+    net.submit(Op::Receive {
+        token: 0,
+        socket: socket.clone(),
+    });
     // A send that nobody reads.
-    net.submit(Op::Send { token: 1, socket, bytes: vec![1; 64 << 20] });
-    net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();
+    net.submit(Op::Send {
+        token: 1,
+        socket,
+        bytes: vec![1; 64 << 20],
+    });
+    net.reap(
+        Wait {
+            until_ns: 0,
+            completions: 1,
+        },
+        &mut Vec::new(),
+    )
+    .unwrap();
     drop(net);
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     let mut buf = vec![0; 1 << 20];
     loop {
         match client.read(&mut buf) {
@@ -166,27 +250,56 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).unwrap();
     let name = path.to_str().unwrap().to_owned();
-    let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
+    let request = Request {
+        file_size_bytes: Some(1 << 20),
+        ..Request::new(&name, "test")
+    };
     let guard = Guard::new(Some(dir.path().join("state")));
-    let consent = guard.consent(&[request], &mut EraseAnswers::named([name])).unwrap().remove(0);
-    let Some(mut net) = net(vec![Target::writable(consent).into()], FEW) else { return };
+    let consent = guard
+        .consent(&[request], &mut EraseAnswers::named([name]))
+        .unwrap()
+        .remove(0);
+    let Some(mut net) = net(vec![Target::writable(consent).into()], FEW) else {
+        return;
+    };
     let (socket, mut client) = pair();
     net.submit(Op::Receive { token: 0, socket });
     let mut op = |kind, placement, token| {
         let buf = net.buffer(4096).unwrap();
-        net.submit(Op::Block(op::Op { placement, token, ..op::Op::new(kind, 4096, 4096, buf) }));
+        net.submit(Op::Block(op::Op {
+            placement,
+            token,
+            ..op::Op::new(kind, 4096, 4096, buf)
+        }));
     };
     op(OpKind::Read, None, 1);
     op(OpKind::Write, Some(op::Placement(9)), 2);
     client.write_all(b"x").unwrap();
     let mut seen = Vec::new();
     while seen.len() < 3 {
-        seen.extend(reap(&mut net).into_iter().map(|completion| match completion {
-            Completion::Block(of) => (of.token, format!("{} {}", of.outcome, of.buf.first().unwrap())),
-            Completion::Net(event) => (event.token, format!("{:?}", matches!(event.outcome, Outcome::Received(_, 1)))),
-        }));
+        seen.extend(
+            reap(&mut net)
+                .into_iter()
+                .map(|completion| match completion {
+                    Completion::Block(of) => (
+                        of.token,
+                        format!("{} {}", of.outcome, of.buf.first().unwrap()),
+                    ),
+                    Completion::Net(event) => (
+                        event.token,
+                        format!("{:?}", matches!(event.outcome, Outcome::Received(_, 1))),
+                    ),
+                }),
+        );
     }
     seen.sort();
     let refused = format!("{} 0", op::Outcome::Errno(libc::EOPNOTSUPP));
-    assert_eq!(seen, [(0, "true".to_owned()), (1, "done 7".to_owned()), (2, refused)]);
+    assert_eq!(
+        seen,
+        [
+            (0, "true".to_owned()),
+            (1, "done 7".to_owned()),
+            (2, refused)
+        ]
+    );
 }

@@ -36,8 +36,16 @@ struct Bench {
 impl Bench {
     fn file() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        File::create(dir.path().join("image")).unwrap().set_len(SIZE).unwrap();
-        Self { dir, device: None, at: None, cached: false }
+        File::create(dir.path().join("image"))
+            .unwrap()
+            .set_len(SIZE)
+            .unwrap();
+        Self {
+            dir,
+            device: None,
+            at: None,
+            cached: false,
+        }
     }
 
     /// `None`, with a message, if no loop device can be created.
@@ -46,14 +54,20 @@ impl Bench {
         // Two concurrent searches for a free device find the same device.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = Command::new("losetup").args(["-f", "--show"]).arg(bench.image()).output();
+        let made = Command::new("losetup")
+            .args(["-f", "--show"])
+            .arg(bench.image())
+            .output();
         match made {
             Ok(made) if made.status.success() => {
                 bench.device = Some(String::from_utf8(made.stdout).unwrap().trim().to_owned());
                 Some(bench)
             }
             _ => {
-                let _ = writeln!(std::io::stderr(), "skipped: a loop device needs root and losetup");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "skipped: a loop device needs root and losetup"
+                );
                 None
             }
         }
@@ -67,19 +81,34 @@ impl Bench {
     }
 
     fn image(&self) -> PathBuf {
-        self.at.clone().unwrap_or_else(|| self.dir.path().join("image"))
+        self.at
+            .clone()
+            .unwrap_or_else(|| self.dir.path().join("image"))
     }
 
     fn path(&self) -> String {
-        self.device.clone().unwrap_or_else(|| self.image().to_str().unwrap().to_owned())
+        self.device
+            .clone()
+            .unwrap_or_else(|| self.image().to_str().unwrap().to_owned())
     }
 
     fn writable(&self) -> Arc<Target> {
-        let file_size_bytes = self.device.is_none().then_some(if self.at.is_some() { SIZE / 2 } else { SIZE });
-        let request = Request { file_size_bytes, odsync: false, ..Request::new(self.path(), "test") };
+        let file_size_bytes =
+            self.device
+                .is_none()
+                .then_some(if self.at.is_some() { SIZE / 2 } else { SIZE });
+        let request = Request {
+            file_size_bytes,
+            odsync: false,
+            ..Request::new(self.path(), "test")
+        };
         let guard = Guard::new(Some(self.dir.path().join("state")));
         let consents = guard.consent(&[request], &mut EraseAnswers::named([self.path()]));
-        let target = Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0));
+        let target = Target::writable(
+            consents
+                .unwrap_or_else(|refused| panic!("{refused}"))
+                .remove(0),
+        );
         if self.cached {
             target.use_page_cache(true).unwrap();
         }
@@ -96,8 +125,14 @@ impl Bench {
     /// The byte that fills the block at `offset` of the backing file.
     fn byte_of_block(&self, offset: u64) -> u8 {
         let mut bytes = vec![0; BLOCK as usize];
-        File::open(self.image()).unwrap().read_exact_at(&mut bytes, offset).unwrap();
-        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "the block at {offset} is mixed");
+        File::open(self.image())
+            .unwrap()
+            .read_exact_at(&mut bytes, offset)
+            .unwrap();
+        assert!(
+            bytes.iter().all(|byte| *byte == bytes[0]),
+            "the block at {offset} is mixed"
+        );
         bytes[0]
     }
 }
@@ -115,37 +150,75 @@ trait Perform {
     /// Performs `op` with a buffer that is filled with `fill`.
     fn carry_out(&mut self, op: Op, fill: u8) -> Outcome;
 
-    fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {
+    fn perform(
+        &mut self,
+        kind: OpKind,
+        offset: u64,
+        fill: u8,
+        placement: Option<Placement>,
+    ) -> Outcome {
         let len = if kind.is_flush() { 0 } else { BLOCK };
-        self.carry_out(Op { placement, ..Op::new(kind, offset, len, Buf::empty()) }, fill)
+        self.carry_out(
+            Op {
+                placement,
+                ..Op::new(kind, offset, len, Buf::empty())
+            },
+            fill,
+        )
     }
 
     fn write_durable(&mut self, offset: u64, sync: WriteSync) {
-        let write = Op { sync, ..Op::new(OpKind::Write, offset, BLOCK, Buf::empty()) };
+        let write = Op {
+            sync,
+            ..Op::new(OpKind::Write, offset, BLOCK, Buf::empty())
+        };
         assert_eq!(self.carry_out(write, 1), Outcome::Done);
     }
 
     fn write(&mut self, offset: u64, fill: u8) {
-        assert_eq!(self.perform(OpKind::Write, offset, fill, None), Outcome::Done);
+        assert_eq!(
+            self.perform(OpKind::Write, offset, fill, None),
+            Outcome::Done
+        );
     }
 }
 
 impl<E: BlockEngine> Perform for E {
     fn carry_out(&mut self, op: Op, fill: u8) -> Outcome {
         let (kind, offset) = (op.kind, op.offset);
-        let mut buf = self.buffer(if kind.moves_data() { BLOCK as usize } else { 0 }).expect("memory for a few");
+        let mut buf = self
+            .buffer(if kind.moves_data() { BLOCK as usize } else { 0 })
+            .expect("memory for a few");
         buf.fill(fill);
-        self.submit(Op { token: 3, buf, ..op });
+        self.submit(Op {
+            token: 3,
+            buf,
+            ..op
+        });
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;
-            self.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+            self.reap(
+                Wait {
+                    until_ns,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
         }
         let done = &out[0];
         assert_eq!((out.len(), done.token, self.in_flight()), (1, 3, 0));
-        assert!(done.issued_ns <= done.completed_ns && done.unseen_ns <= done.completed_ns - done.issued_ns);
+        assert!(
+            done.issued_ns <= done.completed_ns
+                && done.unseen_ns <= done.completed_ns - done.issued_ns
+        );
         if kind == OpKind::Read && done.outcome.is_done() {
-            assert!(done.buf.iter().all(|byte| *byte == 0), "read {} at {offset}", done.buf[0]);
+            assert!(
+                done.buf.iter().all(|byte| *byte == 0),
+                "read {} at {offset}",
+                done.buf[0]
+            );
         }
         done.outcome
     }
@@ -155,7 +228,10 @@ impl<E: BlockEngine> Perform for E {
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
     let setup = Setup::new(OUT_MAX, MEMORY);
     if let Some(bench) = bench() {
-        test(&bench, &mut Calls::new([bench.writable()].into(), setup).unwrap());
+        test(
+            &bench,
+            &mut Calls::new([bench.writable()].into(), setup).unwrap(),
+        );
     }
     if let Some(bench) = bench() {
         let mut engine = Threads::new(WORKERS_MAX, &[bench.writable()], setup).unwrap();
@@ -180,9 +256,16 @@ fn deallocated_blocks_are_zero_and_take_no_place(bench: &Bench, engine: &mut dyn
     (0..4).for_each(|n| engine.write(n * block, 0x11 * (n as u8 + 1)));
     assert_eq!(engine.perform(OpKind::Flush, 0, 0, None), Outcome::Done);
     let before = bench.allocated_bytes();
-    assert_eq!(engine.perform(OpKind::Deallocate, block, 0, None), Outcome::Done);
+    assert_eq!(
+        engine.perform(OpKind::Deallocate, block, 0, None),
+        Outcome::Done
+    );
     let bytes: Vec<_> = (0..4).map(|n| bench.byte_of_block(n * block)).collect();
-    assert_eq!(bytes, [0x11, 0, 0x33, 0x44], "the one that was named, and none beside it");
+    assert_eq!(
+        bytes,
+        [0x11, 0, 0x33, 0x44],
+        "the one that was named, and none beside it"
+    );
     assert_eq!(before - bench.allocated_bytes(), block);
     assert_eq!(engine.perform(OpKind::Read, block, 1, None), Outcome::Done);
 }
@@ -194,7 +277,10 @@ fn a_loop_device_forgets_what_is_deallocated() {
 
 #[test]
 fn a_file_gets_a_hole_where_it_is_deallocated() {
-    with_each(|| Some(Bench::file()), deallocated_blocks_are_zero_and_take_no_place);
+    with_each(
+        || Some(Bench::file()),
+        deallocated_blocks_are_zero_and_take_no_place,
+    );
 }
 
 /// Number of flushes that a device has performed.
@@ -211,8 +297,15 @@ fn written_bytes(device: &str) -> u64 {
 fn counter(device: &str, field: usize) -> u64 {
     let name = Path::new(device).file_name().unwrap().to_str().unwrap();
     let text = fs::read_to_string("/proc/diskstats").unwrap();
-    let line = text.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(name)).unwrap();
-    line.split_ascii_whitespace().nth(field + 2).unwrap().parse().unwrap()
+    let line = text
+        .lines()
+        .find(|line| line.split_ascii_whitespace().nth(2) == Some(name))
+        .unwrap();
+    line.split_ascii_whitespace()
+        .nth(field + 2)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -229,20 +322,30 @@ fn a_flush_reaches_the_device_and_plain_writes_bring_none_along() {
         for sync in [WriteSync::Data, WriteSync::File] {
             let before = flushes(device);
             engine.write_durable(0, sync);
-            assert!(flushes(device) > before, "a loop device has no FUA: a flush follows {sync:?}");
+            assert!(
+                flushes(device) > before,
+                "a loop device has no FUA: a flush follows {sync:?}"
+            );
         }
     });
 }
 
 #[test]
 fn a_range_is_written_back_without_a_flush() {
-    let steps = WriteBack { write: true, wait_after: true, ..WriteBack::default() };
+    let steps = WriteBack {
+        write: true,
+        wait_after: true,
+        ..WriteBack::default()
+    };
     with_each(Bench::cached_device, |bench, engine| {
         let device = bench.device.as_deref().unwrap();
         engine.write(0, 0x11);
         engine.write(u64::from(BLOCK), 0x22);
         let before = flushes(device);
-        assert_eq!(engine.perform(OpKind::WriteBack(steps), u64::from(BLOCK), 0, None), Outcome::Done);
+        assert_eq!(
+            engine.perform(OpKind::WriteBack(steps), u64::from(BLOCK), 0, None),
+            Outcome::Done
+        );
         assert_eq!(bench.byte_of_block(u64::from(BLOCK)), 0x22);
         assert_eq!(flushes(device), before);
     });
@@ -262,7 +365,11 @@ impl Mounted {
         let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
         // A long commit interval: the journal is written only on request.
         let is_mounted = done(Command::new("mkfs.ext4").args(["-q", &device]))
-            && done(Command::new("mount").args(["-o", "commit=600,noinit_itable", &device]).arg(&place));
+            && done(
+                Command::new("mount")
+                    .args(["-o", "commit=600,noinit_itable", &device])
+                    .arg(&place),
+            );
         if !is_mounted {
             let _ = writeln!(std::io::stderr(), "skipped: no ext4 can be mounted");
             return None;
@@ -280,12 +387,19 @@ impl Drop for Mounted {
 
 #[test]
 fn with_the_metadata_of_a_file_its_times_are_written_too() {
-    let Some(mounted) = Mounted::new() else { return };
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
     let device = mounted.below.device.as_deref().unwrap();
     let file = || {
         let image = mounted.place.join("image");
         File::create(&image).unwrap().set_len(SIZE / 2).unwrap();
-        Some(Bench { dir: tempfile::tempdir().unwrap(), device: None, at: Some(image), cached: false })
+        Some(Bench {
+            dir: tempfile::tempdir().unwrap(),
+            device: None,
+            at: Some(image),
+            cached: false,
+        })
     };
     with_each(file, |bench, engine| {
         engine.write(0, 1);
@@ -293,16 +407,35 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
         let mut touched = std::time::UNIX_EPOCH;
         let mut written_by = |act: &mut dyn FnMut()| {
             touched += std::time::Duration::from_secs(1_000);
-            File::options().write(true).open(bench.image()).unwrap().set_modified(touched).unwrap();
+            File::options()
+                .write(true)
+                .open(bench.image())
+                .unwrap()
+                .set_modified(touched)
+                .unwrap();
             let before = written_bytes(device);
             act();
             written_bytes(device) - before
         };
         let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
-        assert_eq!(written_by(&mut || flush(OpKind::Flush)), 0, "fdatasync leaves the journal");
-        assert!(written_by(&mut || flush(OpKind::FlushFile)) > 0, "fsync writes it");
-        assert_eq!(written_by(&mut || engine.write_durable(0, WriteSync::Data)), u64::from(BLOCK), "the data alone");
-        assert!(written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK), "and the journal");
+        assert_eq!(
+            written_by(&mut || flush(OpKind::Flush)),
+            0,
+            "fdatasync leaves the journal"
+        );
+        assert!(
+            written_by(&mut || flush(OpKind::FlushFile)) > 0,
+            "fsync writes it"
+        );
+        assert_eq!(
+            written_by(&mut || engine.write_durable(0, WriteSync::Data)),
+            u64::from(BLOCK),
+            "the data alone"
+        );
+        assert!(
+            written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK),
+            "and the journal"
+        );
     });
 }
 
@@ -325,8 +458,14 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
     let target = Arc::new(Target::read_only(&bench.path(), 0).unwrap());
     let setup = Setup::new(OUT_MAX, MEMORY);
     let refused = |engine: &mut dyn Perform| {
-        assert_eq!(engine.perform(OpKind::Write, 0, 1, None), Outcome::Errno(libc::EBADF));
-        assert_eq!(engine.perform(OpKind::Deallocate, 0, 0, None), Outcome::Errno(libc::EBADF));
+        assert_eq!(
+            engine.perform(OpKind::Write, 0, 1, None),
+            Outcome::Errno(libc::EBADF)
+        );
+        assert_eq!(
+            engine.perform(OpKind::Deallocate, 0, 0, None),
+            Outcome::Errno(libc::EBADF)
+        );
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
     refused(&mut Calls::new([target.clone()].into(), setup).unwrap());

@@ -3,7 +3,8 @@
 use crate::Result;
 use crate::file::Files;
 use crate::schema::{
-    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
+    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow,
+    TraceRow,
 };
 use crate::source::{SourceRun, SourceSeries};
 use crate::table::UnixMs;
@@ -22,7 +23,11 @@ fn number_of(facts: &Value, name: &str) -> Option<u64> {
 /// The name of an enum's value in JSON.
 fn json_name(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
+    value
+        .as_str()
+        .or_else(|| value.get("how")?.as_str())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Joins sentences for one cell; `None` if there are none.
@@ -36,12 +41,17 @@ pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
     let simulated = |name| manifest.simulated.then_some(name);
     let devices = manifest.devices.iter().enumerate();
-    devices.map(|(device, name)| recorded(device).or(simulated(name.as_str()))).collect()
+    devices
+        .map(|(device, name)| recorded(device).or(simulated(name.as_str())))
+        .collect()
 }
 
 /// Index of the device that the user named `name`.
 fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
-    manifest.devices.iter().position(|device| Some(device.as_str()) == name)
+    manifest
+        .devices
+        .iter()
+        .position(|device| Some(device.as_str()) == name)
 }
 
 impl Files {
@@ -52,11 +62,22 @@ impl Files {
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
-        let (manifest, verdict, run_id, path) =
-            (&run.manifest, &run.verdict, source_run.id.as_str(), source_run.path.as_str());
+        let (manifest, verdict, run_id, path) = (
+            &run.manifest,
+            &run.verdict,
+            source_run.id.as_str(),
+            source_run.path.as_str(),
+        );
         let serials = serials(manifest);
-        let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
-        let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
+        let kinds: Vec<_> = manifest
+            .workloads
+            .iter()
+            .map(|workload| workload.kind.as_str())
+            .collect();
+        let times_1x = manifest
+            .workloads
+            .first()
+            .and_then(|workload| workload.times_1x);
         let result = verdict.result();
         let reason_code = verdict.reasons.first().map(|reason| json_name(reason.code));
         let decided = verdict.decided_by.as_ref();
@@ -96,7 +117,12 @@ impl Files {
         })?;
         for (rank, reason) in (1..).zip(&result.reasons) {
             let (code, reason) = (&json_name(reason.code), reason.text.as_str());
-            self.push(ReasonRow { run_id, rank, code, reason })?;
+            self.push(ReasonRow {
+                run_id,
+                rank,
+                code,
+                reason,
+            })?;
         }
         for finding in &manifest.findings {
             let device = device(manifest, finding.device.as_deref());
@@ -130,7 +156,12 @@ impl Files {
         self.add_trace(run, run_id, &serials)
     }
 
-    fn add_machine(&mut self, manifest: &Manifest, run_id: &str, serials: &[Option<&str>]) -> Result {
+    fn add_machine(
+        &mut self,
+        manifest: &Manifest,
+        run_id: &str,
+        serials: &[Option<&str>],
+    ) -> Result {
         let host = &manifest.host_facts;
         self.push(HostRow {
             run_id,
@@ -173,18 +204,31 @@ impl Files {
 
     fn add_slices(&mut self, run: &Run, run_id: &str, serials: &[Option<&str>]) -> Result {
         let (manifest, verdict) = (&run.manifest, &run.verdict);
-        for (group, slice) in
-            verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
+        for (group, slice) in verdict
+            .groups
+            .iter()
+            .flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
         {
             let device = device(manifest, group.device.as_deref());
-            let stream_info = manifest.streams.iter().find(|stream| stream.name == group.stream);
+            let stream_info = manifest
+                .streams
+                .iter()
+                .find(|stream| stream.name == group.stream);
             let stream_limits = stream_info.and_then(|stream| stream.limits.as_ref());
             let sla = stream_limits.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
             for (index, threshold_ns) in verdict.thresholds_ns.iter().copied().enumerate() {
-                let limit = sla.and_then(|sla| sla.limits().iter().find(|limit| limit.threshold_ns == threshold_ns));
+                let limit = sla.and_then(|sla| {
+                    sla.limits()
+                        .iter()
+                        .find(|limit| limit.threshold_ns == threshold_ns)
+                });
                 let decided = verdict.decided_by.as_ref().is_some_and(|decided| {
-                    (&decided.stream, &decided.device, decided.slice, decided.threshold_ns)
-                        == (&group.stream, &group.device, slice.slice, threshold_ns)
+                    (
+                        &decided.stream,
+                        &decided.device,
+                        decided.slice,
+                        decided.threshold_ns,
+                    ) == (&group.stream, &group.device, slice.slice, threshold_ns)
                 });
                 self.push(SliceRow {
                     run_id,
@@ -197,7 +241,10 @@ impl Files {
                     wanted: slice.wanted,
                     judged_over: slice.judged_over.get(index).copied().unwrap_or(0),
                     response_over: slice.response_over.get(index).copied().unwrap_or(0),
-                    judged_share: slice.judged_share.as_ref().and_then(|shares| shares.get(index).copied()),
+                    judged_share: slice
+                        .judged_share
+                        .as_ref()
+                        .and_then(|shares| shares.get(index).copied()),
                     share_max: limit.map(|limit| limit.share_max()),
                     decided,
                 })?;
@@ -206,7 +253,12 @@ impl Files {
         Ok(())
     }
 
-    fn add_trace(&mut self, run: &Run, run_id: &str, serials: &[Option<&str>]) -> Result<Option<RunDirError>> {
+    fn add_trace(
+        &mut self,
+        run: &Run,
+        run_id: &str,
+        serials: &[Option<&str>],
+    ) -> Result<Option<RunDirError>> {
         let samples = match read_trace(&run.dir, &run.manifest) {
             Ok(samples) => samples,
             Err(error) => return Ok(Some(error)),
@@ -233,7 +285,11 @@ impl Files {
     }
 
     /// Judges a series again from its `runs`. Adds the row of the series and the rows of its steps.
-    pub(crate) fn add_series(&mut self, source: &mut SourceSeries, runs: &[(SourceRun, Run)]) -> Result {
+    pub(crate) fn add_series(
+        &mut self,
+        source: &mut SourceSeries,
+        runs: &[(SourceRun, Run)],
+    ) -> Result {
         let (run_of_step, doubts) = source.rejudge(runs);
         let (series, series_id) = (&source.series, source.id.as_str());
         let conclusion = series.conclusion.as_ref();
@@ -243,7 +299,9 @@ impl Files {
             tool: &series.tool,
             purpose: &json_name(series.purpose),
             began_at: UnixMs(series.began_unix_ms),
-            outcome: conclusion.map(|conclusion| json_name(conclusion.outcome)).as_deref(),
+            outcome: conclusion
+                .map(|conclusion| json_name(conclusion.outcome))
+                .as_deref(),
             conclusion: conclusion.map(|conclusion| conclusion.sentence.as_str()),
             rating_x: conclusion.and_then(|conclusion| conclusion.rating),
             comparable: conclusion.map(|conclusion| conclusion.comparable),

@@ -26,14 +26,19 @@ const VIEWS_BYTES_MAX: u64 = 1 << 20;
 /// Writes [`VIEWS`] into `dir`.
 pub(crate) fn write_views(dir: &Path) -> Result {
     let view = |table: &Table| {
-        format!("CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n", table.name, table.file_name())
+        format!(
+            "CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n",
+            table.name,
+            table.file_name()
+        )
     };
     let views: String = TABLES.iter().map(view).collect();
     let text = format!(
         "{VIEWS_BEGIN}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
     );
     let path = dir.join(VIEWS);
-    files::replace(&path, text.as_bytes(), ReplaceTarget::Own(VIEWS_BEGIN)).map_err(ExportError::io("writing", &path))
+    files::replace(&path, text.as_bytes(), ReplaceTarget::Own(VIEWS_BEGIN))
+        .map_err(ExportError::io("writing", &path))
 }
 
 /// Number of rows after which a row group is written: 10 to 30 MB of memory for a table.
@@ -63,12 +68,17 @@ pub(crate) struct TemporaryFile {
 
 impl TemporaryFile {
     fn failed(&self, source: ParquetError) -> ExportError {
-        ExportError::Parquet { path: self.path.clone(), source }
+        ExportError::Parquet {
+            path: self.path.clone(),
+            source,
+        }
     }
 
     /// Syncs the file, and renames it to its final name. Returns the size of the file, bytes.
     pub(crate) fn publish(self) -> Result<u64> {
-        let Self { temporary, path, .. } = self;
+        let Self {
+            temporary, path, ..
+        } = self;
         let published = temporary.open().and_then(|file| {
             temporary.publish(&file)?;
             Ok(file.metadata()?.len())
@@ -83,11 +93,21 @@ const PARQUET_BEGIN: &str = "PAR1";
 /// Creates a file of `table` in `dir`, under a temporary name.
 fn create(table: &'static Table, dir: &Dir) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
     let path = dir.path().join(table.file_name());
-    let (temporary, file) = Temporary::create(dir, OsStr::new(&table.file_name()), ReplaceTarget::Own(PARQUET_BEGIN))
-        .map_err(ExportError::io("creating", &path))?;
-    let written = TemporaryFile { table, temporary, path, rows: 0 };
-    let writer =
-        properties(table).and_then(|properties| SerializedFileWriter::new(file, table.schema()?, Arc::new(properties)));
+    let (temporary, file) = Temporary::create(
+        dir,
+        OsStr::new(&table.file_name()),
+        ReplaceTarget::Own(PARQUET_BEGIN),
+    )
+    .map_err(ExportError::io("creating", &path))?;
+    let written = TemporaryFile {
+        table,
+        temporary,
+        path,
+        rows: 0,
+    };
+    let writer = properties(table).and_then(|properties| {
+        SerializedFileWriter::new(file, table.schema()?, Arc::new(properties))
+    });
     let writer = writer.map_err(|source| written.failed(source))?;
     Ok((written, writer))
 }
@@ -106,12 +126,20 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
         .set_key_value_metadata(Some(metadata));
     // Statistics of a text column cost a comparison for every row. Readers need only the statistics of `run_id`, to
     // skip row groups.
-    let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
+    let texts = table
+        .columns
+        .iter()
+        .filter(|column| column.kind == Kind::Text && column.name != "run_id");
     for column in texts {
-        properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
+        properties =
+            properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
     }
     // Times mostly increase by one from row to row, so delta encoding needs almost no space.
-    for column in table.columns.iter().filter(|column| column.name == "after_sec") {
+    for column in table
+        .columns
+        .iter()
+        .filter(|column| column.name == "after_sec")
+    {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -126,7 +154,12 @@ impl Files {
         let file = |table: &'static Table| {
             let (written, writer) = create(table, dir)?;
             let values = table.columns.iter().map(|_| Values::default()).collect();
-            Ok(TableFile { writer, written, values, rows: 0 })
+            Ok(TableFile {
+                writer,
+                written,
+                values,
+                rows: 0,
+            })
         };
         TABLES.iter().map(file).collect::<Result<_>>().map(Self)
     }
@@ -140,7 +173,11 @@ impl Files {
         let file = &mut self.0[R::AT];
         row.split(&mut file.values, rows);
         file.rows += rows;
-        if file.rows >= GROUP_ROWS { file.write_group() } else { Ok(()) }
+        if file.rows >= GROUP_ROWS {
+            file.write_group()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes the remaining rows of each file.
@@ -153,25 +190,39 @@ impl TableFile {
     fn write_group(&mut self) -> Result {
         self.written.rows += self.rows as u64;
         self.rows = 0;
-        self.write_columns().map_err(|source| self.written.failed(source))
+        self.write_columns()
+            .map_err(|source| self.written.failed(source))
     }
 
     /// Writes a row group, and forgets its values.
     fn write_columns(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        for (values, Column { kind, nullable, .. }) in self.values.iter_mut().zip(self.written.table.columns) {
-            let Some(mut column) = group.next_column()? else { break };
+        for (values, Column { kind, nullable, .. }) in
+            self.values.iter_mut().zip(self.written.table.columns)
+        {
+            let Some(mut column) = group.next_column()? else {
+                break;
+            };
             let numbers = &*values.numbers;
             let defined = (!values.defined.is_empty()).then_some(&*values.defined);
             match kind {
                 Kind::Bool => {
                     let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
-                    column.typed::<BoolType>().write_batch(&bools, defined, None)?
+                    column
+                        .typed::<BoolType>()
+                        .write_batch(&bools, defined, None)?
                 }
-                Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
+                Kind::Int | Kind::Instant => column
+                    .typed::<Int64Type>()
+                    .write_batch(numbers, defined, None)?,
                 Kind::Float => {
-                    let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
-                    column.typed::<DoubleType>().write_batch(&floats, defined, None)?
+                    let floats: Vec<f64> = numbers
+                        .iter()
+                        .map(|bits| f64::from_bits(bits.cast_unsigned()))
+                        .collect();
+                    column
+                        .typed::<DoubleType>()
+                        .write_batch(&floats, defined, None)?
                 }
                 Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
             };
@@ -185,24 +236,33 @@ impl TableFile {
         if self.rows > 0 {
             self.write_group()?;
         }
-        self.writer.close().map_err(|source| self.written.failed(source))?;
+        self.writer
+            .close()
+            .map_err(|source| self.written.failed(source))?;
         Ok(self.written)
     }
 }
 
 /// Joins the parts of a table into one file, in the order of `parts`. Row groups are copied unchanged.
 pub(crate) fn join(dir: &Dir, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
-    let Some(first) = parts.first() else { return Ok(None) };
+    let Some(first) = parts.first() else {
+        return Ok(None);
+    };
     let (mut joined_file, mut writer) = create(first.table, dir)?;
     for part in parts {
         copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
         joined_file.rows += part.rows;
     }
-    writer.close().map_err(|source| joined_file.failed(source))?;
+    writer
+        .close()
+        .map_err(|source| joined_file.failed(source))?;
     Ok(Some(joined_file))
 }
 
-fn copy_groups(part: &Temporary, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+fn copy_groups(
+    part: &Temporary,
+    writer: &mut SerializedFileWriter<File>,
+) -> Result<(), ParquetError> {
     let file = part.open()?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
     for rows in metadata.row_groups() {
@@ -277,11 +337,17 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<NewDirs> {
         } else if is_ours(&entry.path(), &name) {
             earlier_export = Some(name);
         } else {
-            return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
+            return Err(ExportError::Foreign {
+                dir: dir.to_owned(),
+                found: results::units::in_one_line(&name),
+            });
         }
     }
     if let Some(found) = earlier_export.filter(|_| !force) {
-        return Err(ExportError::Occupied { dir: dir.to_owned(), found });
+        return Err(ExportError::Occupied {
+            dir: dir.to_owned(),
+            found,
+        });
     }
     Ok(NewDirs::default())
 }
@@ -295,7 +361,9 @@ fn is_ours(path: &Path, name: &str) -> bool {
     TABLES.iter().any(|table| table.file_name() == name)
         && files::open(path, Links::Refused).is_ok_and(|file| {
             let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
-            let pairs = metadata.ok().and_then(|metadata| metadata.file_metadata().key_value_metadata().cloned());
+            let pairs = metadata
+                .ok()
+                .and_then(|metadata| metadata.file_metadata().key_value_metadata().cloned());
             pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == VERSION_KEY))
         })
 }

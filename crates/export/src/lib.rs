@@ -9,7 +9,10 @@
 //! * `file`: Parquet files
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 mod facts;
 mod file;
@@ -50,7 +53,11 @@ pub enum ExportError {
     Occupied { dir: PathBuf, found: String },
     #[error("{tried} {} - {source}; give a directory that this user may write to, on a disk with free \
              space", .path.display())]
-    Io { tried: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        tried: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
     Parquet { path: PathBuf, source: ParquetError },
     /// A defect of this program: a thread that writes a table ended early.
@@ -62,7 +69,11 @@ type Result<T = (), E = ExportError> = std::result::Result<T, E>;
 
 impl ExportError {
     fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { tried: operation, path: path.to_owned(), source }
+        move |source| Self::Io {
+            tried: operation,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -86,13 +97,27 @@ pub struct Exported {
 /// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
 /// no run; `out_dir` has foreign files; `force` is false and `out_dir` has an earlier export; a file cannot be written.
 /// After an error the tables in `out_dir` are unchanged.
-pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bool) -> Result<Exported> {
+pub fn export(
+    dirs: &[PathBuf],
+    tasks: &[TaskRow<'_>],
+    out_dir: &Path,
+    force: bool,
+) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
     let new_dirs = file::prepare(out_dir, force)?;
     let dir = Dir::open(out_dir).map_err(ExportError::io("opening", out_dir))?;
-    let Sources { entries, repeated, unreadable, .. } = sources;
-    let mut exported = Exported { repeated, unreadable, ..Exported::default() };
+    let Sources {
+        entries,
+        repeated,
+        unreadable,
+        ..
+    } = sources;
+    let mut exported = Exported {
+        repeated,
+        unreadable,
+        ..Exported::default()
+    };
     let written = write(entries, tasks, &dir, &mut exported).inspect_err(|_| new_dirs.remove())?;
     for file in written {
         exported.rows += file.rows;
@@ -136,7 +161,10 @@ fn write(
     exported: &mut Exported,
 ) -> Result<Vec<TemporaryFile>> {
     let source_parts = parts(sources);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(source_parts.len()).min(THREADS_MAX);
+    let threads = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(source_parts.len())
+        .min(THREADS_MAX);
     let queue = Mutex::new(source_parts.into_iter().enumerate());
     let next_part = || queue.lock().ok()?.next();
     let work = || {
@@ -149,19 +177,36 @@ fn write(
     };
     let written_parts = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let done = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)));
+        let done = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)));
         done.collect::<Result<Vec<_>>>()
     })?;
     let mut written_parts: Vec<_> = written_parts.into_iter().flatten().collect();
     written_parts.sort_by_key(|(number, _)| *number);
     let mut by_table: Vec<Vec<TemporaryFile>> = TABLES.iter().map(|_| Vec::new()).collect();
-    for (_, Part { written, runs, series, unreadable }) in written_parts {
-        by_table.iter_mut().zip(written).for_each(|(parts, part)| parts.push(part));
+    for (
+        _,
+        Part {
+            written,
+            runs,
+            series,
+            unreadable,
+        },
+    ) in written_parts
+    {
+        by_table
+            .iter_mut()
+            .zip(written)
+            .for_each(|(parts, part)| parts.push(part));
         exported.runs += runs;
         exported.series += series;
         exported.unreadable.extend(unreadable);
     }
-    by_table.into_iter().filter_map(|parts| file::join(dir, &parts).transpose()).collect()
+    by_table
+        .into_iter()
+        .filter_map(|parts| file::join(dir, &parts).transpose())
+        .collect()
 }
 
 /// A part of each table.
@@ -178,7 +223,12 @@ impl Part {
         let mut files = Files::create(dir)?;
         tasks.iter().try_for_each(|task| files.push(*task))?;
         let mut part = Self::default();
-        for Source { mut series, runs: places, .. } in sources {
+        for Source {
+            mut series,
+            runs: places,
+            ..
+        } in sources
+        {
             let mut runs = Vec::new();
             for place in places {
                 match files.add_intervals(&place.dir, &place.id)? {
@@ -192,8 +242,16 @@ impl Part {
             }
             let series_id = series.as_ref().map(|series| series.id.as_str());
             for (place, run) in &runs {
-                let unreadable = [files.add_run(place, run, series_id)?, files.add_histograms(run, &place.id)?];
-                part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
+                let unreadable = [
+                    files.add_run(place, run, series_id)?,
+                    files.add_histograms(run, &place.id)?,
+                ];
+                part.unreadable.extend(
+                    unreadable
+                        .into_iter()
+                        .flatten()
+                        .map(|error| error.to_string()),
+                );
                 part.runs += 1;
             }
         }

@@ -14,8 +14,17 @@ use std::path::Path;
 fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
     let serials = serials(manifest);
     let streams = manifest.streams.iter();
-    let keys = streams.flat_map(|stream| (0..).zip(&serials).map(move |(device, serial)| (stream, device, *serial)));
-    keys.map(|(stream, device, serial)| Key { stream: &stream.name, device, serial }).collect()
+    let keys = streams.flat_map(|stream| {
+        (0..)
+            .zip(&serials)
+            .map(move |(device, serial)| (stream, device, *serial))
+    });
+    keys.map(|(stream, device, serial)| Key {
+        stream: &stream.name,
+        device,
+        serial,
+    })
+    .collect()
 }
 
 /// Values common to all rows of a cell of a run.
@@ -31,11 +40,33 @@ struct Key<'a> {
 const WAITING_MAX: usize = 1 << 16;
 
 /// Columns of telemetry.csv with flashproof's own counters, in the order of the file.
-const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "run_delay_ns", "in_flight_max"];
+const RUN_METRICS: [&str; 6] = [
+    "gaps",
+    "gaps_over",
+    "gap_max_ns",
+    "cpu_ns",
+    "run_delay_ns",
+    "in_flight_max",
+];
 
 fn run_values(counts: &IntervalCounts) -> [u64; 6] {
-    let IntervalCounts { gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max, .. } = *counts;
-    [gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
+    let IntervalCounts {
+        gaps,
+        gaps_over,
+        gap_max_ns,
+        cpu_ns,
+        run_delay_ns,
+        in_flight_max,
+        ..
+    } = *counts;
+    [
+        gaps,
+        gaps_over,
+        gap_max_ns,
+        cpu_ns,
+        run_delay_ns,
+        in_flight_max,
+    ]
 }
 
 /// A column of telemetry: the fields common to its rows, and values that are not written yet.
@@ -49,17 +80,30 @@ struct Metric {
 
 impl Metric {
     fn new(object: impl Into<String>, device: Option<usize>, metric: &str) -> Self {
-        Self { object: object.into(), device, metric: metric.to_owned(), after_sec: Vec::new(), values: Vec::new() }
+        Self {
+            object: object.into(),
+            device,
+            metric: metric.to_owned(),
+            after_sec: Vec::new(),
+            values: Vec::new(),
+        }
     }
 
     /// The column `name` of telemetry.csv. A column that this version does not know keeps its whole name.
     fn named(name: &str, manifest: &Manifest) -> Self {
-        let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
-        let has_kernel_name =
-            |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str());
+        let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else {
+            return Self::new("", None, name);
+        };
+        let has_kernel_name = |facts: &serde_json::Value| {
+            facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str())
+        };
         let by_facts = || manifest.device_facts.iter().position(has_kernel_name);
-        let device = column.is_of_device().then(|| manifest.devices.iter().position(|device| *device == owner));
-        let device = device.and_then(|device| device.or_else(by_facts)).filter(|at| *at < manifest.devices.len());
+        let device = column
+            .is_of_device()
+            .then(|| manifest.devices.iter().position(|device| *device == owner));
+        let device = device
+            .and_then(|device| device.or_else(by_facts))
+            .filter(|at| *at < manifest.devices.len());
         match column.source() {
             Source::Host => Self::new("host", None, column.name()),
             Source::Process => Self::new("process", None, column.name()),
@@ -73,20 +117,33 @@ impl Files {
     /// Reads the run in `dir` and adds its intervals. Inner error: the run cannot be read, and nothing was added. Outer
     /// error: a file cannot be written, or reading failed after the first interval, so that the tables have only a part
     /// of the run.
-    pub(crate) fn add_intervals(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>> {
+    pub(crate) fn add_intervals(
+        &mut self,
+        dir: &Path,
+        run_id: &str,
+    ) -> Result<Result<Run, RunDirError>> {
         let manifest = match run_dir::manifest(dir) {
             Ok(manifest) => manifest,
             Err(error) => return Ok(Err(error)),
         };
         let (cells, serials) = (keys(&manifest), serials(&manifest));
-        let (mut metrics, mut rows_by_cell) = (Vec::new(), cells.iter().map(|_| Vec::new()).collect::<Vec<_>>());
+        let (mut metrics, mut rows_by_cell) = (
+            Vec::new(),
+            cells.iter().map(|_| Vec::new()).collect::<Vec<_>>(),
+        );
         let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
         let mut add = |columns: &[String], record: &IntervalRecord| {
             if metrics.is_empty() {
                 metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
                 metrics.extend(columns.iter().map(|name| Metric::named(name, &manifest)));
             }
-            rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut rows_by_cell)?;
+            rows += self.add_cells(
+                run_id,
+                &thresholds_ns,
+                &record.counts,
+                &cells,
+                &mut rows_by_cell,
+            )?;
             values += add_values(record, &mut metrics);
             if rows >= WAITING_MAX {
                 self.write_intervals(&mut rows_by_cell)?;
@@ -123,8 +180,21 @@ impl Files {
         rows_by_cell: &mut [Vec<IntervalRow<'a>>],
     ) -> Result<usize> {
         let (mut rows, after_sec) = (0, counts.after_sec);
-        for ((cell, Key { stream, device, serial }), waiting) in
-            counts.cells.iter().zip(cells.iter().copied()).zip(rows_by_cell)
+        for (
+            (
+                cell,
+                Key {
+                    stream,
+                    device,
+                    serial,
+                },
+            ),
+            waiting,
+        ) in counts
+            .cells
+            .iter()
+            .zip(cells.iter().copied())
+            .zip(rows_by_cell)
         {
             if cell.counted_ops() == 0 && cell.backlog.total() == 0 {
                 continue;
@@ -176,11 +246,26 @@ impl Files {
     }
 
     fn write_intervals(&mut self, rows_by_cell: &mut [Vec<IntervalRow<'_>>]) -> Result {
-        rows_by_cell.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.push(row))
+        rows_by_cell
+            .iter_mut()
+            .flat_map(|rows| rows.drain(..))
+            .try_for_each(|row| self.push(row))
     }
 
-    fn write_telemetry(&mut self, run_id: &str, serials: &[Option<&str>], metrics: &mut [Metric]) -> Result {
-        for Metric { object, device, metric, after_sec, values } in metrics {
+    fn write_telemetry(
+        &mut self,
+        run_id: &str,
+        serials: &[Option<&str>],
+        metrics: &mut [Metric],
+    ) -> Result {
+        for Metric {
+            object,
+            device,
+            metric,
+            after_sec,
+            values,
+        } in metrics
+        {
             let row = TelemetryRow {
                 run_id,
                 object,
@@ -198,7 +283,11 @@ impl Files {
     }
     /// Adds the histogram windows of a run. Returns the first read error, if any. After an error in one histogram log,
     /// the windows before the error stay, and the other logs are still read.
-    pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
+    pub(crate) fn add_histograms(
+        &mut self,
+        run: &Run,
+        run_id: &str,
+    ) -> Result<Option<RunDirError>> {
         let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
         // The buckets are those of reports, so that the bound of each row is a value that a report can show.
         let buckets = latencies();
@@ -214,7 +303,10 @@ impl Files {
                 for bucket in window.buckets {
                     let bound_ns = buckets.highest_equivalent(bucket.least_ns);
                     // A finer histogram of another program may have several buckets within one of these buckets.
-                    match count.last_mut().filter(|_| upper_ns.last() == Some(&bound_ns)) {
+                    match count
+                        .last_mut()
+                        .filter(|_| upper_ns.last() == Some(&bound_ns))
+                    {
                         Some(last) => *last += u64::from(bucket.count),
                         None => {
                             upper_ns.push(bound_ns);
@@ -222,7 +314,11 @@ impl Files {
                         }
                     }
                 }
-                let Key { stream, device, serial } = cells[window.cell];
+                let Key {
+                    stream,
+                    device,
+                    serial,
+                } = cells[window.cell];
                 let row = HistogramRow {
                     run_id,
                     stream,
@@ -249,7 +345,10 @@ fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
     let counter_values = run_values(&record.counts).map(|value| Some(value as f64));
     let telemetry_values = record.telemetry.iter().map(|value| value.parse().ok());
     let mut values = 0;
-    for (metric, value) in metrics.iter_mut().zip(counter_values.into_iter().chain(telemetry_values)) {
+    for (metric, value) in metrics
+        .iter_mut()
+        .zip(counter_values.into_iter().chain(telemetry_values))
+    {
         if let Some(value) = value.filter(|value: &f64| value.is_finite()) {
             values += 1;
             metric.after_sec.push(after_sec);

@@ -55,7 +55,9 @@ impl Sources {
     /// Adds the run or series in `root`, or all runs and series below `root`, ordered by path. Errors: nothing was
     /// found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
-        let path = root.file_name().map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
+        let path = root
+            .file_name()
+            .map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
         match run_dir::dir_kind(root) {
             Ok(holds) => self.add_source(root, path.into_owned(), holds),
             Err(error) => {
@@ -63,7 +65,9 @@ impl Sources {
                 if found.is_empty() {
                     return Err(error);
                 }
-                found.into_iter().for_each(|(dir, path, holds)| self.add_source(&dir, path, holds));
+                found
+                    .into_iter()
+                    .for_each(|(dir, path, holds)| self.add_source(&dir, path, holds));
             }
         }
         Ok(())
@@ -74,8 +78,14 @@ impl Sources {
         let (mut names, mut found_dirs) = (Vec::new(), Vec::new());
         match fs::read_dir(dir) {
             Ok(listed) => {
-                let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-                names.extend(listed.flatten().filter(is_dir).map(|entry| entry.file_name()));
+                let is_dir =
+                    |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+                names.extend(
+                    listed
+                        .flatten()
+                        .filter(is_dir)
+                        .map(|entry| entry.file_name()),
+                );
             }
             Err(error) => self.unreadable.push(format!(
                 "looking for runs in {} - {error}; export as the owner of the directory or as root",
@@ -84,7 +94,10 @@ impl Sources {
         }
         names.sort();
         for name in names {
-            let (dir, path) = (dir.join(&name), format!("{path}/{}", name.to_string_lossy()));
+            let (dir, path) = (
+                dir.join(&name),
+                format!("{path}/{}", name.to_string_lossy()),
+            );
             match run_dir::dir_kind(&dir) {
                 Ok(holds) => found_dirs.push((dir, path, holds)),
                 Err(_) if depth > 1 => found_dirs.extend(self.below(&dir, &path, depth - 1)),
@@ -95,7 +108,14 @@ impl Sources {
     }
 
     fn add_source(&mut self, dir: &Path, path: String, kind: DirKind) {
-        let (mut source, mut run_paths) = (Source { series: None, runs: Vec::new(), bytes: 0 }, Vec::new());
+        let (mut source, mut run_paths) = (
+            Source {
+                series: None,
+                runs: Vec::new(),
+                bytes: 0,
+            },
+            Vec::new(),
+        );
         if kind == DirKind::Run {
             run_paths.push((dir.to_owned(), path));
         } else {
@@ -103,16 +123,26 @@ impl Sources {
                 Ok(Some(series)) => {
                     let (id, dir, path) = (identity_of(&series), dir.to_owned(), path.clone());
                     if self.ids.insert(id.clone()) {
-                        source.series = Some(SourceSeries { dir, path, id, series });
+                        source.series = Some(SourceSeries {
+                            dir,
+                            path,
+                            id,
+                            series,
+                        });
                     } else {
                         self.repeated.push(path);
                     }
                 }
                 // The runs of the series can be read without its record.
-                Ok(None) => self.unreadable.push(conclusions::rejudge::disappeared_error(dir).to_string()),
+                Ok(None) => self
+                    .unreadable
+                    .push(conclusions::rejudge::disappeared_error(dir).to_string()),
                 Err(error) => self.unreadable.push(error.to_string()),
             }
-            let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == DirKind::Run);
+            let runs = self
+                .below(dir, &path, DEPTH_MAX)
+                .into_iter()
+                .filter(|(_, _, holds)| *holds == DirKind::Run);
             run_paths.extend(runs.map(|(dir, path, _)| (dir, path)));
         }
         for (dir, path) in run_paths {
@@ -141,18 +171,29 @@ impl Sources {
 /// Size of the files in `dir`.
 fn bytes_in(dir: &Path) -> u64 {
     let listed = fs::read_dir(dir).into_iter().flatten().flatten();
-    listed.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
+    listed
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|file| file.len())
+        .sum()
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of `bytes`. Among a million runs, the probability of any collision is
 /// 1 in 37 million.
 fn identity(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Identity of a series. Does not change while the record of the series grows.
 fn identity_of(series: &Series) -> String {
-    let devices = series.devices.iter().map(|drive| drive.serial.as_ref().unwrap_or(&drive.name).as_str());
+    let devices = series
+        .devices
+        .iter()
+        .map(|drive| drive.serial.as_ref().unwrap_or(&drive.name).as_str());
     let devices = devices.collect::<Vec<_>>().join("\n");
     identity(format!("{:?} {} {devices}", series.purpose, series.began_unix_ms).as_bytes())
 }
@@ -160,12 +201,20 @@ fn identity_of(series: &Series) -> String {
 impl SourceSeries {
     /// Judges the series again from `runs`, the readable runs below its directory. Returns the index of each step's
     /// run, and the reasons why the record cannot be trusted completely.
-    pub(crate) fn rejudge(&mut self, runs: &[(SourceRun, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
+    pub(crate) fn rejudge(
+        &mut self,
+        runs: &[(SourceRun, Run)],
+    ) -> (Vec<Option<usize>>, Vec<String>) {
         let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
         let steps = self.series.steps.iter();
-        let run_of_step: Vec<_> = steps.map(|step| run_dir_of(&self.dir, step).ok().and_then(run_at)).collect();
-        let evidence =
-            run_of_step.iter().map(|at| Ok(Evidence::of(&runs[at.ok_or("no run of the step can be read")?].1)));
+        let run_of_step: Vec<_> = steps
+            .map(|step| run_dir_of(&self.dir, step).ok().and_then(run_at))
+            .collect();
+        let evidence = run_of_step.iter().map(|at| {
+            Ok(Evidence::of(
+                &runs[at.ok_or("no run of the step can be read")?].1,
+            ))
+        });
         let doubts = rejudge(&mut self.series, &evidence.collect::<Vec<_>>());
         (run_of_step, doubts)
     }

@@ -54,9 +54,18 @@ impl Column {
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             Kind::Instant => (Physical::INT64, Some(instant)),
         };
-        let repetition = if self.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let repetition = if self.nullable {
+            Repetition::OPTIONAL
+        } else {
+            Repetition::REQUIRED
+        };
         let column = Type::primitive_type_builder(self.name, physical);
-        Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
+        Ok(Arc::new(
+            column
+                .with_logical_type(logical)
+                .with_repetition(repetition)
+                .build()?,
+        ))
     }
 }
 
@@ -75,18 +84,35 @@ impl Table {
     }
 
     pub(crate) fn schema(&self) -> Result<TypePtr, ParquetError> {
-        let columns = self.columns.iter().map(Column::parquet).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
+        let columns = self
+            .columns
+            .iter()
+            .map(Column::parquet)
+            .collect::<Result<_, _>>()?;
+        Ok(Arc::new(
+            Type::group_type_builder(self.name)
+                .with_fields(columns)
+                .build()?,
+        ))
     }
 
     /// Section of docs/data.md on the table.
     pub fn markdown(&self) -> String {
         let row = |column: &Column| {
             let null = if column.nullable { ", NULL" } else { "" };
-            format!("| `{}` | {}{null} | {} |\n", column.name, column.kind.sql(), column.about.trim())
+            format!(
+                "| `{}` | {}{null} | {} |\n",
+                column.name,
+                column.kind.sql(),
+                column.about.trim()
+            )
         };
         let rows: String = self.columns.iter().map(row).collect();
-        format!("### {}\n\n{}\n\n| Column | Type | Meaning |\n|---|---|---|\n{rows}", self.name, self.about.trim())
+        format!(
+            "### {}\n\n{}\n\n| Column | Type | Meaning |\n|---|---|---|\n{rows}",
+            self.name,
+            self.about.trim()
+        )
     }
 }
 
@@ -104,7 +130,11 @@ pub(crate) struct Values {
 impl Values {
     fn push_text(&mut self, text: Option<&str>, rows: usize) {
         match self.texts.last_mut() {
-            Some((last, times)) if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) => *times += rows,
+            Some((last, times))
+                if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) =>
+            {
+                *times += rows
+            }
             _ => self.texts.push((text.map(ByteArray::from), rows)),
         }
     }
@@ -151,7 +181,9 @@ impl Cell for u64 {
 impl Cell for &[u64] {
     const KIND: Kind = Kind::Int;
     fn push(self, values: &mut Values, _: usize) {
-        values.numbers.extend(self.iter().map(|value| signed(*value)));
+        values
+            .numbers
+            .extend(self.iter().map(|value| signed(*value)));
     }
 }
 
@@ -165,7 +197,9 @@ impl Cell for f64 {
 impl Cell for &[f64] {
     const KIND: Kind = Kind::Float;
     fn push(self, values: &mut Values, _: usize) {
-        values.numbers.extend(self.iter().map(|value| value.to_bits().cast_signed()));
+        values
+            .numbers
+            .extend(self.iter().map(|value| value.to_bits().cast_signed()));
     }
 }
 

@@ -4,7 +4,9 @@
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 use session::console;
 use session::failure::Failure;
 use std::fs::{File, OpenOptions};
@@ -20,15 +22,24 @@ const BYTES_MAX: u64 = 1024;
 
 /// Login and TLS settings of the options.
 pub fn access(args: &AccessArgs) -> Result<Access, Failure> {
-    let client = args.tls_certfile.as_deref().zip(args.tls_keyfile.as_deref());
+    let client = args
+        .tls_certfile
+        .as_deref()
+        .zip(args.tls_keyfile.as_deref());
     let tls = args.tls_cafile.as_deref().filter(|_| args.tls);
     let tls = tls.map(|authorities| Tls::new(authorities, client, args.tls_name.clone()));
-    Ok(Access { tls: tls.transpose().map_err(Failure::usage)?, login: login(args)?, ..Access::default() })
+    Ok(Access {
+        tls: tls.transpose().map_err(Failure::usage)?,
+        login: login(args)?,
+        ..Access::default()
+    })
 }
 
 /// Credentials; `None` without `--user`.
 fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
-    let Some(user) = &args.user else { return Ok(None) };
+    let Some(user) = &args.user else {
+        return Ok(None);
+    };
     let is_clear_text = args.auth == Auth::External;
     if is_clear_text && !args.tls {
         return Err(Failure::usage(
@@ -36,7 +47,9 @@ fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
         ));
     }
     let login = Login::new(user, password(args, user)?, is_clear_text);
-    login.map(Some).map_err(|error| Failure::usage(format!("cannot use this password - {error}")))
+    login
+        .map(Some)
+        .map_err(|error| Failure::usage(format!("cannot use this password - {error}")))
 }
 
 fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
@@ -45,7 +58,9 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
     }
     if let Some(password) = std::env::var_os(VARIABLE) {
         return password.into_string().map_err(|_| {
-            Failure::usage(format!("the password in the environment variable {VARIABLE} is not UTF-8 text"))
+            Failure::usage(format!(
+                "the password in the environment variable {VARIABLE} is not UTF-8 text"
+            ))
         });
     }
     // The prompt does not use standard input, which may carry a log.
@@ -57,17 +72,29 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
     })?;
     console::notice(&format!("password of {user}: "));
     console::flush();
-    prompt_password(&terminal)?.ok_or_else(|| Failure::usage("no password was given - nothing was done"))
+    prompt_password(&terminal)?
+        .ok_or_else(|| Failure::usage("no password was given - nothing was done"))
 }
 
 fn from_file(path: &Path) -> Result<String, Failure> {
-    let bytes = files::read(path, Links::Followed, BYTES_MAX)
-        .map_err(|error| Failure::usage(format!("cannot read the password from {} - {error}", path.display())))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("the password in {} is not UTF-8 text", path.display())))?;
+    let bytes = files::read(path, Links::Followed, BYTES_MAX).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the password from {} - {error}",
+            path.display()
+        ))
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!(
+            "the password in {} is not UTF-8 text",
+            path.display()
+        ))
+    })?;
     let line = text.lines().next().unwrap_or_default();
     match line {
-        "" => Err(Failure::usage(format!("there is no password in {} - its first line is empty", path.display()))),
+        "" => Err(Failure::usage(format!(
+            "there is no password in {} - its first line is empty",
+            path.display()
+        ))),
         line => Ok(line.to_owned()),
     }
 }
@@ -76,7 +103,11 @@ fn from_file(path: &Path) -> Result<String, Failure> {
 ///
 /// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
 fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
-    let failed = |error| Failure::environment(format!("cannot prompt for the password on the terminal - {error}"));
+    let failed = |error| {
+        Failure::environment(format!(
+            "cannot prompt for the password on the terminal - {error}"
+        ))
+    };
     let saved_settings = tcgetattr(terminal).map_err(failed)?;
     let mut silent_settings = saved_settings.clone();
     silent_settings.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
@@ -101,7 +132,9 @@ fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
             _ => {}
         }
     }
-    String::from_utf8(typed).map(Some).map_err(|_| Failure::usage("the password is not UTF-8 text"))
+    String::from_utf8(typed)
+        .map(Some)
+        .map_err(|_| Failure::usage("the password is not UTF-8 text"))
 }
 
 /// Restores the settings of a terminal when dropped.

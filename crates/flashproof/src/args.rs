@@ -17,8 +17,8 @@ pub use loads::{FIO_HELP, FioArgs, RecordArgs, StorageArgs, TestArgs};
 pub use plan::{CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
 pub use prepare::{DoctorArgs, PrepArgs};
 pub use reports::{
-    ACT_USAGE, CompareArgs, FormArgs, Format, LatencyArgs, LogLatencyArgs, ReportArgs, StatusArgs, TraceArgs,
-    from as log_from,
+    ACT_USAGE, CompareArgs, FormArgs, Format, LatencyArgs, LogLatencyArgs, ReportArgs, StatusArgs,
+    TraceArgs, from as log_from,
 };
 pub use results::units::seconds;
 pub use series::{CheckArgs, PredictArgs, RateArgs};
@@ -160,7 +160,11 @@ pub enum OtherReport {
 
 /// `flashproof latency`: tables from ACT's logs, runs and servers' logs. The content of a log shows its kind.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_flag = true
+)]
 pub struct LatencyCommand {
     /// Other logs
     #[command(subcommand)]
@@ -237,8 +241,17 @@ pub enum RecordEngine {
 /// Parses the command line. Help and usage errors are printed, and the program exits.
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
-    let act = |quiet, command| Invocation { command, compat_mode: CompatMode::Act, quiet };
+    let called = arguments
+        .first()
+        .map(Path::new)
+        .and_then(Path::file_name)
+        .and_then(OsStr::to_str)
+        .map(str::to_owned);
+    let act = |quiet, command| Invocation {
+        command,
+        compat_mode: CompatMode::Act,
+        quiet,
+    };
     match called.as_deref() {
         Some("fio") => Invocation {
             command: Command::Fio(loads::fio_words(arguments)),
@@ -246,7 +259,11 @@ pub fn parse() -> Invocation {
             quiet: false,
         },
         Some(name @ ("act_storage" | "act_index")) => {
-            let test = if name == "act_index" { Test::Index } else { Test::Storage };
+            let test = if name == "act_index" {
+                Test::Index
+            } else {
+                Test::Storage
+            };
             let args = loads::parse_test_as_act(test, arguments);
             act(args.record.quiet, Command::Act(test, args))
         }
@@ -256,14 +273,37 @@ pub fn parse() -> Invocation {
         }
         Some("act_latency.py" | "act_latency") => {
             let args = reports::parse_latency_as_act(arguments);
-            act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
+            act(
+                false,
+                Command::Latency(Box::new(LatencyCommand {
+                    other: None,
+                    files: Vec::new(),
+                    args,
+                })),
+            )
         }
         Some("act_config_helper.py" | "act_config_helper") => {
             // ACT's helper asks for each value, and supports only the storage test.
-            let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
-            parse_own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
+            let words = [
+                "flashproof",
+                "size",
+                "config",
+                "--ask",
+                "--model",
+                "storage",
+            ]
+            .map(OsString::from);
+            parse_own(
+                words
+                    .into_iter()
+                    .chain(arguments.into_iter().skip(1))
+                    .collect(),
+            )
         }
-        Some("asloglatency") => act(false, Command::Asloglatency(reports::parse_as_asloglatency(arguments))),
+        Some("asloglatency") => act(
+            false,
+            Command::Asloglatency(reports::parse_as_asloglatency(arguments)),
+        ),
         _ => parse_own(arguments),
     }
 }
@@ -276,40 +316,62 @@ fn parse_own(arguments: Vec<OsString>) -> Invocation {
         console::flush();
         std::process::exit(2);
     }
-    let matches = command.try_get_matches_from(arguments.clone()).unwrap_or_else(|error| exit(&error, 2));
+    let matches = command
+        .try_get_matches_from(arguments.clone())
+        .unwrap_or_else(|error| exit(&error, 2));
     let quiet = is_quiet(&matches);
-    let mut command = Cli::from_arg_matches(&matches).unwrap_or_else(|error| exit(&error, 2)).command;
+    let mut command = Cli::from_arg_matches(&matches)
+        .unwrap_or_else(|error| exit(&error, 2))
+        .command;
     if let Command::Latency(latency) = &mut command {
         latency.args.typed = reports::typed(&arguments, 2);
         latency.args.logs.append(&mut latency.files);
     }
-    Invocation { command, compat_mode: CompatMode::Native, quiet }
+    Invocation {
+        command,
+        compat_mode: CompatMode::Native,
+        quiet,
+    }
 }
 
 /// Parses the words of a command line after the program's name. Errors: the reason, one sentence.
 pub fn check_words(words: &[String]) -> Result<(), String> {
     let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
-    help::full_command().try_get_matches_from(name).map(drop).map_err(|error| {
-        let text = error.render().to_string();
-        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-    })
+    help::full_command()
+        .try_get_matches_from(name)
+        .map(drop)
+        .map_err(|error| {
+            let text = error.render().to_string();
+            text.lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ")
+                .to_owned()
+        })
 }
 
 /// True if the innermost command has the flag `--quiet`, and it was given.
 fn is_quiet(matches: &ArgMatches) -> bool {
     match matches.subcommand() {
         Some((_, inner)) => is_quiet(inner),
-        None => matches.try_get_one("quiet").is_ok_and(|given| given == Some(&true)),
+        None => matches
+            .try_get_one("quiet")
+            .is_ok_and(|given| given == Some(&true)),
     }
 }
 
 /// The command line of another program, called `name`, with the options `A`.
 fn program<A: Args>(name: &'static str, about: &'static str) -> clap::Command {
-    A::augment_args(clap::Command::new(name)).version(env!("CARGO_PKG_VERSION")).about(about)
+    A::augment_args(clap::Command::new(name))
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about)
 }
 
 /// Parses the arguments of another program.
-fn parse_as<A: FromArgMatches>(program: clap::Command, arguments: Vec<OsString>) -> Result<A, clap::Error> {
+fn parse_as<A: FromArgMatches>(
+    program: clap::Command,
+    arguments: Vec<OsString>,
+) -> Result<A, clap::Error> {
     A::from_arg_matches(&program.try_get_matches_from(arguments)?)
 }
 
@@ -337,9 +399,15 @@ fn exit(error: &clap::Error, mistake: i32) -> ! {
 fn parse_named_dir(text: &str) -> Result<CandidateDir, String> {
     match text.split_once('=') {
         Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
-            Ok(CandidateDir { name: Some(name.to_owned()), dir: dir.into() })
+            Ok(CandidateDir {
+                name: Some(name.to_owned()),
+                dir: dir.into(),
+            })
         }
-        _ => Ok(CandidateDir { name: None, dir: text.into() }),
+        _ => Ok(CandidateDir {
+            name: None,
+            dir: text.into(),
+        }),
     }
 }
 

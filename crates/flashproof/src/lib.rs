@@ -4,7 +4,10 @@
 //! measure and judge.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 // Users of this library need only [`run`].
 #![allow(unreachable_pub)]
 
@@ -21,7 +24,11 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     signals::report_panics_as_bugs();
     signals::outlive_file_size_limit();
-    let Invocation { command, compat_mode, quiet } = args::parse();
+    let Invocation {
+        command,
+        compat_mode,
+        quiet,
+    } = args::parse();
     if quiet {
         console::be_quiet();
     }

@@ -23,26 +23,52 @@ fn writes(bench: &Bench, seconds: u32) -> String {
 fn into_one_file(bench: &Bench, more: &str) -> Command {
     let mut command = bench.command("sh");
     let program = bench.act_storage();
-    command.args(["-c", &format!("exec {} a.conf {more} > log 2>&1", program.display())]);
+    command.args([
+        "-c",
+        &format!("exec {} a.conf {more} > log 2>&1", program.display()),
+    ]);
     command
 }
 
 fn latency(bench: &Bench, log: &str) -> Ended {
-    let ended = bench.flashproof(&["latency", "-l", log, "-t", "1"]).expect(0);
-    Ended { stdout: ended.stdout.replace(log, "LOG"), ..ended }
+    let ended = bench
+        .flashproof(&["latency", "-l", log, "-t", "1"])
+        .expect(0);
+    Ended {
+        stdout: ended.stdout.replace(log, "LOG"),
+        ..ended
+    }
 }
 
 #[test]
 fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
     let bench = Bench::new();
     bench.write("a.conf", writes(&bench, 4));
-    Running::start(into_one_file(&bench, &format!("--out {OUT}"))).end().expect(0);
+    Running::start(into_one_file(&bench, &format!("--out {OUT}")))
+        .end()
+        .expect(0);
     let log = bench.text("log");
-    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "the file has both outputs: {log}");
-    assert!(!log.contains(" left\n"), "progress is only for terminals: {log}");
+    assert!(
+        log.contains("doctor: ") && log.contains(" (screening, SLA "),
+        "the file has both outputs: {log}"
+    );
+    assert!(
+        !log.contains(" left\n"),
+        "progress is only for terminals: {log}"
+    );
     let tables = latency(&bench, "log");
-    assert_eq!(tables.stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
-    assert_eq!(tables.stdout.lines().filter(|line| line.trim_start().starts_with(char::is_numeric)).count(), 4);
+    assert_eq!(
+        tables.stdout,
+        latency(&bench, &format!("{OUT}/act.log")).stdout
+    );
+    assert_eq!(
+        tables
+            .stdout
+            .lines()
+            .filter(|line| line.trim_start().starts_with(char::is_numeric))
+            .count(),
+        4
+    );
     assert_eq!(tables.stderr, "", "the log has no warning or error");
 }
 
@@ -50,10 +76,15 @@ fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
 fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
     let bench = Bench::new();
     fs::create_dir(bench.path("scratch")).unwrap();
-    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
+    bench.write(
+        "a.conf",
+        "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n",
+    );
     let names = || {
         let entries = fs::read_dir(bench.path("")).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     };
@@ -64,32 +95,62 @@ fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
     let ended = Running::start(command).end().expect(0);
     assert_eq!(names(), before);
     assert_eq!(fs::read_dir(bench.path("scratch")).unwrap().count(), 0);
-    assert!(ended.stdout.contains("\nafter 3 sec:\n") && ended.stderr.contains("PASS"), "{}", ended.stderr);
-    assert!(ended.stderr.ends_with("verdict (--out DIR keeps them)\n\n"), "{:?}", ended.stderr);
+    assert!(
+        ended.stdout.contains("\nafter 3 sec:\n") && ended.stderr.contains("PASS"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.ends_with("verdict (--out DIR keeps them)\n\n"),
+        "{:?}",
+        ended.stderr
+    );
     let mut command = bench.command(&program);
     command.arg("a.conf").env("TMPDIR", bench.path("nowhere"));
-    Running::start(command).end().expect_error(255, &["cannot make a temporary directory", "--out DIR"]);
+    Running::start(command)
+        .end()
+        .expect_error(255, &["cannot make a temporary directory", "--out DIR"]);
 }
 
 #[test]
 fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
     let bench = Bench::new();
-    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
+    bench.write(
+        "a.conf",
+        "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n",
+    );
     // Run as a user who cannot write to this directory; the directory's owner could.
-    let Some(nobody) = Nobody::named(&bench, "act_storage") else { return };
-    nobody.flashproof(&bench, &["a.conf"]).expect(0).shows(&["\nafter 3 sec:\n"]);
+    let Some(nobody) = Nobody::named(&bench, "act_storage") else {
+        return;
+    };
+    nobody
+        .flashproof(&bench, &["a.conf"])
+        .expect(0)
+        .shows(&["\nafter 3 sec:\n"]);
 }
 
 #[test]
 fn its_pacing_is_acts_unless_the_file_says_otherwise() {
     let bench = Bench::new();
     let program = bench.act_storage();
-    for (more, arrival) in [("", "act"), ("arrival: poisson\n", "poisson"), ("arrival: paced\n", "paced")] {
-        bench.write("a.conf", format!("device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n{more}"));
+    for (more, arrival) in [
+        ("", "act"),
+        ("arrival: poisson\n", "poisson"),
+        ("arrival: paced\n", "paced"),
+    ] {
+        bench.write(
+            "a.conf",
+            format!("device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n{more}"),
+        );
         let mut command = bench.command(&program);
         command.arg("a.conf");
-        Running::start(command).end().expect(0).shows(&[format!("\narrival: {arrival}\n")]);
-        let own = bench.flashproof(&["storage", "a.conf", "--dry-run"]).expect(0);
+        Running::start(command)
+            .end()
+            .expect(0)
+            .shows(&[format!("\narrival: {arrival}\n")]);
+        let own = bench
+            .flashproof(&["storage", "a.conf", "--dry-run"])
+            .expect(0);
         let own_arrival = if more.is_empty() { "paced" } else { arrival };
         own.shows(&[format!("\narrival: {own_arrival}\n")]);
     }
@@ -101,14 +162,27 @@ fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
     for arrival in ["poisson", "paced", "closed"] {
         bench.write("test.conf", format!("{config}arrival: {arrival}\n"));
-        let why = format!("{arrival} contradicts --as-act, which is arrival: act - leave out one of the two");
-        for command in ["storage test.conf", "certify --config test.conf", "rate --config test.conf"] {
+        let why = format!(
+            "{arrival} contradicts --as-act, which is arrival: act - leave out one of the two"
+        );
+        for command in [
+            "storage test.conf",
+            "certify --config test.conf",
+            "rate --config test.conf",
+        ] {
             let ended = bench.line(&format!("{command} --as-act --out run"));
             ended.expect_errors(2, &[format!("test.conf:4: arrival: {why}")]);
         }
     }
-    bench.storage(&format!("{config}arrival: act\n"), &["--as-act", "--dry-run"]).expect(0);
-    bench.flashproof(&["rate", "--config", "test.conf", "--as-act", "--slice", "12"]).expect(0);
+    bench
+        .storage(
+            &format!("{config}arrival: act\n"),
+            &["--as-act", "--dry-run"],
+        )
+        .expect(0);
+    bench
+        .flashproof(&["rate", "--config", "test.conf", "--as-act", "--slice", "12"])
+        .expect(0);
 }
 
 #[test]
@@ -117,11 +191,26 @@ fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
         let bench = Bench::new();
         bench.write("a.conf", writes(&bench, 600));
         let mut running = Running::start(into_one_file(&bench, &format!("--out {OUT}")));
-        running.wait_until("its first interval", || bench.exists("log") && bench.text("log").contains("\nafter 1 sec"));
+        running.wait_until("its first interval", || {
+            bench.exists("log") && bench.text("log").contains("\nafter 1 sec")
+        });
         let ended = running.end_by(signal);
-        assert_eq!((ended.signal, ended.code), (Some(number), None), "{}", bench.text("log"));
-        assert_eq!(bench.run().verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
-        assert_eq!(latency(&bench, "log").stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
+        assert_eq!(
+            (ended.signal, ended.code),
+            (Some(number), None),
+            "{}",
+            bench.text("log")
+        );
+        assert_eq!(
+            bench.run().verdict.end,
+            End::Interrupted {
+                signal: format!("SIG{signal}")
+            }
+        );
+        assert_eq!(
+            latency(&bench, "log").stdout,
+            latency(&bench, &format!("{OUT}/act.log")).stdout
+        );
     }
 }
 
@@ -130,18 +219,35 @@ fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("act_prep")).unwrap();
     let mut command = bench.command("sh");
-    command.args(["-c", "./act_prep sim:capacity=4000GiB+write-us=900000 & echo $! > pid; wait $!; echo $?"]);
+    command.args([
+        "-c",
+        "./act_prep sim:capacity=4000GiB+write-us=900000 & echo $! > pid; wait $!; echo $?",
+    ]);
     let mut running = Running::start(command);
-    running.wait_until("it began", || bench.exists("pid") && bench.text("pid").ends_with('\n'));
+    running.wait_until("it began", || {
+        bench.exists("pid") && bench.text("pid").ends_with('\n')
+    });
     let pid = bench.text("pid").trim().to_owned();
     // flashproof handles signals from the start, before any write.
     running.wait_until("it listens", || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> 14 & 1 == 1)
+        caught
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> 14 & 1 == 1)
     });
-    let kill = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).stdin(Stdio::null()).status().unwrap();
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {pid}")])
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
     assert!(kill.success());
     let ended = running.end().expect(0);
-    assert_eq!(ended.stdout.lines().last(), Some("143"), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(
+        ended.stdout.lines().last(),
+        Some("143"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
 }

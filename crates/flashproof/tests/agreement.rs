@@ -39,12 +39,19 @@ fn decided(result: &Value) -> [&str; 2] {
 
 /// Sum of a field over all entries of a list.
 fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
-    list.as_array().unwrap().iter().map(|item| of(item).as_u64().unwrap_or(0)).sum()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| of(item).as_u64().unwrap_or(0))
+        .sum()
 }
 
 /// `text` escaped for HTML.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// `text` as it appears on the page `html`: escaped, and with the page's short names of devices.
@@ -55,7 +62,9 @@ fn as_on_page(html: &str, text: &str) -> String {
     };
     let mut names: Vec<_> = html.split("<div><dt>").skip(1).filter_map(entry).collect();
     names.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
-    names.iter().fold(escaped(text), |text, (long, short)| text.replace(long, short))
+    names.iter().fold(escaped(text), |text, (long, short)| {
+        text.replace(long, short)
+    })
 }
 
 /// Checks that all outputs for the run in `dir` agree; `own` is the output of the run itself.
@@ -63,7 +72,10 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let (code, text) = shown(bench, &["report", dir, "--json"]);
     let report = parsed(&text)["reports"][0].clone();
     let result = report["result"].clone();
-    let (outcome, reason) = (result["outcome"].as_str().unwrap(), result["reason"].as_str().unwrap());
+    let (outcome, reason) = (
+        result["outcome"].as_str().unwrap(),
+        result["reason"].as_str().unwrap(),
+    );
     let word = outcome.to_uppercase();
     let sentence = format!("{word}: {reason}");
     let same = |form: &str, told: &Value, fields: &[&str]| {
@@ -71,18 +83,33 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
             assert_eq!(told[field], result[field], "{dir}: {field} of {form}");
         }
     };
-    let has = |form: &str, told: &str, what: &str| assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}");
+    let has = |form: &str, told: &str, what: &str| {
+        assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}")
+    };
     // The first lines of a verdict: the outcome, then the reason.
     let head = |form: &str, told: &str| {
-        let mut lines = told.lines().skip_while(|line| !line.starts_with(&format!("{word} (")));
-        assert!(lines.next().is_some() && lines.next().map(str::trim) == Some(reason), "{dir}: {form}\n{told}");
+        let mut lines = told
+            .lines()
+            .skip_while(|line| !line.starts_with(&format!("{word} (")));
+        assert!(
+            lines.next().is_some() && lines.next().map(str::trim) == Some(reason),
+            "{dir}: {form}\n{told}"
+        );
     };
 
     assert_eq!(result["exit_code"], code, "{dir}: report --json");
     assert_eq!(result["reasons"][0]["text"], reason, "{dir}");
-    same("the report's verdict", &report["verdict"], &["outcome", "streams"]);
+    same(
+        "the report's verdict",
+        &report["verdict"],
+        &["outcome", "streams"],
+    );
     if bench.exists(&format!("{dir}/verdict.json")) && outcome != "invalid" {
-        same("verdict.json", &parsed(&bench.text(&format!("{dir}/verdict.json"))), &["outcome", "streams"]);
+        same(
+            "verdict.json",
+            &parsed(&bench.text(&format!("{dir}/verdict.json"))),
+            &["outcome", "streams"],
+        );
     }
     let (text_code, text) = shown(bench, &["report", dir]);
     head("report", &text);
@@ -92,16 +119,41 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     has("markdown", &markdown, &format!("\n{reason}.\n"));
     let (html_code, _) = shown(bench, &["report", dir, "--html", &format!("{dir}.html")]);
     let html = bench.text(&format!("{dir}.html"));
-    has("html", &html, &format!("<p class=\"decided\">{}.</p>", as_on_page(&html, reason)));
+    has(
+        "html",
+        &html,
+        &format!("<p class=\"decided\">{}.</p>", as_on_page(&html, reason)),
+    );
     has("html", &html, &format!("class=\"verdict {outcome}\""));
     let (status_code, status) = shown(bench, &["report", "status", dir]);
     has("status", &status, &sentence);
-    assert!(!status.contains("OVER A LIMIT"), "{dir}: the run has ended\n{status}");
+    assert!(
+        !status.contains("OVER A LIMIT"),
+        "{dir}: the run has ended\n{status}"
+    );
     let (status_json_code, status) = shown(bench, &["report", "status", dir, "--json"]);
-    let fields =
-        ["outcome", "exit_code", "reason", "reasons", "first_bad_slice", "worst_slice", "streams", "not_judged"];
+    let fields = [
+        "outcome",
+        "exit_code",
+        "reason",
+        "reasons",
+        "first_bad_slice",
+        "worst_slice",
+        "streams",
+        "not_judged",
+    ];
     same("status", &parsed(&status), &fields);
-    assert_eq!([text_code, markdown_code, html_code, status_code, status_json_code], [code; 5], "{dir}");
+    assert_eq!(
+        [
+            text_code,
+            markdown_code,
+            html_code,
+            status_code,
+            status_json_code
+        ],
+        [code; 5],
+        "{dir}"
+    );
 
     let (_, compared) = shown(bench, &["report", "compare", dir]);
     let name = dir.rsplit('/').next().unwrap();
@@ -111,28 +163,56 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     same("compare", &candidate, &["outcome", "reason", "not_judged"]);
     assert_eq!(candidate["result"], result, "{dir}: compare");
     let is_held = candidate["load"]["why_not"].is_null();
-    assert_eq!(is_held, outcome == "pass", "{dir}: only a pass held its load: {}", candidate["load"]);
+    assert_eq!(
+        is_held,
+        outcome == "pass",
+        "{dir}: only a pass held its load: {}",
+        candidate["load"]
+    );
 
     if let Some(own) = own {
-        assert_eq!(own.code, Some(code), "{dir}: its own exit code\n{}", own.stderr);
+        assert_eq!(
+            own.code,
+            Some(code),
+            "{dir}: its own exit code\n{}",
+            own.stderr
+        );
         let is_fio = own.stdout.starts_with('{');
-        head("its own words", if is_fio { &own.stderr } else { &own.stdout });
+        head(
+            "its own words",
+            if is_fio { &own.stderr } else { &own.stdout },
+        );
         if is_fio {
             let page = parsed(&own.stdout);
             assert_eq!(page["verdicts"], json!([result]), "{dir}: fio's JSON");
-            for (fios, ours) in [("total_ios", "ops"), ("failed", "errors"), ("io_bytes", "bytes")] {
+            for (fios, ours) in [
+                ("total_ios", "ops"),
+                ("failed", "errors"),
+                ("io_bytes", "bytes"),
+            ] {
                 let fios = sum(&page["jobs"], |job| &job["read"][fios]);
-                assert_eq!(fios, sum(&result["streams"], |stream| &stream[ours]), "{dir}: {ours}");
+                assert_eq!(
+                    fios,
+                    sum(&result["streams"], |stream| &stream[ours]),
+                    "{dir}: {ours}"
+                );
             }
             let streams = result["streams"].as_array().unwrap();
             for (job, stream) in page["jobs"].as_array().unwrap().iter().zip(streams) {
-                let (iops, achieved) =
-                    (job["read"]["iops"].as_f64().unwrap(), stream["achieved_iops"].as_f64().unwrap());
+                let (iops, achieved) = (
+                    job["read"]["iops"].as_f64().unwrap(),
+                    stream["achieved_iops"].as_f64().unwrap(),
+                );
                 // fio also counts operations that completed after the end of the run, and the time that they took.
-                let is_late = stream["overtime"].as_u64().unwrap() + stream["lost"].as_u64().unwrap() > 0;
-                assert!(is_late || (iops / achieved - 1.0).abs() < 0.01, "{dir}: {iops}/s of fio's, {achieved}/s");
+                let is_late =
+                    stream["overtime"].as_u64().unwrap() + stream["lost"].as_u64().unwrap() > 0;
+                assert!(
+                    is_late || (iops / achieved - 1.0).abs() < 0.01,
+                    "{dir}: {iops}/s of fio's, {achieved}/s"
+                );
             }
-            let not_done = ["unissued", "lost"].map(|field| sum(&result["streams"], |stream| &stream[field]));
+            let not_done =
+                ["unissued", "lost"].map(|field| sum(&result["streams"], |stream| &stream[field]));
             let never = sum(&page["jobs"], |job| &job["read"]["never_issued"]);
             assert_eq!(never, not_done.iter().sum::<u64>(), "{dir}");
         }
@@ -144,7 +224,12 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
 fn every_form_says_the_same_of_jobs_that_ended() {
     let bench = Bench::new();
     let cases = [
-        ("passed", "pass", "held", "--name=a --filename=sim: --rate_iops=500 --runtime=20 --slice=10 --sla=5%>1ms"),
+        (
+            "passed",
+            "pass",
+            "held",
+            "--name=a --filename=sim: --rate_iops=500 --runtime=20 --slice=10 --sla=5%>1ms",
+        ),
         (
             "over-a-limit",
             "fail",
@@ -164,8 +249,18 @@ fn every_form_says_the_same_of_jobs_that_ended() {
             "lost",
             "--name=a --filename=sim:stall-at-s=2+stall-ms=1000000 --rate_iops=100 --iodepth=900 --runtime=5",
         ),
-        ("closed", "pass", "held", "--name=a --filename=sim: --iodepth=4 --runtime=5 --sla=5%>64ms"),
-        ("measured", "measured", "no-limits", "--name=a --filename=sim: --rate_iops=100 --runtime=5"),
+        (
+            "closed",
+            "pass",
+            "held",
+            "--name=a --filename=sim: --iodepth=4 --runtime=5 --sla=5%>64ms",
+        ),
+        (
+            "measured",
+            "measured",
+            "no-limits",
+            "--name=a --filename=sim: --rate_iops=100 --runtime=5",
+        ),
         (
             "late",
             "pass",
@@ -179,15 +274,28 @@ fn every_form_says_the_same_of_jobs_that_ended() {
         assert_eq!(decided(&result), [outcome, code], "{dir}");
         match dir {
             "over-a-limit" => {
-                assert_eq!((&result["first_bad_slice"], &result["worst_slice"]), (&2.into(), &3.into()), "{result}");
+                assert_eq!(
+                    (&result["first_bad_slice"], &result["worst_slice"]),
+                    (&2.into(), &3.into()),
+                    "{result}"
+                );
                 let reason = result["reason"].as_str().unwrap();
-                assert!(reason.contains("in slice 3, the worst from slice 2 on"), "{result}");
+                assert!(
+                    reason.contains("in slice 3, the worst from slice 2 on"),
+                    "{result}"
+                );
                 let (_, compared) = shown(&bench, &["report", "compare", dir]);
-                assert!(compared.contains("100 % of 5 % in slice 3, the worst from slice 2 on"), "{compared}");
+                assert!(
+                    compared.contains("100 % of 5 % in slice 3, the worst from slice 2 on"),
+                    "{compared}"
+                );
             }
             "not-carried-out" => {
                 let stream = &result["streams"][0];
-                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "completed after the end: {stream}");
+                assert!(
+                    stream["achieved_iops"].as_f64().unwrap() < 100.0,
+                    "completed after the end: {stream}"
+                );
             }
             _ => {}
         }
@@ -200,39 +308,68 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
     for (dir, signal) in [("killed", "KILL"), ("interrupted", "INT")] {
         let mut running = storage(&bench, dir, ENDLESS);
         let telemetry = format!("{dir}/telemetry.csv");
-        running
-            .wait_until("some intervals", || bench.exists(&telemetry) && bench.text(&telemetry).lines().count() > 10);
+        running.wait_until("some intervals", || {
+            bench.exists(&telemetry) && bench.text(&telemetry).lines().count() > 10
+        });
         let own = running.end_by(signal);
         let result = agreed(&bench, dir, Some(&own).filter(|_| signal == "INT"));
         assert_eq!(decided(&result), ["invalid", "stopped"], "{dir}");
-        assert!(result["not_judged"].to_string().contains("the run was stopped"), "{result}");
+        assert!(
+            result["not_judged"]
+                .to_string()
+                .contains("the run was stopped"),
+            "{result}"
+        );
     }
     // The drive is too slow for its load, so the run stops at max-lag-sec.
     let slow = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\n\
                 read-reqs-per-sec: 100\nmax-lag-sec: 10\n";
     let own = storage(&bench, "behind", slow).end();
-    assert_eq!(agreed(&bench, "behind", Some(&own))["reasons"][0]["code"], "fell-behind");
+    assert_eq!(
+        agreed(&bench, "behind", Some(&own))["reasons"][0]["code"],
+        "fell-behind"
+    );
     // A passed run whose table is cut off does not pass when it is judged again.
-    let own = storage(&bench, "cut", "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n").end();
+    let own = storage(
+        &bench,
+        "cut",
+        "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n",
+    )
+    .end();
     agreed(&bench, "cut", Some(&own.expect(0)));
     let table = bench.text("cut/intervals.csv");
     bench.write("cut/intervals.csv", &table[..table.len() / 2]);
-    assert_eq!(decided(&agreed(&bench, "cut", None)), ["invalid", "damaged"]);
+    assert_eq!(
+        decided(&agreed(&bench, "cut", None)),
+        ["invalid", "damaged"]
+    );
 }
 
 #[test]
 fn every_form_says_the_same_of_several_loads_at_once() {
     let bench = Bench::new();
     for (name, drive) in [("a", "sim:name=a"), ("b", "sim:name=b+read-us=9000")] {
-        let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
+        let config =
+            format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
         bench.write(&format!("{name}.conf"), config);
     }
     let own = bench.flashproof(&["storage", "a.conf", "b.conf", "--out", "several"]);
     let result = agreed(&bench, "several", Some(&own));
-    let workloads: Vec<_> = result["workloads"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
-    assert_eq!((&result["outcome"], workloads), (&"fail".into(), vec![&json!("pass"), &json!("fail")]));
+    let workloads: Vec<_> = result["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["outcome"])
+        .collect();
+    assert_eq!(
+        (&result["outcome"], workloads),
+        (&"fail".into(), vec![&json!("pass"), &json!("fail")])
+    );
     let (_, status) = shown(&bench, &["report", "status", "several"]);
-    assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
+    assert!(
+        status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "),
+        "{status}"
+    );
 }
 
 /// A search ends its steps early, and a series has its own outcome.
@@ -240,9 +377,17 @@ fn every_form_says_the_same_of_several_loads_at_once() {
 fn every_form_says_the_same_of_a_series_and_of_its_steps() {
     let bench = Bench::new();
     for (dir, outcome, line) in [
-        ("found", "pass", "sim:channels=1+read-us=600 --from 0.4 --slice 2m"),
+        (
+            "found",
+            "pass",
+            "sim:channels=1+read-us=600 --from 0.4 --slice 2m",
+        ),
         ("none", "fail", "sim:read-us=5000 --slice 2m"),
-        ("unfinished", "invalid", "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-duration 6m"),
+        (
+            "unfinished",
+            "invalid",
+            "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-duration 6m",
+        ),
     ] {
         let own = bench.line(&format!("rate --out {dir} {line}"));
         let code = own.code.unwrap();
@@ -255,25 +400,49 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
         let told = format!("{}: {sentence}\n", outcome.to_uppercase());
         for form in [&["report", dir][..], &["report", "status", dir]] {
             let (form_code, text) = shown(&bench, form);
-            assert!(form_code == code && text.contains(&told), "{form:?} ended with {form_code}\n{text}");
+            assert!(
+                form_code == code && text.contains(&told),
+                "{form:?} ended with {form_code}\n{text}"
+            );
         }
         let (markdown_code, markdown) = shown(&bench, &["report", dir, "--markdown"]);
         let words = format!("**{}** - {sentence}\n", outcome.to_uppercase());
         assert!(markdown.replace('\\', "").contains(&words), "{markdown}");
         assert_eq!([json_code, markdown_code], [code; 2], "{dir}");
         let html = bench.text(&format!("{dir}/report.html"));
-        assert!(html.contains(&format!("<p class=\"decided\">{}", as_on_page(&html, sentence))), "{dir}");
-        assert!(html.contains(&format!("class=\"verdict {outcome}\"")), "{dir}");
+        assert!(
+            html.contains(&format!(
+                "<p class=\"decided\">{}",
+                as_on_page(&html, sentence)
+            )),
+            "{dir}"
+        );
+        assert!(
+            html.contains(&format!("class=\"verdict {outcome}\"")),
+            "{dir}"
+        );
         let (_, status) = shown(&bench, &["report", "status", dir, "--json"]);
         let status = parsed(&status);
-        assert_eq!((&status["outcome"], &status["conclusion"]), (&conclusion["outcome"], &conclusion["sentence"]));
+        assert_eq!(
+            (&status["outcome"], &status["conclusion"]),
+            (&conclusion["outcome"], &conclusion["sentence"])
+        );
         let (_, compared) = shown(&bench, &["report", "compare", dir, "--json"]);
         let candidate = &parsed(&compared)["candidates"][0];
-        assert_eq!((&candidate["outcome"], &candidate["reason"]), (&conclusion["outcome"], &conclusion["sentence"]));
-        assert_eq!(candidate["load"]["highest"].as_bool().unwrap_or(false), outcome == "pass", "{candidate}");
+        assert_eq!(
+            (&candidate["outcome"], &candidate["reason"]),
+            (&conclusion["outcome"], &conclusion["sentence"])
+        );
+        assert_eq!(
+            candidate["load"]["highest"].as_bool().unwrap_or(false),
+            outcome == "pass",
+            "{candidate}"
+        );
 
         let steps = report["series"]["steps"].as_array().unwrap();
-        let runs = steps.iter().filter_map(|step| step["dir"].as_str().filter(|dir| !dir.is_empty()));
+        let runs = steps
+            .iter()
+            .filter_map(|step| step["dir"].as_str().filter(|dir| !dir.is_empty()));
         for run in runs {
             let result = agreed(&bench, &format!("{dir}/{run}"), None);
             assert_ne!(result["outcome"], "invalid", "{dir}/{run}: {result}");

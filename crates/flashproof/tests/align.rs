@@ -18,28 +18,44 @@ const CLUSTER: &str = "r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144";
 fn example(without: &[&str]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper.conf");
     let text = fs::read_to_string(path).unwrap();
-    let kept = text.lines().filter(|line| !without.iter().any(|key| line.starts_with(key)));
+    let kept = text
+        .lines()
+        .filter(|line| !without.iter().any(|key| line.starts_with(key)));
     kept.map(|line| format!("{line}\n")).collect()
 }
 
 /// Aligns `config` with a target on a simulated drive, into `out.conf`.
 fn align(bench: &Bench, config: &str, target: &str, more: &[&str]) -> Ended {
     bench.write("in.conf", config);
-    let arguments = ["size", "align", "in.conf", "--target", target, "--device", "sim:", "--out", "out.conf"];
+    let arguments = [
+        "size", "align", "in.conf", "--target", target, "--device", "sim:", "--out", "out.conf",
+    ];
     bench.flashproof(&[&arguments[..], more].concat())
 }
 
 /// Offsets in a file, in the order lbr, lbw, read size, write size; 100 for a missing offset.
 fn offsets(text: &str) -> [u32; 4] {
-    ["lbr-req-offset:", "lbw-req-offset:", "read-size-offset:", "write-size-offset:"].map(|key| {
+    [
+        "lbr-req-offset:",
+        "lbw-req-offset:",
+        "read-size-offset:",
+        "write-size-offset:",
+    ]
+    .map(|key| {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
-        line.map_or(100, |value| value.split('#').next().unwrap().trim().parse().unwrap())
+        line.map_or(100, |value| {
+            value.split('#').next().unwrap().trim().parse().unwrap()
+        })
     })
 }
 
 /// Numbers in the table row that begins with `name`: cluster, before, after.
 fn row(ended: &Ended, name: &str) -> [f64; 3] {
-    let line = ended.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", ended.stdout));
+    let line = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap_or_else(|| panic!("{}", ended.stdout));
     let words: Vec<&str> = line.split_whitespace().collect();
     [1, 2, 5].map(|at| words[at].replace(',', "").parse().unwrap())
 }
@@ -49,22 +65,50 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
     let bench = Bench::new();
     let config = example(&["lbr-req", "lbw-req"]);
     let ended = align(&bench, &config, CLUSTER, &[]).expect(0);
-    for (name, cluster) in [("r/s", 11_789.0), ("w/s", 1548.0), ("rkB/s", 340_545.0), ("wkB/s", 198_144.0)] {
+    for (name, cluster) in [
+        ("r/s", 11_789.0),
+        ("w/s", 1548.0),
+        ("rkB/s", 340_545.0),
+        ("wkB/s", 198_144.0),
+    ] {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
         // In the paper, iostat shows 8.5 % more large blocks for ACT than for the cluster. Here ACT has 10 % more:
         // 1,702 per second instead of 1,548.
-        assert!(!name.starts_with('w') || before / cluster > 1.08, "{}", ended.stdout);
+        assert!(
+            !name.starts_with('w') || before / cluster > 1.08,
+            "{}",
+            ended.stdout
+        );
     }
     let aligned = bench.text("out.conf");
     let [reads, writes, size, unchanged] = offsets(&aligned);
-    assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
-    assert!(aligned.starts_with(&config), "all lines are unchanged, with more lines at the end");
+    assert!(
+        (97..=99).contains(&reads)
+            && writes == 92
+            && (96..=101).contains(&size)
+            && unchanged == 100,
+        "{aligned}"
+    );
+    assert!(
+        aligned.starts_with(&config),
+        "all lines are unchanged, with more lines at the end"
+    );
     let has = |part| aligned.contains(part);
-    assert!(has("\n# By flashproof size align, ") && has("iostat's numbers as typed"), "{aligned}");
+    assert!(
+        has("\n# By flashproof size align, ") && has("iostat's numbers as typed"),
+        "{aligned}"
+    );
     // The written configuration meets the target on its own.
-    bench.storage(&aligned.replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:").replace("7200", "5"), &[]).expect(0);
+    bench
+        .storage(
+            &aligned
+                .replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:")
+                .replace("7200", "5"),
+            &[],
+        )
+        .expect(0);
 }
 
 #[test]
@@ -73,14 +117,26 @@ fn offsets_that_made_a_load_are_found_again() {
     let plain = example(&["lbr-req", "lbw-req"])
         .replace("7200", "5")
         .replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:min-io=4096");
-    for (commit, truth) in [("", [85, 110, 90, 100]), ("commit-to-device: yes\n", [110, 85, 95, 90])] {
+    for (commit, truth) in [
+        ("", [85, 110, 90, 100]),
+        ("commit-to-device: yes\n", [110, 85, 95, 90]),
+    ] {
         let keys = ["lbr-req", "lbw-req", "read-size", "write-size"];
-        let lines = keys.iter().zip(truth).map(|(key, pct)| format!("{key}-offset: {pct}\n")).collect::<String>();
+        let lines = keys
+            .iter()
+            .zip(truth)
+            .map(|(key, pct)| format!("{key}-offset: {pct}\n"))
+            .collect::<String>();
         let config = format!("{plain}{commit}seed: 3\n");
         bench.storage(&format!("{config}{lines}"), &[]).expect(0);
         let streams = bench.run().verdict.streams;
         let per_sec = |ending: &str, of: &dyn Fn(&results::judge::StreamTotals) -> u64| {
-            streams.iter().filter(|it| it.name.ends_with(ending)).map(of).sum::<u64>() as f64 / 5.0
+            streams
+                .iter()
+                .filter(|it| it.name.ends_with(ending))
+                .map(of)
+                .sum::<u64>() as f64
+                / 5.0
         };
         let target = format!(
             "r/s={},w/s={},rkB/s={},wkB/s={}",
@@ -91,13 +147,25 @@ fn offsets_that_made_a_load_are_found_again() {
         );
         bench.write("in.conf", &config);
         // The tolerance is small enough to show a step of one percent.
-        bench.line(&format!("size align in.conf --target {target} --out out.conf --force --within 0.5")).expect(0);
+        bench
+            .line(&format!(
+                "size align in.conf --target {target} --out out.conf --force --within 0.5"
+            ))
+            .expect(0);
         let found = offsets(&bench.text("out.conf"));
         // Read sizes are rounded up to 4 KiB, so several offsets have the same effect. Commit sizes are random, and
         // the number of large blocks depends on the mean commit size.
-        let slack = if commit.is_empty() { [1, 1, 4, 0] } else { [4, 4, 4, 3] };
+        let slack = if commit.is_empty() {
+            [1, 1, 4, 0]
+        } else {
+            [4, 4, 4, 3]
+        };
         for ((found, truth), slack) in found.into_iter().zip(truth).zip(slack) {
-            assert!(found.abs_diff(truth) <= slack, "{found} for {truth}: {:?}", bench.text("out.conf"));
+            assert!(
+                found.abs_diff(truth) <= slack,
+                "{found} for {truth}: {:?}",
+                bench.text("out.conf")
+            );
         }
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
@@ -107,9 +175,18 @@ fn offsets_that_made_a_load_are_found_again() {
 fn a_drive_that_does_not_hold_the_load_measures_nothing() {
     let bench = Bench::new();
     bench.write("in.conf", example(&[]));
-    let on =
-        |device: &str| bench.line(&format!("size align in.conf --target {CLUSTER} --device {device} --out out.conf"));
-    on("sim:channels=1").expect_error(4, &["the load was not held", "does not represent the configuration"]);
+    let on = |device: &str| {
+        bench.line(&format!(
+            "size align in.conf --target {CLUSTER} --device {device} --out out.conf"
+        ))
+    };
+    on("sim:channels=1").expect_error(
+        4,
+        &[
+            "the load was not held",
+            "does not represent the configuration",
+        ],
+    );
     on("sim:channels=1+read-us=20000").expect(4);
     assert!(!bench.exists("out.conf"));
 }
@@ -120,8 +197,15 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
     let target = CLUSTER.replace("w/s=1548", "w/s=3096");
     let ended = align(&bench, &example(&[]), &target, &[]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("the cluster's drive had writes of 64 KiB, but large-block-op-kbytes is 128"), "{errors}");
-    assert!(errors.contains("the block size is wrong") && !bench.exists("out.conf"), "{errors}");
+    assert!(
+        errors
+            .contains("the cluster's drive had writes of 64 KiB, but large-block-op-kbytes is 128"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("the block size is wrong") && !bench.exists("out.conf"),
+        "{errors}"
+    );
     // The same numbers, but half of the writes are flushes.
     align(&bench, &example(&[]), &format!("{target},f/s=1548"), &[]).expect(0);
 }
@@ -134,13 +218,30 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
     let ended = align(&bench, &config, target, &[]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides another problem"), "{errors}");
-    let rule = errors.lines().find(|line| line.contains("with size-within-bucket: log-uniform, these offsets"));
-    assert!(rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")), "{errors}");
+    assert!(
+        errors.contains("lbw-req-offset: 72") && errors.contains("hides another problem"),
+        "{errors}"
+    );
+    let rule = errors
+        .lines()
+        .find(|line| line.contains("with size-within-bucket: log-uniform, these offsets"));
+    assert!(
+        rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")),
+        "{errors}"
+    );
     assert!(!bench.exists("out.conf"));
-    align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
+    align(
+        &bench,
+        &config,
+        target,
+        &["--because", "the log was cut\nrecord-bytes: 7"],
+    )
+    .expect(0);
     let written = bench.text("out.conf");
-    assert!(written.contains("because the log was cut\\u000arecord-bytes: 7"), "{written}");
+    assert!(
+        written.contains("because the log was cut\\u000arecord-bytes: 7"),
+        "{written}"
+    );
     // No file is written for a target that cannot be reached.
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
@@ -187,13 +288,27 @@ fn profile() -> Profile {
         advice: "iostat is of another hour".to_owned(),
     };
     let at = |text: &str| text.parse().unwrap();
-    let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
+    let window = Window {
+        from: at("2018-04-10T07:00:00Z"),
+        to: at("2018-04-10T08:00:00Z"),
+    };
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
-        nodes: vec![Node { id: "BB9".to_owned(), build: None, window }],
-        loads: vec![load("ycsb", "nvme0n1"), load("ycsb", "nvme1n1"), load("other", "nvme1n1")],
-        drives: vec![drive("nvme0n1", io(0.5), Some(io(1.0))), drive("nvme1n1", io(2.0), None)],
+        nodes: vec![Node {
+            id: "BB9".to_owned(),
+            build: None,
+            window,
+        }],
+        loads: vec![
+            load("ycsb", "nvme0n1"),
+            load("ycsb", "nvme1n1"),
+            load("other", "nvme1n1"),
+        ],
+        drives: vec![
+            drive("nvme0n1", io(0.5), Some(io(1.0))),
+            drive("nvme1n1", io(2.0), None),
+        ],
         checks: vec![check],
         ..Profile::default()
     }
@@ -209,40 +324,83 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
     bench.write("profile.json", json(&profile()));
-    aligned(&[]).expect_error(2, &["these drives have 2 namespaces (other, ycsb)", "--namespace"]);
-    aligned(&["--drive", "sda"])
-        .expect_error(2, &["no such drive", "--node BB9 --drive nvme0n1, --node BB9 --drive nvme1n1"]);
+    aligned(&[]).expect_error(
+        2,
+        &[
+            "these drives have 2 namespaces (other, ycsb)",
+            "--namespace",
+        ],
+    );
+    aligned(&["--drive", "sda"]).expect_error(
+        2,
+        &[
+            "no such drive",
+            "--node BB9 --drive nvme0n1, --node BB9 --drive nvme1n1",
+        ],
+    );
     aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["these drives have 2 namespaces"]);
     for (more, source) in [
-        ("--drive nvme0n1", "cluster: drive nvme0n1 of node BB9 in profile.json"),
-        ("--drive nvme1n1 --namespace ycsb", "the part of namespace ycsb, by the server's counts, of drive"),
-        ("--namespace ycsb", "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9"),
+        (
+            "--drive nvme0n1",
+            "cluster: drive nvme0n1 of node BB9 in profile.json",
+        ),
+        (
+            "--drive nvme1n1 --namespace ycsb",
+            "the part of namespace ycsb, by the server's counts, of drive",
+        ),
+        (
+            "--namespace ycsb",
+            "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9",
+        ),
     ] {
         let ended = aligned(&[&words(more)[..], &["--force"]].concat()).expect(0);
         ended.shows(&[source]);
-        assert_eq!((offsets(&bench.text("out.conf"))[1], row(&ended, "w/s")[0]), (92, 1548.0));
+        assert_eq!(
+            (offsets(&bench.text("out.conf"))[1], row(&ended, "w/s")[0]),
+            (92, 1548.0)
+        );
     }
     let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
     none.expect_error(2, &["the drive has no namespace \"none\""]);
     // A configuration that "flashproof size profile" wrote contains the name of its namespace.
     bench.write("ycsb.conf", &config);
-    let ended = bench.line("size align ycsb.conf --target profile.json --device sim:").expect(0);
-    assert!(ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"), "{}", ended.stdout);
+    let ended = bench
+        .line("size align ycsb.conf --target profile.json --device sim:")
+        .expect(0);
+    assert!(
+        ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"),
+        "{}",
+        ended.stdout
+    );
 
     // The tomb raider has no rate: its reads are left out of the target, and of the bursts.
     let plain = bench.text("out.conf");
     let mut raided = profile();
     raided.loads[0].tomb_raider_reads_per_sec = 100.0;
     let [r, w, read_kib, written_kib] = raided.drives[0].io().numbers();
-    raided.drives[0].iostat = Some(DriveIo::from([r + 100.0, w, read_kib + 12_800.0, written_kib]));
+    raided.drives[0].iostat = Some(DriveIo::from([
+        r + 100.0,
+        w,
+        read_kib + 12_800.0,
+        written_kib,
+    ]));
     bench.write("profile.json", json(&raided));
     let raider = format!("{config}tomb-raider: yes\ntomb-raider-sleep-usec: 9000\n");
-    let ended = align(&bench, &raider, "profile.json", &["--drive", "nvme0n1", "--force"]).expect(0);
+    let ended = align(
+        &bench,
+        &raider,
+        "profile.json",
+        &["--drive", "nvme0n1", "--force"],
+    )
+    .expect(0);
     ended.shows(&["drive nvme0n1 without the tomb raider's reads of node BB9"]);
     // Bursts are drawn anew, so offsets differ by a few.
     let (raided_offsets, plain_offsets) = (offsets(&bench.text("out.conf")), offsets(&plain));
     let is_near = |(one, two): (&u32, &u32)| one.abs_diff(*two) <= 8;
-    assert!(raided_offsets.iter().zip(&plain_offsets).all(is_near), "{raided_offsets:?} {plain_offsets:?}");
+    assert!(
+        raided_offsets.iter().zip(&plain_offsets).all(is_near),
+        "{raided_offsets:?} {plain_offsets:?}"
+    );
     assert!(bench.text("out.conf").contains("\ntomb-raider: yes\n"));
 
     let mut unbalanced = profile();
@@ -250,11 +408,24 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     bench.write("profile.json", json(&unbalanced));
     let ended = aligned(&["--drive", "nvme0n1", "--force"]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("does not balance") && errors.contains("iostat is of another hour"), "{errors}");
+    assert!(
+        errors.contains("does not balance") && errors.contains("iostat is of another hour"),
+        "{errors}"
+    );
     let ended = aligned(&["--drive", "nvme0n1", "--force", "--accept-unbalanced"]).expect(0);
-    assert!(ended.warnings().iter().any(|line| line.contains("iostat is of another hour")), "{}", ended.stderr);
+    assert!(
+        ended
+            .warnings()
+            .iter()
+            .any(|line| line.contains("iostat is of another hour")),
+        "{}",
+        ended.stderr
+    );
     let mut negative = profile();
-    negative.drives[0].iostat = Some(DriveIo { writes_per_sec: -1.0, ..DriveIo::default() });
+    negative.drives[0].iostat = Some(DriveIo {
+        writes_per_sec: -1.0,
+        ..DriveIo::default()
+    });
     bench.write("profile.json", json(&negative));
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
     // A profile of a later version, then files that are no profiles.
@@ -280,15 +451,36 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
         )
     };
     let head = "Linux 6.1.0 (db1)  11/20/26  _x86_64_  (8 CPU)\n\n";
-    bench.write("iostat.txt", format!("{head}{}{}", report(11_700.0, 3090.0), report(11_877.0, 3102.0)));
+    bench.write(
+        "iostat.txt",
+        format!(
+            "{head}{}{}",
+            report(11_700.0, 3090.0),
+            report(11_877.0, 3102.0)
+        ),
+    );
     let ended = align(&bench, &example(&[]), "iostat.txt", &[]).expect(0);
     ended.shows(&["drive nvme0n1 in 2 reports of iostat.txt"]);
-    assert_eq!((row(&ended, "r/s")[0], row(&ended, "w/s")[0]), (11_789.0, 1548.0), "{}", ended.stdout);
+    assert_eq!(
+        (row(&ended, "r/s")[0], row(&ended, "w/s")[0]),
+        (11_789.0, 1548.0),
+        "{}",
+        ended.stdout
+    );
     for (more, why) in [
         (["--drive", "nvme1n1"], "these devices: nvme0n1, nvme1n1"),
-        (["--node", "A"], "cannot use --node - it selects from a profile"),
+        (
+            ["--node", "A"],
+            "cannot use --node - it selects from a profile",
+        ),
     ] {
-        align(&bench, &example(&[]), "iostat.txt", &[&more[..], &["--force"]].concat()).expect_error(2, &[why]);
+        align(
+            &bench,
+            &example(&[]),
+            "iostat.txt",
+            &[&more[..], &["--force"]].concat(),
+        )
+        .expect_error(2, &[why]);
     }
     for (text, why) in [
         (format!("{head}{}", report(11_700.0, 3090.0)), "a single report may cover the time since boot"),
@@ -308,14 +500,27 @@ fn what_cannot_be_aligned_is_refused_before_anything_runs() {
     let bench = Bench::new();
     let plain = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
     align(&bench, plain, CLUSTER, &[]).expect_error(2, &["it has no histograms"]);
-    align(&bench, &format!("{}arrival: closed\n", example(&[])), CLUSTER, &[]).expect_error(2, &["arrival: closed"]);
-    align(&bench, &format!("{}tomb-raider: yes\n", example(&[])), CLUSTER, &[]).expect_error(2, &["tomb-raider"]);
+    align(
+        &bench,
+        &format!("{}arrival: closed\n", example(&[])),
+        CLUSTER,
+        &[],
+    )
+    .expect_error(2, &["arrival: closed"]);
+    align(
+        &bench,
+        &format!("{}tomb-raider: yes\n", example(&[])),
+        CLUSTER,
+        &[],
+    )
+    .expect_error(2, &["tomb-raider"]);
     align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"])
         .expect_error(2, &["--device names 2 - name as many devices"]);
     align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"])
         .expect_error(2, &["cannot use --node - it selects from a profile"]);
     align(&bench, &example(&[]), "r/s=1", &[]).expect_error(2, &["w/s is missing"]);
-    align(&bench, &example(&[]), "none.json", &[]).expect_error(2, &["cannot read the profile none.json"]);
+    align(&bench, &example(&[]), "none.json", &[])
+        .expect_error(2, &["cannot read the profile none.json"]);
     align(&bench, &example(&[]), "/dev/zero", &[]).expect_error(2, &["it is a character device"]);
     bench.write("out.conf", "precious");
     align(&bench, &example(&[]), CLUSTER, &[]).expect_error(2, &["it is there already"]);
@@ -337,52 +542,92 @@ fn small(device: &str) -> String {
 #[test]
 fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_are_said() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
+        return;
+    };
     bench.write("in.conf", small(&device.name));
     // The load per second: 400 reads of 4 KiB, 100 large-block reads and 100 large-block writes. The target has fewer
     // large blocks.
     let align = |target: &str, more: &[&str]| {
-        let fixed = format!("size align in.conf --target {target} --within 10 --burst 3 --out out.conf");
+        let fixed =
+            format!("size align in.conf --target {target} --within 10 --burst 3 --out out.conf");
         // Only an eighth of the read bytes are record reads, so one request more or less changes their mean size much.
-        let short = ["--because", "a short burst", "--out-dir", "bursts", "--force"];
+        let short = [
+            "--because",
+            "a short burst",
+            "--out-dir",
+            "bursts",
+            "--force",
+        ];
         bench.flashproof(&[&words(&fixed), &short[..], more].concat())
     };
     let target = "r/s=485,w/s=85,rkB/s=12480,wkB/s=10880";
     let ended = align(target, &[]).expect(0);
     let [_, before, after] = row(&ended, "w/s");
-    assert!((95.0..105.0).contains(&before) && (80.0..90.0).contains(&after), "{}", ended.stdout);
+    assert!(
+        (95.0..105.0).contains(&before) && (80.0..90.0).contains(&after),
+        "{}",
+        ended.stdout
+    );
     let [.., written] = row(&ended, "wkB/s");
-    assert!((written / 128.0 - after).abs() < 2.0, "flushes are no writes: {}", ended.stdout);
-    assert!(bench.exists("bursts/burst-1/verdict.json") && bench.exists("bursts/burst-2/verdict.json"));
+    assert!(
+        (written / 128.0 - after).abs() < 2.0,
+        "flushes are no writes: {}",
+        ended.stdout
+    );
+    assert!(
+        bench.exists("bursts/burst-1/verdict.json") && bench.exists("bursts/burst-2/verdict.json")
+    );
     let [_, writes, _, unchanged] = offsets(&bench.text("out.conf"));
-    assert!((81..=89).contains(&writes) && unchanged == 100, "{}", bench.text("out.conf"));
+    assert!(
+        (81..=89).contains(&writes) && unchanged == 100,
+        "{}",
+        bench.text("out.conf")
+    );
     // From here on, the kernel splits each large block into two requests.
     let _restored = device.set_queue("max_sectors_kb", "64");
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let errors = align(target, &[]).expect(4).errors().join("\n");
     // The kernel may count sectors of a request in the burst, but its completion later, which shifts the mean size.
-    let reached = errors.split_once("reach this device in writes of ").and_then(|it| it.1.split_once(" KiB"));
+    let reached = errors
+        .split_once("reach this device in writes of ")
+        .and_then(|it| it.1.split_once(" KiB"));
     let kib: Option<f64> = reached.and_then(|it| it.0.parse().ok());
-    assert!(kib.is_some_and(|kib| (56.0..72.0).contains(&kib)) && errors.contains("max_sectors_kb is 64"), "{errors}");
+    assert!(
+        kib.is_some_and(|kib| (56.0..72.0).contains(&kib))
+            && errors.contains("max_sectors_kb is 64"),
+        "{errors}"
+    );
     // If the requests of the cluster were split, too, the split is reported, but is no error.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
-    align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0).says(&["the kernel splits requests"]);
+    align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[])
+        .expect(0)
+        .says(&["the kernel splits requests"]);
 }
 
 #[test]
 fn another_user_of_the_device_makes_it_no_measure() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
+        return;
+    };
     bench.write("in.conf", small(&device.name));
     let target = "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800";
-    let arguments = ["size", "align", "in.conf", "--target", target, "--within", "20", "--burst", "4"];
+    let arguments = [
+        "size", "align", "in.conf", "--target", target, "--within", "20", "--burst", "4",
+    ];
     let mut running = Running::start(bench.prepare(&arguments));
     running.wait_to_hear("burst 1");
     let over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut command = Command::new("dd");
-            command.args(["of=/dev/null", "bs=64k", "iflag=direct", &format!("if={}", device.name)]);
+            command.args([
+                "of=/dev/null",
+                "bs=64k",
+                "iflag=direct",
+                &format!("if={}", device.name),
+            ]);
             while !over.load(Ordering::Relaxed) {
                 let _ = command.output();
             }
@@ -392,19 +637,41 @@ fn another_user_of_the_device_makes_it_no_measure() {
         ended
     });
     let errors = ended.expect(4).errors().join("\n");
-    assert!(errors.contains("rkB/s: ") && errors.contains("another program uses the device"), "{errors}");
+    assert!(
+        errors.contains("rkB/s: ") && errors.contains("another program uses the device"),
+        "{errors}"
+    );
 }
 
 #[test]
 fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
     let bench = Bench::new();
-    bench.write("in.conf", format!("{}file-size-mbytes: 64\n", small("file")));
+    bench.write(
+        "in.conf",
+        format!("{}file-size-mbytes: 64\n", small("file")),
+    );
     let target = "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800";
-    let line = format!("size align in.conf --target {target} --burst 60 --out out.conf --out-dir bursts");
+    let line =
+        format!("size align in.conf --target {target} --burst 60 --out out.conf --out-dir bursts");
     let mut running = Running::start(bench.prepare(&words(&line)));
     running.wait_until("it runs", || bench.exists("bursts/burst-1/intervals.csv"));
     let ended = running.end_by("INT").expect(4);
-    assert!(ended.errors().join("\n").contains("ended by SIGINT - no configuration was written"), "{}", ended.stderr);
-    let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|it| it.unwrap().file_name()).collect();
-    assert!(!left.iter().any(|name| name == "out.conf" || name.to_string_lossy().ends_with(".tmp")), "{left:?}");
+    assert!(
+        ended
+            .errors()
+            .join("\n")
+            .contains("ended by SIGINT - no configuration was written"),
+        "{}",
+        ended.stderr
+    );
+    let left: Vec<_> = fs::read_dir(bench.path("."))
+        .unwrap()
+        .map(|it| it.unwrap().file_name())
+        .collect();
+    assert!(
+        !left
+            .iter()
+            .any(|name| name == "out.conf" || name.to_string_lossy().ends_with(".tmp")),
+        "{left:?}"
+    );
 }

@@ -8,7 +8,11 @@ use support::{Bench, LAX, LoopDevice, MIB, Nobody, OUT, tool};
 
 /// A load on `devices`: one that writes, or one that only reads.
 fn load(devices: &str, writes: bool) -> String {
-    let writes = if writes { "write-reqs-per-sec: 100\n" } else { "" };
+    let writes = if writes {
+        "write-reqs-per-sec: 100\n"
+    } else {
+        ""
+    };
     format!("device-names: {devices}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n{writes}")
 }
 
@@ -18,7 +22,10 @@ fn refused(bench: &Bench, devices: &str, why: &str) {
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
         let ended = bench.storage(&load(devices, writes), &["--erase", devices]);
         ended.expect_errors(3, &[format!("{what} {devices} - {why}")]);
-        assert!(!bench.exists(OUT) && !bench.exists("state"), "a file was created");
+        assert!(
+            !bench.exists(OUT) && !bench.exists("state"),
+            "a file was created"
+        );
     }
 }
 
@@ -33,9 +40,14 @@ fn a_name_that_leads_nowhere_is_told() {
     let why = "it is a link to nowhere, which does not exist; check where it leads (`ls -l`), or remove it";
     refused(&bench, "dangling", why);
     // With file-size-mbytes, a missing file would be created; but not through a dangling link, nor in a missing folder.
-    for (name, why) in [("no/folder/file", "its folder no/folder does not exist"), ("dangling", why)] {
+    for (name, why) in [
+        ("no/folder/file", "its folder no/folder does not exist"),
+        ("dangling", why),
+    ] {
         let config = format!("{}file-size-mbytes: 16\n", load(name, true));
-        bench.storage(&config, &[]).expect_error(3, &[&format!("refusing to write to {name} - {why}")]);
+        bench
+            .storage(&config, &[])
+            .expect_error(3, &[&format!("refusing to write to {name} - {why}")]);
     }
     assert!(!bench.exists("nowhere"));
 }
@@ -58,8 +70,18 @@ fn one_device_under_two_names_is_not_read_as_two() {
     }
     let loops = [(); 2].map(|()| LoopDevice::new(&bench, 16 * MIB, &[]));
     if let [Some(first), Some(second)] = &loops {
-        let ended = bench.storage(&load(&format!("{},{}", first.name, second.name), false), &[]);
-        ended.expect_errors(3, &[format!("cannot read {} - {}", second.name, why(&first.name))]);
+        let ended = bench.storage(
+            &load(&format!("{},{}", first.name, second.name), false),
+            &[],
+        );
+        ended.expect_errors(
+            3,
+            &[format!(
+                "cannot read {} - {}",
+                second.name,
+                why(&first.name)
+            )],
+        );
     }
     bench.storage(&load("other,one", false), &LAX).expect(0);
 }
@@ -70,20 +92,32 @@ fn the_placeholder_of_examples_is_known_as_that() {
     bench.link_examples();
     let why = "PUT-YOUR-DRIVE-HERE is a placeholder from flashproof's examples, not a device";
     let doctor = "(`flashproof doctor` lists the devices)";
-    bench.line("storage examples/device-1x.conf --out run").expect_error(3, &[why, doctor]);
+    bench
+        .line("storage examples/device-1x.conf --out run")
+        .expect_error(3, &[why, doctor]);
     let advice = format!("{why}; replace it with your device's name {doctor}");
     refused(&bench, "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", &advice);
-    bench.flashproof(&["doctor", "PUT-YOUR-DRIVE-HERE"]).expect(1).shows(&[why]);
+    bench
+        .flashproof(&["doctor", "PUT-YOUR-DRIVE-HERE"])
+        .expect(1)
+        .shows(&[why]);
 }
 
 #[test]
 fn a_size_is_for_files_alone() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
     for writes in [true, false] {
         let config = format!("{}file-size-mbytes: 8\n", load(&device.name, writes));
-        let why = format!("cannot use file-size-mbytes with {} - it is a block device", device.name);
-        bench.storage(&config, &["--erase", &device.name]).expect_error(2, &[&why, "leave out"]);
+        let why = format!(
+            "cannot use file-size-mbytes with {} - it is a block device",
+            device.name
+        );
+        bench
+            .storage(&config, &["--erase", &device.name])
+            .expect_error(2, &[&why, "leave out"]);
     }
     assert!(device.content().iter().all(|byte| *byte == 0));
 }
@@ -91,7 +125,10 @@ fn a_size_is_for_files_alone() {
 #[test]
 fn a_lack_of_descriptors_is_told_as_that() {
     let bench = Bench::new();
-    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
+    fs::File::create(bench.path("file"))
+        .unwrap()
+        .set_len(16 * MIB)
+        .unwrap();
     bench.write("a.conf", load("file", false).replace(": 1\n", ": 2\n"));
     // With each higher limit of open files, a later operation of the run is the first to fail.
     let mut told = 0;
@@ -103,11 +140,23 @@ fn a_lack_of_descriptors_is_told_as_that() {
         );
         command.args(["-c", &line]);
         let ended = support::Running::start(command).end();
-        for line in ended.stderr.lines().filter(|line| line.contains("os error 24")) {
-            assert!(line.contains("(ulimit -n)") && !line.contains("mount"), "with {limit}: {line}");
+        for line in ended
+            .stderr
+            .lines()
+            .filter(|line| line.contains("os error 24"))
+        {
+            assert!(
+                line.contains("(ulimit -n)") && !line.contains("mount"),
+                "with {limit}: {line}"
+            );
             told += 1;
         }
-        if ended.code == Some(0) && ended.warnings().iter().all(|warning| !warning.contains("open files")) {
+        if ended.code == Some(0)
+            && ended
+                .warnings()
+                .iter()
+                .all(|warning| !warning.contains("open files"))
+        {
             break;
         }
     }
@@ -117,8 +166,13 @@ fn a_lack_of_descriptors_is_told_as_that() {
 #[test]
 fn what_is_no_block_device_is_told() {
     let bench = Bench::new();
-    let advice = "not a block device; name a whole disk, a partition, or a file with file-size-mbytes";
-    refused(&bench, "/dev/null", &format!("it is a character device, {advice}"));
+    let advice =
+        "not a block device; name a whole disk, a partition, or a file with file-size-mbytes";
+    refused(
+        &bench,
+        "/dev/null",
+        &format!("it is a character device, {advice}"),
+    );
     fs::create_dir(bench.path("dir")).unwrap();
     refused(&bench, "dir", &format!("it is a directory, {advice}"));
     if tool("mkfifo", &[bench.path("pipe").to_str().unwrap()]).is_some() {
@@ -131,18 +185,28 @@ fn a_file_without_a_size_is_not_written_to() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
-    let advice = "to test a file give its size with file-size-mbytes, or name a block device instead";
+    let advice =
+        "to test a file give its size with file-size-mbytes, or name a block device instead";
     let ended = bench.storage(&load("victim", true), &["--erase", "victim"]);
-    ended.expect_errors(3, &[format!("refusing to write to victim - it is a regular file; {advice}")]);
+    ended.expect_errors(
+        3,
+        &[format!(
+            "refusing to write to victim - it is a regular file; {advice}"
+        )],
+    );
     assert!(before == bench.read("victim"));
 }
 
 #[test]
 fn a_file_that_does_not_fit_is_told_and_not_made() {
     let bench = Bench::new();
-    let Some(_disk) = support::small_disk(&bench, "disk", 4096) else { return };
+    let Some(_disk) = support::small_disk(&bench, "disk", 4096) else {
+        return;
+    };
     let config = load("disk/file", true) + "file-size-mbytes: 8\n";
-    let parts = ["refusing to write to disk/file - the file needs 8388608 more bytes and its file system has "];
+    let parts = [
+        "refusing to write to disk/file - the file needs 8388608 more bytes and its file system has ",
+    ];
     bench.storage(&config, &[]).expect_error(3, &parts);
     assert!(!bench.exists("disk/file") && !bench.exists(OUT));
 }
@@ -150,20 +214,26 @@ fn a_file_that_does_not_fit_is_told_and_not_made() {
 #[test]
 fn a_read_only_device_is_read_but_not_written_to() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--read-only"]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--read-only"]) else {
+        return;
+    };
     let name = device.name.as_str();
     let why = "it is read-only (the device says so); make it writable (`blockdev --setrw`), or name another device";
     let ended = bench.storage(&load(name, true), &["--erase", name]);
     ended.expect_errors(3, &[format!("refusing to write to {name} - {why}")]);
     assert!(!bench.exists(OUT));
-    bench.storage(&load(name, false), &["--sla", "100%>3600s"]).expect(0);
+    bench
+        .storage(&load(name, false), &["--sla", "100%>3600s"])
+        .expect(0);
     assert!(device.content().iter().all(|&byte| byte == 0));
 }
 
 #[test]
 fn a_device_smaller_than_a_large_block_is_told() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 65_536, &[]) else {
+        return;
+    };
     let why = "its 65536 bytes are less than the 131072 bytes of one large block; name a larger device, or make \
                large-block-op-kbytes smaller";
     refused(&bench, &device.name, why);
@@ -175,15 +245,29 @@ fn a_device_smaller_than_a_large_block_is_told() {
 #[test]
 fn who_has_no_permission_is_told() {
     let bench = Bench::new();
-    let Some(nobody) = Nobody::new(&bench) else { return };
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
     let name = &device.name;
     let theirs = bench.path("theirs");
     fs::create_dir(&theirs).unwrap();
     fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
         bench.write(support::CONFIG, load(name, writes));
-        let ended = nobody.flashproof(&bench, &["storage", support::CONFIG, "--erase", name, "--out", "theirs/run"]);
+        let ended = nobody.flashproof(
+            &bench,
+            &[
+                "storage",
+                support::CONFIG,
+                "--erase",
+                name,
+                "--out",
+                "theirs/run",
+            ],
+        );
         let start = format!("{what} {name} - no permission to open it");
         let advice = "run as root, or as a member of the group that owns the device";
         ended.expect_error(3, &[&start, "Permission denied (os error 13)", advice]);
@@ -194,10 +278,20 @@ fn who_has_no_permission_is_told() {
 #[test]
 fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    let config = load(&format!("{} /dev/null /dev/flashproof-has-none", device.name), true);
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
+    let config = load(
+        &format!("{} /dev/null /dev/flashproof-has-none", device.name),
+        true,
+    );
     let ended = bench.storage(&config, &[]).expect(3);
-    assert_eq!(ended.errors().len(), 2, "one line for each: {}", ended.stderr);
+    assert_eq!(
+        ended.errors().len(),
+        2,
+        "one line for each: {}",
+        ended.stderr
+    );
     assert!(device.content().iter().all(|&byte| byte == 0) && !bench.exists(OUT));
 }
 
@@ -205,7 +299,10 @@ fn one_bad_device_of_several_keeps_all_of_them_from_being_touched() {
 fn a_device_that_is_only_read_is_opened_before_anything_is_agreed_for_the_written_ones() {
     let bench = Bench::new();
     for (name, writes) in [("new", true), ("gone", false)] {
-        bench.write(&format!("{name}.conf"), format!("{}file-size-mbytes: 16\n", load(name, writes)));
+        bench.write(
+            &format!("{name}.conf"),
+            format!("{}file-size-mbytes: 16\n", load(name, writes)),
+        );
     }
     let ended = bench.flashproof(&["storage", "new.conf", "gone.conf", "--out", OUT]);
     ended.expect_error(3, &["cannot read gone - there is no such device or file"]);

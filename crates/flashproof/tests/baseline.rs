@@ -10,17 +10,23 @@ use std::time::Duration;
 use support::{Bench, LoopDevice, Running, words};
 
 /// Two channels: 1,000 reads or 2,000 writes a second.
-const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
+const SLOW: &str =
+    "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
 
 /// Timeout for baselines of several drives, each with hours of simulated time.
 const LONG: Duration = Duration::from_secs(900);
 
 fn series(bench: &Bench) -> Series {
-    Series::read(&bench.path("b")).unwrap().expect("there is a series")
+    Series::read(&bench.path("b"))
+        .unwrap()
+        .expect("there is a series")
 }
 
 fn near(found: f64, expected: f64) {
-    assert!((found / expected - 1.0).abs() < 0.03, "{found}, not {expected}");
+    assert!(
+        (found / expected - 1.0).abs() < 0.03,
+        "{found}, not {expected}"
+    );
 }
 
 #[test]
@@ -30,39 +36,74 @@ fn a_drive_is_found_to_be_what_it_is() {
     let ended = bench.line(&line).expect(0);
     assert_eq!(bench.read("page.html"), bench.read("b/report.html"));
     let series = series(&bench);
-    assert_eq!(ended.stderr.lines().count(), 1 + series.steps.len(), "a line for each job: {}", ended.stderr);
+    assert_eq!(
+        ended.stderr.lines().count(),
+        1 + series.steps.len(),
+        "a line for each job: {}",
+        ended.stderr
+    );
     assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
     let points = points(&series);
     let of = |part, reads: bool| -> Vec<&Point> {
-        points.iter().filter(|point| point.part == part && point.reads.is_some() == reads).collect()
+        points
+            .iter()
+            .filter(|point| point.part == part && point.reads.is_some() == reads)
+            .collect()
     };
     for (reads, highest, each_us) in [(true, 1_000.0, 2_000.0), (false, 2_000.0, 1_000.0)] {
         let sweep = of(Part::Depth, reads);
         assert_eq!(knee(&sweep).unwrap().depth, 2);
         for point in sweep {
-            let done = if reads { &point.reads } else { &point.writes }.as_ref().unwrap();
+            let done = if reads { &point.reads } else { &point.writes }
+                .as_ref()
+                .unwrap();
             near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
             // Each operation waits behind all others in flight. The first operations of a job wait behind fewer, which
             // shifts the mean of a short job.
-            near(done.service.at(50.0).unwrap(), each_us * f64::from(point.depth).max(2.0) / 2.0);
+            near(
+                done.service.at(50.0).unwrap(),
+                each_us * f64::from(point.depth).max(2.0) / 2.0,
+            );
         }
     }
-    let profile = points.iter().find(|point| point.part == Part::Profile && point.read_pct == 50.0).unwrap();
-    near(profile.reads.as_ref().unwrap().iops + profile.writes.as_ref().unwrap().iops, 2.0 / 0.0015);
+    let profile = points
+        .iter()
+        .find(|point| point.part == Part::Profile && point.read_pct == 50.0)
+        .unwrap();
+    near(
+        profile.reads.as_ref().unwrap().iops + profile.writes.as_ref().unwrap().iops,
+        2.0 / 0.0015,
+    );
     let half = of(Part::Rate, true)[1].reads.as_ref().unwrap();
     near(half.offered_iops.unwrap(), 500.0);
     near(half.iops, 500.0);
     near(half.answer.at(50.0).unwrap(), 2_000.0);
     // The drive cannot do 80 % of both highest rates at once. Operations not done are reported, and the job does not
     // fail.
-    let cell = points.iter().rfind(|point| point.part == Part::Grid).unwrap();
+    let cell = points
+        .iter()
+        .rfind(|point| point.part == Part::Grid)
+        .unwrap();
     let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
-    assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
+    assert!(
+        reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0,
+        "{cell:?}"
+    );
     // If more than 1 % of the reads were never done, the 99th percentile is above the latencies of all completed reads.
-    assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
+    assert!(
+        reads.answer.at(99.0).is_none_or(|us| us > 500_000.0),
+        "{cell:?}"
+    );
     ended.shows(&[" of 1,600  ", "  > "]);
-    assert!(ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
-    let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
+    assert!(
+        ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"),
+        "{}",
+        ended.stdout
+    );
+    let saturation: Vec<_> = of(Part::Saturation, false)
+        .iter()
+        .map(|point| point.steady)
+        .collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);
     // The same command again shows the same result.
     let again = bench.line(&line).expect(0);
@@ -83,15 +124,37 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     assert!(before.conclusion.is_none() && done > 5, "{done}");
     let ended = bench.line(line).expect(0);
     let after = series(&bench);
-    assert_eq!(after.steps[..done], before.steps[..done], "finished jobs are not repeated");
-    let of = |state| after.steps.iter().filter(|step| step.state == state).count();
-    assert!(of(State::Interrupted) <= 1 && of(State::Running) == 0, "{}", ended.stderr);
-    let mut names: Vec<_> =
-        after.steps.iter().filter(|step| step.state == State::Done).map(|step| &step.name).collect();
+    assert_eq!(
+        after.steps[..done],
+        before.steps[..done],
+        "finished jobs are not repeated"
+    );
+    let of = |state| {
+        after
+            .steps
+            .iter()
+            .filter(|step| step.state == state)
+            .count()
+    };
+    assert!(
+        of(State::Interrupted) <= 1 && of(State::Running) == 0,
+        "{}",
+        ended.stderr
+    );
+    let mut names: Vec<_> = after
+        .steps
+        .iter()
+        .filter(|step| step.state == State::Done)
+        .map(|step| &step.name)
+        .collect();
     let count = names.len();
     names.sort();
     names.dedup();
-    assert_eq!((names.len(), after.conclusion.unwrap().outcome), (count, Outcome::Pass), "each job is done once");
+    assert_eq!(
+        (names.len(), after.conclusion.unwrap().outcome),
+        (count, Outcome::Pass),
+        "each job is done once"
+    );
 }
 
 #[test]
@@ -101,17 +164,42 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
         "c" => format!("{}+name=c", SLOW.replace("read-us=2000", "read-us=3000")),
         name => format!("{SLOW}+name={name}"),
     });
-    let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));
-    let ended = Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
-    let differs: Vec<_> = ended.stdout.lines().filter(|line| line.contains("differs from the other drives")).collect();
-    assert!(!differs.is_empty() && differs.iter().all(|line| line.contains("name=c")), "{}", ended.stdout);
+    let line = format!(
+        "baseline {} --duration 2m --out b --quiet",
+        drives.join(" ")
+    );
+    let ended = Running::start(bench.prepare(&words(&line)))
+        .end_within(LONG)
+        .expect(0);
+    let differs: Vec<_> = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("differs from the other drives"))
+        .collect();
+    assert!(
+        !differs.is_empty() && differs.iter().all(|line| line.contains("name=c")),
+        "{}",
+        ended.stdout
+    );
     let series = series(&bench);
     let [a, c] = [0, 2].map(|device| points_of(&series, device));
     assert_eq!(a.len(), c.len());
-    let highest = |points: &[Point]| points.iter().filter(|point| point.part == Part::Depth).map(Point::iops).next();
+    let highest = |points: &[Point]| {
+        points
+            .iter()
+            .filter(|point| point.part == Part::Depth)
+            .map(Point::iops)
+            .next()
+    };
     near(highest(&a).unwrap(), 500.0);
     near(highest(&c).unwrap(), 1_000.0 / 3.0);
-    let job = |device: usize| series.steps.iter().find(|step| step.devices == [device]).unwrap();
+    let job = |device: usize| {
+        series
+            .steps
+            .iter()
+            .find(|step| step.devices == [device])
+            .unwrap()
+    };
     assert_eq!(job(0).dir, job(2).dir, "one run");
 }
 
@@ -127,10 +215,21 @@ fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
         "latency test, mean and longest response time, steady in round 5",
         "throughput test, MB/s, steady in round 5",
     ]);
-    let row = ended.stdout.lines().find(|line| line.starts_with("4 KiB ")).unwrap();
-    let cells: Vec<_> = row.split("  ").filter(|cell| !cell.trim().is_empty()).map(str::trim).collect();
+    let row = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("4 KiB "))
+        .unwrap();
+    let cells: Vec<_> = row
+        .split("  ")
+        .filter(|cell| !cell.trim().is_empty())
+        .map(str::trim)
+        .collect();
     // Histograms have a resolution of two digits.
-    assert!(cells[1].starts_with("2") && cells[1].contains(" ms, 2") && cells[3].starts_with("1"), "{row}");
+    assert!(
+        cells[1].starts_with("2") && cells[1].contains(" ms, 2") && cells[3].starts_with("1"),
+        "{row}"
+    );
 }
 
 #[test]
@@ -145,18 +244,40 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         ("baseline sim: sim:", 2, "twice"),
         ("baseline sim: /dev/no-such", 2, "simulated and real drives"),
         ("baseline sim:chanels=4", 2, "chanels"),
-        ("baseline sim: --duration 10s", 2, "cannot measure a drive in 10 s"),
-        ("baseline sim: --duration 2m --quick", 2, "cannot be used with"),
+        (
+            "baseline sim: --duration 10s",
+            2,
+            "cannot measure a drive in 10 s",
+        ),
+        (
+            "baseline sim: --duration 2m --quick",
+            2,
+            "cannot be used with",
+        ),
         ("baseline sim: --bs 4097", 2, "multiple of 512"),
         ("baseline sim: --bs 1m", 2, "up to 131072"),
-        ("baseline sim:min-io=4096 --duration 2m --bs 1536", 2, "needs multiples of 4096 bytes"),
+        (
+            "baseline sim:min-io=4096 --duration 2m --bs 1536",
+            2,
+            "needs multiples of 4096 bytes",
+        ),
         ("baseline sim: --max-depth 100", 2, "power of two"),
         ("baseline sim: --max-depth 65536", 2, "power of two"),
-        ("baseline sim: --pts wsat", 2, "iops, throughput, latency and saturation"),
-        ("baseline sim: --pts iops --read-only", 2, "cannot be used with"),
+        (
+            "baseline sim: --pts wsat",
+            2,
+            "iops, throughput, latency and saturation",
+        ),
+        (
+            "baseline sim: --pts iops --read-only",
+            2,
+            "cannot be used with",
+        ),
         ("baseline sim: --pts-round 5", 2, "--pts"),
     ] {
-        let ended = bench.flashproof(&[words(line), vec!["--out", "b"]].concat()).expect(code);
+        let ended = bench
+            .flashproof(&[words(line), vec!["--out", "b"]].concat())
+            .expect(code);
         assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);
     }
     assert_eq!(bench.read("file"), b"precious".repeat(1 << 17));
@@ -167,22 +288,47 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
     // At an error rate of 0.01 the run completes. At 0.5 the errors end it.
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();
-        let line = format!("baseline {SLOW} {SLOW}+error-rate={rate} --duration 2m --out b --quiet");
+        let line =
+            format!("baseline {SLOW} {SLOW}+error-rate={rate} --duration 2m --out b --quiet");
         let ended = bench.line(&line).expect(1);
-        let sentence = ended.stdout.lines().find(|line| line.contains(" failed: ")).unwrap();
-        assert!(sentence.contains(&format!("error-rate={rate}")) && sentence.contains("I/O error"), "{sentence}");
+        let sentence = ended
+            .stdout
+            .lines()
+            .find(|line| line.contains(" failed: "))
+            .unwrap();
+        assert!(
+            sentence.contains(&format!("error-rate={rate}")) && sentence.contains("I/O error"),
+            "{sentence}"
+        );
         let series = series(&bench);
-        let of = |device: usize| series.steps.iter().filter(move |step| step.devices == [device]);
+        let of = |device: usize| {
+            series
+                .steps
+                .iter()
+                .filter(move |step| step.devices == [device])
+        };
         let broken: Vec<_> = of(1).map(|step| (step.state, step.outcome)).collect();
         assert_eq!(broken, [(State::Done, Some(Outcome::Fail))]);
-        let lost: Vec<_> = of(0).filter(|step| step.state == State::Interrupted).collect();
+        let lost: Vec<_> = of(0)
+            .filter(|step| step.state == State::Interrupted)
+            .collect();
         assert_eq!(lost.len(), interrupted, "{lost:?}");
-        assert!(lost.iter().all(|step| step.reason.starts_with("another drive ended the run")), "{lost:?}");
+        assert!(
+            lost.iter()
+                .all(|step| step.reason.starts_with("another drive ended the run")),
+            "{lost:?}"
+        );
         // The healthy drive has all steps of a drive tested alone: a saturation of five rounds, and 44 jobs.
-        let kept: Vec<_> = of(0).filter(|step| step.outcome == Some(Outcome::Pass)).collect();
+        let kept: Vec<_> = of(0)
+            .filter(|step| step.outcome == Some(Outcome::Pass))
+            .collect();
         assert_eq!((kept.len(), of(0).count()), (49, 49 + interrupted));
         let report = bench.flashproof(&["report", "b"]).expect(1);
-        assert!(!report.stderr.contains("but the run says"), "{}", report.stderr);
+        assert!(
+            !report.stderr.contains("but the run says"),
+            "{}",
+            report.stderr
+        );
     }
 }
 
@@ -193,14 +339,26 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s varies by some 6/s, and the best of
     // nine depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
-    let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
-    let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));
-    Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
+    let drives: Vec<_> = ('a'..='h')
+        .map(|name| format!("{drive}+name={name}"))
+        .collect();
+    let line = format!(
+        "baseline {} --duration 2m --out b --quiet",
+        drives.join(" ")
+    );
+    Running::start(bench.prepare(&words(&line)))
+        .end_within(LONG)
+        .expect(0);
     let points = points(&series(&bench));
     let rates = points.iter().filter(|point| point.part == Part::Rate);
-    let fastest: Vec<_> = rates.filter(|point| point.offered_iops() > Some(170.0)).collect();
+    let fastest: Vec<_> = rates
+        .filter(|point| point.offered_iops() > Some(170.0))
+        .collect();
     assert_eq!(fastest.len(), 16, "of reads and of writes");
-    let offered: f64 = fastest.iter().filter_map(|point| point.offered_iops()).sum();
+    let offered: f64 = fastest
+        .iter()
+        .filter_map(|point| point.offered_iops())
+        .sum();
     let reached: f64 = fastest.iter().map(|point| point.iops()).sum();
     // The tolerance is five standard deviations of this mean. The best depth of a sweep would be 4 % too high.
     assert!((offered / 16.0 / 190.0 - 1.0).abs() < 0.02, "{offered}");
@@ -210,13 +368,23 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
 #[test]
 fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
+        return;
+    };
     device.put(8 << 20, &[7; 1 << 20]);
-    let line = |more: &str| format!("baseline {} --duration 67s --out b --no-prep {more}", device.name);
+    let line = |more: &str| {
+        format!(
+            "baseline {} --duration 67s --out b --no-prep {more}",
+            device.name
+        )
+    };
     bench.line(&line("")).expect(3).says(&["--erase"]);
     assert_eq!(device.content()[8 << 20], 7);
     // Reads need no consent, and change nothing on the device.
-    let reads = format!("baseline {} --read-only --max-depth 1 --duration 7s --out r --quiet", device.name);
+    let reads = format!(
+        "baseline {} --read-only --max-depth 1 --duration 7s --out r --quiet",
+        device.name
+    );
     bench.line(&reads).expect(0);
     assert_eq!(device.content()[8 << 20], 7);
     let erase = format!("--erase {}", device.name);
@@ -225,7 +393,9 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let ended = running.end_by("TERM").expect(4);
     // A job lasts seconds, so the signal can arrive between two jobs.
     let told = ended.stdout.contains("INTERRUPTED: run the same command")
-        || ended.stderr.contains("ended before a run began - repeat the command");
+        || ended
+            .stderr
+            .contains("ended before a run began - repeat the command");
     assert!(told, "{}{}", ended.stdout, ended.stderr);
     let series = series(&bench);
     let points = points(&series);
@@ -233,21 +403,38 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let reads = Series::read(&bench.path("r")).unwrap().unwrap();
     for point in points.iter().chain(&conclusions::baseline::points(&reads)) {
         assert!(point.cpu_us.is_some_and(|us| us > 0.0), "{point:?}");
-        assert!(point.seconds < 2.0 || point.mean_in_flight.is_some_and(|mean| mean > 0.0), "{point:?}");
+        assert!(
+            point.seconds < 2.0 || point.mean_in_flight.is_some_and(|mean| mean > 0.0),
+            "{point:?}"
+        );
     }
 }
 
 #[test]
 fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when_it_is_full() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else {
+        return;
+    };
     device.put(0, &[7; 16 << 20]);
-    let line = format!("--pts saturation --pts-round 1 --erase {} --out b --no-trace", device.name);
-    let ended = bench.line(&format!("baseline {} {line}", device.name)).expect(0);
+    let line = format!(
+        "--pts saturation --pts-round 1 --erase {} --out b --no-trace",
+        device.name
+    );
+    let ended = bench
+        .line(&format!("baseline {} {line}", device.name))
+        .expect(0);
     ended.says(&["discarding each whole device, as"]);
     let points = points(&series(&bench));
-    let written: f64 = points.iter().map(|point| point.writes.as_ref().unwrap().mbps * 1e6).sum();
+    let written: f64 = points
+        .iter()
+        .map(|point| point.writes.as_ref().unwrap().mbps * 1e6)
+        .sum();
     let last = points.last().unwrap().writes.as_ref().unwrap().mbps * 1e6;
     let full = 4.0 * f64::from(16 << 20);
-    assert!(written >= full && written - last < full, "{written} bytes in {} rounds", points.len());
+    assert!(
+        written >= full && written - last < full,
+        "{written} bytes in {} rounds",
+        points.len()
+    );
 }

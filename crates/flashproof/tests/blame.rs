@@ -15,12 +15,24 @@ use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, Undo, skip, tool}
 
 /// The blame for the worst slice.
 fn worst(run: &Run) -> &Blame {
-    assert_eq!(run.remarks.iter().find(|remark| remark.contains("trace.csv")), None);
-    run.verdict.blame.first().unwrap_or_else(|| panic!("nothing is blamed: {:?}", run.verdict.reasons))
+    assert_eq!(
+        run.remarks
+            .iter()
+            .find(|remark| remark.contains("trace.csv")),
+        None
+    );
+    run.verdict
+        .blame
+        .first()
+        .unwrap_or_else(|| panic!("nothing is blamed: {:?}", run.verdict.reasons))
 }
 
 fn part(blame: &Blame, cause: Cause) -> Option<&str> {
-    blame.parts.iter().find(|part| part.cause == cause).map(|part| part.evidence.as_str())
+    blame
+        .parts
+        .iter()
+        .find(|part| part.cause == cause)
+        .map(|part| part.evidence.as_str())
 }
 
 /// Asserts that `cause` has the largest part, in the output of the run and in a later report.
@@ -30,7 +42,10 @@ fn assert_blamed(bench: &Bench, cause: Cause) -> Blame {
     let blame = worst(&run).clone();
     assert_eq!(blame.parts[0].cause, cause, "{}", blame.sentence);
     let written = run.written.expect("a verdict");
-    assert_eq!(written.blame[0].sentence, blame.sentence, "the run and the report give the same blame");
+    assert_eq!(
+        written.blame[0].sentence, blame.sentence,
+        "the run and the report give the same blame"
+    );
     blame
 }
 
@@ -41,8 +56,20 @@ fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it
     for more in ["", "service-threads: 8\n"] {
         let ended = bench.storage(&format!("{config}{more}"), &[]).expect(1);
         let blame = assert_blamed(&bench, Cause::Device);
-        assert!(blame.parts[0].evidence.contains("a simulated device has no kernel"), "{}", blame.sentence);
-        assert!(ended.stdout.contains(&format!("  where the time went: {}\n", blame.sentence)), "{}", ended.stdout);
+        assert!(
+            blame.parts[0]
+                .evidence
+                .contains("a simulated device has no kernel"),
+            "{}",
+            blame.sentence
+        );
+        assert!(
+            ended
+                .stdout
+                .contains(&format!("  where the time went: {}\n", blame.sentence)),
+            "{}",
+            ended.stdout
+        );
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
 }
@@ -55,7 +82,11 @@ fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
                   read-reqs-per-sec: 10000\nservice-threads: 2\n";
     bench.storage(config, &[]).expect(1);
     let blame = assert_blamed(&bench, Cause::SlotWait);
-    assert!(blame.sentence.contains("waiting for a slot ("), "{}", blame.sentence);
+    assert!(
+        blame.sentence.contains("waiting for a slot ("),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
@@ -63,35 +94,63 @@ fn a_run_that_passes_blames_nobody() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     let ended = bench.storage(config, &[]).expect(0);
-    assert_eq!((bench.run().verdict.outcome, bench.run().verdict.blame), (Outcome::Pass, vec![]));
-    assert!(!ended.stdout.contains("where the time went"), "{}", ended.stdout);
+    assert_eq!(
+        (bench.run().verdict.outcome, bench.run().verdict.blame),
+        (Outcome::Pass, vec![])
+    );
+    assert!(
+        !ended.stdout.contains("where the time went"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_device() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    let Some(throttled) = Throttled::new(&bench, &device, &[("read_iops", 50)]) else { return };
-    let config = format!("device-names: {}\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n", device.name);
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
+    let Some(throttled) = Throttled::new(&bench, &device, &[("read_iops", 50)]) else {
+        return;
+    };
+    let config = format!(
+        "device-names: {}\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n",
+        device.name
+    );
     bench.write(support::CONFIG, config);
     let mut command = throttled.command(&bench);
     command.args(["storage", support::CONFIG, "--out", OUT]);
     Running::start(command).end().expect(1);
     let blame = assert_blamed(&bench, Cause::KernelQueue);
-    assert!(blame.sentence.contains("in the kernel before the device ("), "{}", blame.sentence);
+    assert!(
+        blame.sentence.contains("in the kernel before the device ("),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
 fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let bench = Bench::new();
-    let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     // A loop device on a loop device: a delay in the lower one counts as device time of the upper one.
-    let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
+    let Some(name) = tool(
+        "losetup",
+        &["--find", "--show", "--direct-io=on", &below.name],
+    ) else {
+        return;
+    };
     let _detached = Undo::with("losetup", &["--detach", &name]);
-    let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else { return };
+    let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else {
+        return;
+    };
     // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. A trace sample waits
     // longer than this for the operations in flight at its end, even if a busy machine adds time.
-    let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
+    let config =
+        "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
     let mut command = throttled.command(&bench);
     command.args(["storage", support::CONFIG, "--out", OUT, "--sla", "5%>1ms"]);
@@ -101,7 +160,13 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
         return skip("this kernel does not let us trace").unwrap_or(());
     }
     let blame = assert_blamed(&bench, Cause::Device);
-    assert!(blame.sentence.contains("in the device (time from issue to completion: p99 up to "), "{}", blame.sentence);
+    assert!(
+        blame
+            .sentence
+            .contains("in the device (time from issue to completion: p99 up to "),
+        "{}",
+        blame.sentence
+    );
 }
 
 /// Busy loops on one CPU, killed when dropped.
@@ -112,7 +177,10 @@ impl Busy {
         let one = || {
             let mut command = Command::new("taskset");
             command.args(["-c", cpu, "sh", "-c", "while :; do :; done"]);
-            command.stdin(Stdio::null()).spawn().expect("taskset was there before")
+            command
+                .stdin(Stdio::null())
+                .spawn()
+                .expect("taskset was there before")
         };
         Self((0..processes).map(|_| one()).collect())
     }
@@ -130,15 +198,22 @@ impl Drop for Busy {
 #[test]
 fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doing() {
     let bench = Bench::new();
-    let Some(allowed) = tool("taskset", &["-cp", &std::process::id().to_string()]) else { return };
+    let Some(allowed) = tool("taskset", &["-cp", &std::process::id().to_string()]) else {
+        return;
+    };
     // Format of `allowed`: `pid 12's current affinity list: 0,1`, or `0-7` at the end.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
     // The worker of a loop device is a kernel thread and gets its share of CPU. With a file in memory or a zram device,
     // io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
     let load = "test-duration-sec: 6\nread-reqs-per-sec: 300\nmax-lag-sec: 0\n";
-    bench.write(support::CONFIG, format!("device-names: {}\n{load}", device.name));
+    bench.write(
+        support::CONFIG,
+        format!("device-names: {}\n{load}", device.name),
+    );
     let mut command = bench.command("taskset");
     // With niceness 19 beside two normal processes, flashproof gets 15 of 2,063 parts of the CPU.
     command.args(["-c", &cpu, "nice", "-n", "19", support::FLASHPROOF]);
@@ -146,19 +221,38 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     let mut running = Running::start(command);
     running.wait_until("it begins", || bench.exists("run/lag.hlog"));
     let busy = Busy::on(&cpu, 2);
-    let intervals = || fs::read_to_string(bench.path("run/telemetry.csv")).map_or(0, |text| text.lines().count());
+    let intervals = || {
+        fs::read_to_string(bench.path("run/telemetry.csv")).map_or(0, |text| text.lines().count())
+    };
     running.wait_until("it has been held off for a while", || intervals() > 5);
     drop(busy);
     let ended = running.end();
-    assert!(matches!(ended.code, Some(1 | 4)), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(
+        matches!(ended.code, Some(1 | 4)),
+        "{}\n{}",
+        ended.stdout,
+        ended.stderr
+    );
     assert_blamed(&bench, Cause::OurLag);
-    if !bench.text("run/telemetry.csv").contains("process.runqueue_wait_pct") {
+    if !bench
+        .text("run/telemetry.csv")
+        .contains("process.runqueue_wait_pct")
+    {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
     // The wait for a CPU is counted when the operation gets a CPU, possibly in the next slice.
     let blame = bench.run().verdict.blame;
-    let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"));
-    assert!(blame.iter().any(off_cpu), "{:?}", blame.iter().map(|blame| &blame.sentence).collect::<Vec<_>>());
+    let off_cpu = |blame: &Blame| {
+        part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"))
+    };
+    assert!(
+        blame.iter().any(off_cpu),
+        "{:?}",
+        blame
+            .iter()
+            .map(|blame| &blame.sentence)
+            .collect::<Vec<_>>()
+    );
 }
 
 /// The recorded run of tests/data/blame, with `telemetry` as its telemetry.
@@ -166,15 +260,23 @@ fn recorded(bench: &Bench, telemetry: &str) -> Run {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blame");
     let dir = bench.path("recorded");
     fs::create_dir(&dir).unwrap();
-    for (from, to) in
-        [("manifest.json", "manifest.json"), ("intervals.csv", "intervals.csv"), (telemetry, "telemetry.csv")]
-    {
+    for (from, to) in [
+        ("manifest.json", "manifest.json"),
+        ("intervals.csv", "intervals.csv"),
+        (telemetry, "telemetry.csv"),
+    ] {
         fs::copy(data.join(from), dir.join(to)).unwrap();
     }
     let run = run_dir::read(&dir).unwrap();
     let report = bench.flashproof(&["report", "recorded"]);
     let sentence = &worst(&run).sentence;
-    assert!(report.stdout.contains(&format!("  where the time went: {sentence}\n")), "{}", report.stdout);
+    assert!(
+        report
+            .stdout
+            .contains(&format!("  where the time went: {sentence}\n")),
+        "{}",
+        report.stdout
+    );
     run
 }
 
@@ -186,7 +288,11 @@ fn a_recorded_drive_that_throttled_itself_was_too_hot() {
     assert_eq!((blame.slice, part(blame, Cause::Host)), (2, None));
     let heat = part(blame, Cause::Heat).unwrap_or_else(|| panic!("{}", blame.sentence));
     assert_eq!(heat, "drive at 78 C, throttled 12 times, throttled for 2 s");
-    assert!(blame.sentence.ends_with(&format!("; {heat}")), "{}", blame.sentence);
+    assert!(
+        blame.sentence.ends_with(&format!("; {heat}")),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
@@ -194,7 +300,10 @@ fn a_recorded_host_whose_cpu_time_was_stolen_is_named() {
     let bench = Bench::new();
     let run = recorded(&bench, "steal.telemetry.csv");
     let blame = worst(&run);
-    assert_eq!(part(blame, Cause::Host), Some("while operations were slow, the hypervisor stole 24 % of the CPU time"));
+    assert_eq!(
+        part(blame, Cause::Host),
+        Some("while operations were slow, the hypervisor stole 24 % of the CPU time")
+    );
     assert_eq!(part(blame, Cause::Heat), None);
 }
 

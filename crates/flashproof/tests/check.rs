@@ -10,62 +10,140 @@ use support::{Bench, Ended, LoopDevice, Nobody, OUT, Running, Undo, tool};
 
 /// Runs a check, asserts its exit code, and returns its JSON.
 fn check(bench: &Bench, arguments: &[&str], code: i32) -> Value {
-    bench.flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat()).expect(code).json()
+    bench
+        .flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat())
+        .expect(code)
+        .json()
 }
 
 /// Outcomes of the criteria of a check, each with its run, stream and metric.
 fn criteria(json: &Value) -> Vec<(String, String)> {
     let all = json["checks"][0]["criteria"].as_array().unwrap();
     let name = |criterion: &Value| {
-        ["run", "stream", "metric"].map(|field| criterion[field].as_str().unwrap().to_owned()).join(" ")
+        ["run", "stream", "metric"]
+            .map(|field| criterion[field].as_str().unwrap().to_owned())
+            .join(" ")
     };
-    all.iter().map(|one| (name(one), one["outcome"].as_str().unwrap().to_owned())).collect()
+    all.iter()
+        .map(|one| (name(one), one["outcome"].as_str().unwrap().to_owned()))
+        .collect()
 }
 
 /// Limits of latencies and of commits, each with a drive that just meets it and a drive that just misses it.
 const LIMITS: [(&str, &str, &str, &str); 11] = [
     // A commit is a write and a sync, and each takes the time of a write.
-    ("etcd", "wal wal-commits p99", "sim:write-us=4900+jitter-pct=0", "sim:write-us=5100+jitter-pct=0"),
-    ("etcd", "wal wal-commits iops", "sim:write-us=9900+jitter-pct=0", "sim:write-us=10100+jitter-pct=0"),
-    ("etcd", "wal-and-backend wal-commits p99", "sim:write-us=3250+jitter-pct=0", "sim:write-us=3400+jitter-pct=0"),
-    ("etcd", "wal-and-backend backend-commits p99", "sim:write-us=350+jitter-pct=0", "sim:write-us=370+jitter-pct=0"),
-    ("openshift-etcd", "etcd-perf wal-commits p99", "sim:write-us=4900+jitter-pct=0", "sim:write-us=5100+jitter-pct=0"),
+    (
+        "etcd",
+        "wal wal-commits p99",
+        "sim:write-us=4900+jitter-pct=0",
+        "sim:write-us=5100+jitter-pct=0",
+    ),
+    (
+        "etcd",
+        "wal wal-commits iops",
+        "sim:write-us=9900+jitter-pct=0",
+        "sim:write-us=10100+jitter-pct=0",
+    ),
+    (
+        "etcd",
+        "wal-and-backend wal-commits p99",
+        "sim:write-us=3250+jitter-pct=0",
+        "sim:write-us=3400+jitter-pct=0",
+    ),
+    (
+        "etcd",
+        "wal-and-backend backend-commits p99",
+        "sim:write-us=350+jitter-pct=0",
+        "sim:write-us=370+jitter-pct=0",
+    ),
+    (
+        "openshift-etcd",
+        "etcd-perf wal-commits p99",
+        "sim:write-us=4900+jitter-pct=0",
+        "sim:write-us=5100+jitter-pct=0",
+    ),
     (
         "openshift-etcd",
         "etcd-perf wal-commits iops",
         "sim:write-us=9900+jitter-pct=0",
         "sim:write-us=10100+jitter-pct=0",
     ),
-    ("tikv", "raft-log raft-log-commits p99", "sim:write-us=24400+jitter-pct=0", "sim:write-us=25600+jitter-pct=0"),
-    ("bnb", "read-latency data-reads p50", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
-    ("aerospike", "act-1x reads-reads p95", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
+    (
+        "tikv",
+        "raft-log raft-log-commits p99",
+        "sim:write-us=24400+jitter-pct=0",
+        "sim:write-us=25600+jitter-pct=0",
+    ),
+    (
+        "bnb",
+        "read-latency data-reads p50",
+        "sim:read-us=990+jitter-pct=0",
+        "sim:read-us=1010+jitter-pct=0",
+    ),
+    (
+        "aerospike",
+        "act-1x reads-reads p95",
+        "sim:read-us=990+jitter-pct=0",
+        "sim:read-us=1010+jitter-pct=0",
+    ),
     // Operations that start more than 8 ms (or 64 ms) before the end of the freeze are slow.
-    ("aerospike", "act-1x reads-reads p99", "sim:stall-every-s=1+stall-ms=17", "sim:stall-every-s=1+stall-ms=20"),
-    ("aerospike", "act-1x reads-reads p99.9", "sim:stall-every-s=10+stall-ms=72", "sim:stall-every-s=10+stall-ms=80"),
+    (
+        "aerospike",
+        "act-1x reads-reads p99",
+        "sim:stall-every-s=1+stall-ms=17",
+        "sim:stall-every-s=1+stall-ms=20",
+    ),
+    (
+        "aerospike",
+        "act-1x reads-reads p99.9",
+        "sim:stall-every-s=10+stall-ms=72",
+        "sim:stall-every-s=10+stall-ms=80",
+    ),
 ];
 
 /// The JSON of a check of `drive` for some seconds.
 fn json_on(name: &str, drive: &str, time: &str) -> Value {
-    Bench::new().flashproof(&["check", name, drive, "--json", "--out", OUT, "--for", time]).json()
+    Bench::new()
+        .flashproof(&["check", name, drive, "--json", "--out", OUT, "--for", time])
+        .json()
 }
 
 /// Deciding limits of rates of reads or writes, with drives like those of [`LIMITS`].
 fn limits_of_rates() -> Vec<[String; 4]> {
     let all = json_on("all", "sim:", "4s");
     let checks = all["checks"].as_array().unwrap().iter();
-    let criteria = checks.flat_map(|check| check["criteria"].as_array().unwrap().iter().map(|of| (&check["name"], of)));
+    let criteria = checks.flat_map(|check| {
+        check["criteria"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|of| (&check["name"], of))
+    });
     let limits = criteria.filter_map(|(name, criterion)| {
-        let [run, stream, metric, standing] =
-            ["run", "stream", "metric", "standing"].map(|field| criterion[field].as_str().unwrap_or_default());
-        let does = stream.rsplit_once('-')?.1.strip_suffix('s').filter(|does| ["read", "write"].contains(does))?;
+        let [run, stream, metric, standing] = ["run", "stream", "metric", "standing"]
+            .map(|field| criterion[field].as_str().unwrap_or_default());
+        let does = stream
+            .rsplit_once('-')?
+            .1
+            .strip_suffix('s')
+            .filter(|does| ["read", "write"].contains(does))?;
         let (unit, limit) = match metric {
             "iops" => ("iops", criterion["limit"].as_f64()?),
             "bandwidth" => ("mbps", criterion["limit"].as_f64()? / 1e6),
             _ => return None,
         };
-        let decides = ["required", "recommended"].contains(&standing) && criterion["is_of_higher_tier"] == false;
-        let [good, bad] = [1.025, 0.975].map(|factor| format!("sim:{does}-{unit}={:.0}", limit * factor));
-        decides.then(|| [name.as_str().unwrap().to_owned(), format!("{run} {stream} {metric}"), good, bad])
+        let decides = ["required", "recommended"].contains(&standing)
+            && criterion["is_of_higher_tier"] == false;
+        let [good, bad] =
+            [1.025, 0.975].map(|factor| format!("sim:{does}-{unit}={:.0}", limit * factor));
+        decides.then(|| {
+            [
+                name.as_str().unwrap().to_owned(),
+                format!("{run} {stream} {metric}"),
+                good,
+                bad,
+            ]
+        })
     });
     limits.collect()
 }
@@ -74,16 +152,21 @@ fn limits_of_rates() -> Vec<[String; 4]> {
 fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_just_is_not() {
     let rates = limits_of_rates();
     assert!(rates.len() > 30, "{rates:?}");
-    let rates = rates.iter().map(|limit| (limit.each_ref().map(String::as_str), "8s"));
-    let limits = rates.chain(LIMITS.map(|(name, criterion, good, bad)| ([name, criterion, good, bad], "24s")));
+    let rates = rates
+        .iter()
+        .map(|limit| (limit.each_ref().map(String::as_str), "8s"));
+    let limits = rates
+        .chain(LIMITS.map(|(name, criterion, good, bad)| ([name, criterion, good, bad], "24s")));
     let wrong = limits.filter_map(|([name, criterion, good, bad], time)| {
         let outcomes = [good, bad].map(|drive| {
             let json = json_on(name, drive, time);
             let of = criteria(&json).into_iter().find(|(of, _)| of == criterion);
-            of.unwrap_or_else(|| panic!("{name} has no {criterion}: {json}")).1
+            of.unwrap_or_else(|| panic!("{name} has no {criterion}: {json}"))
+                .1
         });
         // A slow drive completes too few operations for high percentiles: the outcome is then `measured`, not `pass`.
-        let is_right = ["pass", "measured"].contains(&outcomes[0].as_str()) && outcomes[1] == "fail";
+        let is_right =
+            ["pass", "measured"].contains(&outcomes[0].as_str()) && outcomes[1] == "fail";
         (!is_right).then(|| format!("{name}: {criterion}: {outcomes:?}, {good}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
@@ -92,16 +175,47 @@ fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_ju
 #[test]
 fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
     let bench = Bench::new();
-    let ended = bench.flashproof(&["check", "etcd", "sim:", "--out", OUT, "--html", "page.html"]).expect(0);
+    let ended = bench
+        .flashproof(&["check", "etcd", "sim:", "--out", OUT, "--html", "page.html"])
+        .expect(0);
     let page = &ended.stdout;
-    assert!(page.strip_prefix('\n').unwrap_or(page).starts_with("good enough: etcd on sim:\n"), "{page}");
-    ended.shows(&["p99 of wal-commits", "the maker recommends below ", "https://", "not tested: ", "] folklore: "]);
-    assert!(page.lines().all(|line| line.chars().count() <= 120 || line.contains("https://")), "{page}");
-    assert!(bench.text("page.html").contains("Is sim: good enough for etcd?"));
-    assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
+    assert!(
+        page.strip_prefix('\n')
+            .unwrap_or(page)
+            .starts_with("good enough: etcd on sim:\n"),
+        "{page}"
+    );
+    ended.shows(&[
+        "p99 of wal-commits",
+        "the maker recommends below ",
+        "https://",
+        "not tested: ",
+        "] folklore: ",
+    ]);
+    assert!(
+        page.lines()
+            .all(|line| line.chars().count() <= 120 || line.contains("https://")),
+        "{page}"
+    );
+    assert!(
+        bench
+            .text("page.html")
+            .contains("Is sim: good enough for etcd?")
+    );
+    assert!(
+        bench.exists("run/check.json")
+            && bench.exists("run/check.toml")
+            && bench.exists("run/wal/verdict.json")
+    );
     // The run alone says the same.
-    bench.flashproof(&["report", "run/wal"]).expect(0).shows(&["PASS (screening, SLA 1%>10ms,1%>500ms)"]);
-    bench.flashproof(&["report", "run"]).expect(0).shows(&["good enough: etcd on sim:"]);
+    bench
+        .flashproof(&["report", "run/wal"])
+        .expect(0)
+        .shows(&["PASS (screening, SLA 1%>10ms,1%>500ms)"]);
+    bench
+        .flashproof(&["report", "run"])
+        .expect(0)
+        .shows(&["good enough: etcd on sim:"]);
     fs::remove_file(bench.path("run/wal/verdict.json")).unwrap();
     let again = bench.flashproof(&["report", "run"]).expect(4);
     again.shows(&["check.json says PASS for run wal, but the directory of the run says INVALID"]);
@@ -112,15 +226,36 @@ fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_go
     let bench = Bench::new();
     bench.write(
         "mine.toml",
-        own(|text| text.replace("seconds = 2\njobs", "seconds = 30\njobs").replace("-flushes", "-commits")),
+        own(|text| {
+            text.replace("seconds = 2\njobs", "seconds = 30\njobs")
+                .replace("-flushes", "-commits")
+        }),
     );
-    let json = check(&bench, &["./mine.toml", "sim:stall-every-s=10+stall-ms=900"], 1);
-    let is_failed = criteria(&json).iter().any(|(what, outcome)| what.contains("p99") && outcome == "fail");
-    assert!(is_failed, "the verdict of the run fails, but not the 99th percentile: {json}");
-    assert!(json["checks"][0]["sentence"].as_str().unwrap().contains(" completed no "), "{json}");
+    let json = check(
+        &bench,
+        &["./mine.toml", "sim:stall-every-s=10+stall-ms=900"],
+        1,
+    );
+    let is_failed = criteria(&json)
+        .iter()
+        .any(|(what, outcome)| what.contains("p99") && outcome == "fail");
+    assert!(
+        is_failed,
+        "the verdict of the run fails, but not the 99th percentile: {json}"
+    );
+    assert!(
+        json["checks"][0]["sentence"]
+            .as_str()
+            .unwrap()
+            .contains(" completed no "),
+        "{json}"
+    );
     let bench = Bench::new();
     let json = check(&bench, &["etcd", "sim:gone-at-s=20"], 1);
-    assert_eq!((&json["outcome"], &json["exit_code"]), (&"fail".into(), &1.into()));
+    assert_eq!(
+        (&json["outcome"], &json["exit_code"]),
+        (&"fail".into(), &1.into())
+    );
 }
 
 #[test]
@@ -128,33 +263,69 @@ fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
     let bench = Bench::new();
     let json = check(&bench, &["vault", "sim:"], 0);
     assert_eq!(json["outcome"], "measured");
-    assert_eq!(json["checks"][0]["answer"], "within the limits, but tested too briefly");
+    assert_eq!(
+        json["checks"][0]["answer"],
+        "within the limits, but tested too briefly"
+    );
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    for part in ["repeat with --for 40m", ": every deciding limit was held, but the test was short (60 s of 40 min)"] {
+    for part in [
+        "repeat with --for 40m",
+        ": every deciding limit was held, but the test was short (60 s of 40 min)",
+    ] {
         assert!(sentence.contains(part), "{sentence}");
     }
     // A stall near the end of a run is no end of a burst.
     for stall in ["16", "26.5"] {
         let drive = format!("sim:stall-at-s={stall}+stall-ms=3000");
         let json = check(&Bench::new(), &["longhorn", &drive], 0);
-        assert_eq!(json["checks"][0]["answer"], "within the limits, but tested too briefly", "{stall}");
+        assert_eq!(
+            json["checks"][0]["answer"], "within the limits, but tested too briefly",
+            "{stall}"
+        );
     }
     // Without a published limit, the load is an assumption that a slow drive may miss.
-    let json = check(&Bench::new(), &["mysql", "sim:read-us=5000+write-us=8000+channels=4"], 0);
+    let json = check(
+        &Bench::new(),
+        &["mysql", "sim:read-us=5000+write-us=8000+channels=4"],
+        0,
+    );
     assert_eq!(json["checks"][0]["answer"], "no published limit");
-    let again = bench.flashproof(&["check", "vault", "sim:", "--for", "8s", "--out", "short", "--require-sustained"]);
-    again.expect(4).shows(&["within the limits, but tested too briefly: "]);
+    let again = bench.flashproof(&[
+        "check",
+        "vault",
+        "sim:",
+        "--for",
+        "8s",
+        "--out",
+        "short",
+        "--require-sustained",
+    ]);
+    again
+        .expect(4)
+        .shows(&["within the limits, but tested too briefly: "]);
 
     let text = own(|text| text.replace("seconds = 2\njobs", "seconds = 180\njobs"))
         .replace("seconds = 2\n", "seconds = 2400\n")
-        .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"iops\"\nat_least = \"1000\"");
+        .replace(
+            "metric = \"p99\"\nbelow = \"10ms\"",
+            "metric = \"iops\"\nat_least = \"1000\"",
+        );
     for (factor, code, outcome) in [("4", 0, "pass"), ("400", 1, "fail")] {
         let bench = Bench::new();
         bench.write("mine.toml", &text);
         let drive = format!("sim:slow-after-s=60+slow-factor={factor}");
         let json = check(&bench, &["./mine.toml", &drive], code);
-        assert_eq!(json["outcome"], outcome, "the end of the burst shows the sustained state: {json}");
-        assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
+        assert_eq!(
+            json["outcome"], outcome,
+            "the end of the burst shows the sustained state: {json}"
+        );
+        assert!(
+            json["checks"][0]["remarks"][0]
+                .as_str()
+                .unwrap()
+                .starts_with("a burst ended: "),
+            "{json}"
+        );
     }
 }
 
@@ -170,36 +341,71 @@ fn and_criterion(text: &str, metric: &str, limit: &str) -> String {
 #[test]
 fn the_strictest_of_several_limits_decides() {
     let bench = Bench::new();
-    let open_loop = own(|text| text.replace("fdatasync=1", "rate_iops=10000\nioengine=libaio\niodepth=512"))
-        .replace("seconds = 2\njobs", "seconds = 80\njobs")
-        .replace("log-flushes", "log-writes");
-    bench.write("mine.toml", and_criterion(&open_loop, "p99.9", "below = \"10ms\""));
+    let open_loop = own(|text| {
+        text.replace(
+            "fdatasync=1",
+            "rate_iops=10000\nioengine=libaio\niodepth=512",
+        )
+    })
+    .replace("seconds = 2\njobs", "seconds = 80\njobs")
+    .replace("log-flushes", "log-writes");
+    bench.write(
+        "mine.toml",
+        and_criterion(&open_loop, "p99.9", "below = \"10ms\""),
+    );
     // The drive is slow in the remainder of the run, which only the verdict of the run covers.
-    check(&bench, &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"], 1);
+    check(
+        &bench,
+        &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"],
+        1,
+    );
 }
 
 #[test]
 fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stands_for_it() {
     let bench = Bench::new();
-    let text = own(|text| text.replace("bs=4k\nfdatasync=1", "bs=128k\nioengine=libaio\niodepth=8"))
-        .replace("seconds = 2\njobs", "seconds = 180\njobs")
-        .replace("seconds = 2\n", "seconds = 2400\n")
-        .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"bandwidth\"\nat_least = \"200m\"")
-        .replace("log-flushes", "log-writes");
+    let text =
+        own(|text| text.replace("bs=4k\nfdatasync=1", "bs=128k\nioengine=libaio\niodepth=8"))
+            .replace("seconds = 2\njobs", "seconds = 180\njobs")
+            .replace("seconds = 2\n", "seconds = 2400\n")
+            .replace(
+                "metric = \"p99\"\nbelow = \"10ms\"",
+                "metric = \"bandwidth\"\nat_least = \"200m\"",
+            )
+            .replace("log-flushes", "log-writes");
     bench.write("mine.toml", &text);
-    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=60+slow-factor=1000"], 1);
+    let json = check(
+        &bench,
+        &["./mine.toml", "sim:slow-after-s=60+slow-factor=1000"],
+        1,
+    );
     assert_eq!(criteria(&json)[0].1, "fail", "{json}");
     // The second criterion, a percentile, does not cover the time after the burst, so the outcome is `measured`.
     let bench = Bench::new();
     bench.write("mine.toml", and_criterion(&text, "p99", "below = \"1s\""));
-    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=60+slow-factor=2"], 0);
+    let json = check(
+        &bench,
+        &["./mine.toml", "sim:slow-after-s=60+slow-factor=2"],
+        0,
+    );
     assert_eq!(json["outcome"], "measured", "{json}");
 }
 
 #[test]
 fn all_checks_make_one_table_and_values_are_written_for_programs() {
     let bench = Bench::new();
-    let ended = bench.flashproof(&["check", "all", "sim:", "--for", "8s", "--out", OUT, "--markdown"]).expect(0);
+    let ended = bench
+        .flashproof(&[
+            "check",
+            "all",
+            "sim:",
+            "--for",
+            "8s",
+            "--out",
+            OUT,
+            "--markdown",
+        ])
+        .expect(0);
     for part in [
         "**within the limits, but tested too briefly: ",
         "**no published limit: ",
@@ -208,14 +414,34 @@ fn all_checks_make_one_table_and_values_are_written_for_programs() {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     for name in ["etcd", "postgresql", "tikv", "zookeeper"] {
-        assert!(ended.stdout.contains(&format!("| {name} | ")), "{name}: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains(&format!("| {name} | ")),
+            "{name}: {}",
+            ended.stdout
+        );
     }
     let values = bench.text("run/scylladb/io_properties.yaml");
-    assert!(values.contains("mountpoint: sim:") && !values.contains('{'), "{values}");
-    bench.flashproof(&["check"]).expect(0).shows(&["Does a commit to the write-ahead log", "Consensus stores"]);
-    let two = bench.flashproof(&["check", "etcd,kafka", "sim:", "--for", "4s", "--out", "two"]).expect(0);
-    two.says(&["2 checks: ", " of load in all", "etcd, run wal: 2 s; ", " left in all"]);
-    bench.flashproof(&["check", "etcd", "--show"]).expect(0).shows(&["[[run.criterion]]", "source = "]);
+    assert!(
+        values.contains("mountpoint: sim:") && !values.contains('{'),
+        "{values}"
+    );
+    bench
+        .flashproof(&["check"])
+        .expect(0)
+        .shows(&["Does a commit to the write-ahead log", "Consensus stores"]);
+    let two = bench
+        .flashproof(&["check", "etcd,kafka", "sim:", "--for", "4s", "--out", "two"])
+        .expect(0);
+    two.says(&[
+        "2 checks: ",
+        " of load in all",
+        "etcd, run wal: 2 s; ",
+        " left in all",
+    ]);
+    bench
+        .flashproof(&["check", "etcd", "--show"])
+        .expect(0)
+        .shows(&["[[run.criterion]]", "source = "]);
 }
 
 /// A user's own check, modified by `change`.
@@ -232,36 +458,95 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     let bench = Bench::new();
     bench.write("mine.toml", own(|text| text));
     let json = check(&bench, &["./mine.toml", "sim:"], 0);
-    assert_eq!((&json["outcome"], &json["checks"][0]["name"]), (&"pass".into(), &"mine".into()));
+    assert_eq!(
+        (&json["outcome"], &json["checks"][0]["name"]),
+        (&"pass".into(), &"mine".into())
+    );
     for (from, to, says) in [
-        ("seconds = 2\njobs", "seconds = 0\njobs", "seconds = 0 is not between 1 and 604800"),
-        ("metric = \"p99\"", "metric = \"p100\"", "\"p100\" is not a metric"),
-        ("below = \"10ms\"", "at_least = \"10\"", "give \"below\" for a latency, or \"at_least\" for a rate"),
-        ("metric = \"p99\"", "metric = \"mean\"", "a mean hides slow operations"),
-        ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
+        (
+            "seconds = 2\njobs",
+            "seconds = 0\njobs",
+            "seconds = 0 is not between 1 and 604800",
+        ),
+        (
+            "metric = \"p99\"",
+            "metric = \"p100\"",
+            "\"p100\" is not a metric",
+        ),
+        (
+            "below = \"10ms\"",
+            "at_least = \"10\"",
+            "give \"below\" for a latency, or \"at_least\" for a rate",
+        ),
+        (
+            "metric = \"p99\"",
+            "metric = \"mean\"",
+            "a mean hides slow operations",
+        ),
+        (
+            "source = \"https://example.com\"\n",
+            "",
+            "a limit needs source, looked_up and standing",
+        ),
         (
             "log-flushes",
             "log-syncs",
             "there is no stream \"log-syncs\" - the streams are log-writes, log-flushes, log-commits",
         ),
-        ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
+        (
+            "filename=log",
+            "filename=../log",
+            "filename=../log is not one name of letters",
+        ),
         ("filename=log\n", "", "it names no file"),
         ("size=16m\n", "", "it has no size in bytes"),
-        ("bs=4k", "bs=4k\ndirectory=/tmp", "it sets directory, offset or a log"),
+        (
+            "bs=4k",
+            "bs=4k\ndirectory=/tmp",
+            "it sets directory, offset or a log",
+        ),
         ("below = \"10ms\"", "below = \"10\"", "has no unit"),
-        ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 has no effect"),
-        ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),
-        ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not support this option"),
-        ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
+        (
+            "below = \"10ms\"",
+            "below = \"0ms\"",
+            "a limit of 0 has no effect",
+        ),
+        (
+            "bs=4k",
+            "blocks=4k",
+            "neither fio nor flashproof has this option",
+        ),
+        (
+            "bs=4k",
+            "bs=4k\nexec_prerun=rm",
+            "flashproof does not support this option",
+        ),
+        (
+            "name = \"log\"",
+            "name = \"../log\"",
+            "a name has only letters",
+        ),
         ("[[run]]", "unknown = 1\n[[run]]", "unknown field `unknown`"),
         (
             "bs=4k",
             "bs=4k\nfiles=new",
             "files=new: unknown variant `new`, expected one of `shared`, `fresh`, `rewritten`, `appended`",
         ),
-        ("rw=write", "rw=rw\nfiles=fresh", "it reads a file that is not written before"),
-        ("bs=4k", "bs=4k\nlong_rate_iops=0", "long_rate_iops=0: it is not a number from 1 to 1000000"),
-        ("bs=4k", "bs=4k\nrate_iops=5\nlong_rate_iops=5", "long_rate_iops needs a job without rate and thinktime"),
+        (
+            "rw=write",
+            "rw=rw\nfiles=fresh",
+            "it reads a file that is not written before",
+        ),
+        (
+            "bs=4k",
+            "bs=4k\nlong_rate_iops=0",
+            "long_rate_iops=0: it is not a number from 1 to 1000000",
+        ),
+        (
+            "bs=4k",
+            "bs=4k\nrate_iops=5\nlong_rate_iops=5",
+            "long_rate_iops needs a job without rate and thinktime",
+        ),
         (
             "fdatasync=1",
             "commit_writes=2",
@@ -272,50 +557,109 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
             "metric = \"bandwidth\"\nat_least = \"1m\"",
             "commits and flushes move no bytes",
         ),
-        ("[sustained]", "tiers = [\"a\"]\n[sustained]", "tier \"a\": no limit has this tier"),
-        ("bs=4k", "bs=4k\ncommit_meta=2", "commit_meta=2: it is not a number from 0 to 1"),
-        ("says = ", "tier = \"large\"\nsays = ", "there is no tier \"large\" - list it in tiers"),
-        ("written = \"0\"", "written = \"much\"", "sustained.written: "),
+        (
+            "[sustained]",
+            "tiers = [\"a\"]\n[sustained]",
+            "tier \"a\": no limit has this tier",
+        ),
+        (
+            "bs=4k",
+            "bs=4k\ncommit_meta=2",
+            "commit_meta=2: it is not a number from 0 to 1",
+        ),
+        (
+            "says = ",
+            "tier = \"large\"\nsays = ",
+            "there is no tier \"large\" - list it in tiers",
+        ),
+        (
+            "written = \"0\"",
+            "written = \"much\"",
+            "sustained.written: ",
+        ),
     ] {
         bench.write("wrong.toml", own(|text| text.replacen(from, to, 1)));
-        bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect_error(2, &[says]);
+        bench
+            .flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"])
+            .expect_error(2, &[says]);
         assert!(!bench.exists("wrong"), "nothing is left of {says}");
     }
-    bench.write("wrong.toml", own(|text| text.replace("rw=write", "rw=rw").replace("log-flushes", "log-syncs")));
-    let refused = bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect(2);
-    assert!(!refused.stderr.contains("for later reads"), "{}", refused.stderr);
-    bench.line("check etdc sim:").expect_error(2, &["there is no check \"etdc\" - did you mean etcd?"]);
+    bench.write(
+        "wrong.toml",
+        own(|text| {
+            text.replace("rw=write", "rw=rw")
+                .replace("log-flushes", "log-syncs")
+        }),
+    );
+    let refused = bench
+        .flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"])
+        .expect(2);
+    assert!(
+        !refused.stderr.contains("for later reads"),
+        "{}",
+        refused.stderr
+    );
+    bench
+        .line("check etdc sim:")
+        .expect_error(2, &["there is no check \"etdc\" - did you mean etcd?"]);
     for (wrong, hint) in [
         ("postgres", "did you mean postgresql?"),
         ("kafak", "did you mean kafka?"),
         ("mssql", "did you mean sql-server?"),
         ("it", "lists the checks"),
     ] {
-        bench.flashproof(&["check", wrong, "sim:"]).expect_error(2, &[hint]);
+        bench
+            .flashproof(&["check", wrong, "sim:"])
+            .expect_error(2, &[hint]);
     }
-    let no_name = "no check is named - flashproof check NAME /dev/zero, or flashproof check all /dev/zero";
-    bench.flashproof(&["check", "/dev/zero"]).expect_error(2, &[no_name]);
-    bench.flashproof(&["check", ",", "sim:"]).expect_error(2, &["there is no check \"\""]);
-    bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
-    bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
-    bench.flashproof(&["check", "etcd"]).expect_error(2, &["no path is given"]);
+    let no_name =
+        "no check is named - flashproof check NAME /dev/zero, or flashproof check all /dev/zero";
+    bench
+        .flashproof(&["check", "/dev/zero"])
+        .expect_error(2, &[no_name]);
+    bench
+        .flashproof(&["check", ",", "sim:"])
+        .expect_error(2, &["there is no check \"\""]);
+    bench
+        .flashproof(&["check", "none.toml", "sim:"])
+        .expect_error(2, &["cannot read the check \"none.toml\""]);
+    bench
+        .flashproof(&["check", "/dev/zero", "sim:"])
+        .expect_error(2, &["cannot read the check \"/dev/zero\""]);
+    bench
+        .flashproof(&["check", "etcd"])
+        .expect_error(2, &["no path is given"]);
     fs::create_dir(bench.path("etcd")).unwrap();
     bench.flashproof(&["check", "etcd", "--show"]).expect(0);
     let small = bench.flashproof(&["check", "./mine.toml", "sim:capacity=8MiB"]);
-    small.expect_error(3, &["its ranges need 16.8 MB, but the device has only 8.39 MB"]);
-    bench.flashproof(&["check", "etcd", "nowhere"]).expect_error(3, &["there is no such directory or device"]);
-    bench.flashproof(&["check", "etcd", "./mine.toml"]).expect_error(3, &["it is a file; name its directory"]);
+    small.expect_error(
+        3,
+        &["its ranges need 16.8 MB, but the device has only 8.39 MB"],
+    );
+    bench
+        .flashproof(&["check", "etcd", "nowhere"])
+        .expect_error(3, &["there is no such directory or device"]);
+    bench
+        .flashproof(&["check", "etcd", "./mine.toml"])
+        .expect_error(3, &["it is a file; name its directory"]);
 }
 
 #[test]
 fn the_first_tier_decides_and_limits_that_only_warn_are_shown() {
     let bench = Bench::new();
-    let text = own(|text| text.replace("[sustained]", "tiers = [\"small\", \"large\"]\n[sustained]"));
+    let text =
+        own(|text| text.replace("[sustained]", "tiers = [\"small\", \"large\"]\n[sustained]"));
     let text = and_criterion(&text, "iops", "at_least = \"1g\"\ntier = \"large\"");
-    let text = and_criterion(&text, "p50", "below = \"1us\"").replace("p50\"", "p50\"\ntier = \"small\"");
+    let text =
+        and_criterion(&text, "p50", "below = \"1us\"").replace("p50\"", "p50\"\ntier = \"small\"");
     let at = text.rfind("published").unwrap();
-    bench.write("mine.toml", format!("{}warning{}", &text[..at], &text[at + "published".len()..]));
-    let ended = bench.flashproof(&["check", "./mine.toml", "sim:", "--out", OUT]).expect(0);
+    bench.write(
+        "mine.toml",
+        format!("{}warning{}", &text[..at], &text[at + "published".len()..]),
+    );
+    let ended = bench
+        .flashproof(&["check", "./mine.toml", "sim:", "--out", OUT])
+        .expect(0);
     ended.shows(&[
         "good enough for small, not for large: rate of log-writes in log was ",
         "beyond a limit that does not decide",
@@ -338,9 +682,15 @@ fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
 
 #[test]
 fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill() {
-    let Some(bench) = Bench::on_disk() else { return };
-    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
-    let Some(nobody) = Nobody::new(&bench) else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else {
+        return;
+    };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
     fs::create_dir(at.join("data")).unwrap();
     let data = at.join("data").to_str().unwrap().to_owned();
     tool("chown", &["65534", &data]);
@@ -353,25 +703,62 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let (first, second, third, fourth) = (out("1"), out("2"), out("3"), out("4"));
     let arguments = |out| ["check", "./mine.toml", &data, "--json", "--out", out];
     let ended: Ended = nobody.flashproof(&bench, &arguments(&first));
-    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
+    assert!(
+        matches!(ended.code, Some(0 | 1 | 4)),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
     let json = ended.json();
-    assert!(json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0, "{json}");
-    assert!(json["checks"][0]["disk"].as_str().unwrap().starts_with("loop"), "{json}");
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "the files of the check are removed");
+    assert!(
+        json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0,
+        "{json}"
+    );
+    assert!(
+        json["checks"][0]["disk"]
+            .as_str()
+            .unwrap()
+            .starts_with("loop"),
+        "{json}"
+    );
+    assert_eq!(
+        fs::read_dir(&data).unwrap().count(),
+        0,
+        "the files of the check are removed"
+    );
 
     let words = nobody.command();
     let mut command = bench.command(words[0]);
-    command.args(&words[1..]).args(["check", "./mine.toml", &data, "--for", "10m", "--out", &second]);
+    command.args(&words[1..]).args([
+        "check",
+        "./mine.toml",
+        &data,
+        "--for",
+        "10m",
+        "--out",
+        &second,
+    ]);
     let mut running = Running::start(command);
     let own_dir = at.join("data/flashproof-check");
     running.wait_until("its file is there", || own_dir.join("log").exists());
     running.end_by("KILL");
-    assert!(own_dir.join("log").exists(), "a killed check leaves its file");
+    assert!(
+        own_dir.join("log").exists(),
+        "a killed check leaves its file"
+    );
     let ended = nobody.flashproof(&bench, &arguments(&third));
-    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
+    assert!(
+        matches!(ended.code, Some(0 | 1 | 4)),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
     assert!(!own_dir.exists(), "the next check removes the file");
 
-    bench.write("large.toml", own(|text| text.replace("size=16m", "size=1g")));
+    bench.write(
+        "large.toml",
+        own(|text| text.replace("size=16m", "size=1g")),
+    );
     let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);
     error.expect_error(3, &["its files need 1.07 GB", "stay free"]);
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
@@ -393,10 +780,21 @@ fn with_states() -> String {
 
 #[test]
 fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
-    let Some(bench) = Bench::on_disk() else { return };
-    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else {
+        return;
+    };
     bench.write("mine.toml", with_states());
-    let arguments = ["check", "./mine.toml", at.to_str().unwrap(), "--json", "--out", OUT];
+    let arguments = [
+        "check",
+        "./mine.toml",
+        at.to_str().unwrap(),
+        "--json",
+        "--out",
+        OUT,
+    ];
     let mut running = Running::start(bench.prepare(&arguments));
     let file = |state: &str| at.join(format!("flashproof-check/{state}~log"));
     // At most 50 writes of 4 KiB a second: after the first writes, most of the file is as it was at first.
@@ -405,41 +803,90 @@ fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
         let length = fs::metadata(file(state)).unwrap().len();
         tool("filefrag", &["-v", file(state).to_str().unwrap()]).map(|map| (length, map))
     };
-    let Some((length, map)) = extents("fresh") else { return };
-    assert!(length == 8 << 20 && map.contains("unwritten"), "allocated and not written: {length} {map}");
-    let Some((length, map)) = extents("rewritten") else { return };
-    assert!(length == 8 << 20 && !map.contains("unwritten"), "written before: {length} {map}");
+    let Some((length, map)) = extents("fresh") else {
+        return;
+    };
+    assert!(
+        length == 8 << 20 && map.contains("unwritten"),
+        "allocated and not written: {length} {map}"
+    );
+    let Some((length, map)) = extents("rewritten") else {
+        return;
+    };
+    assert!(
+        length == 8 << 20 && !map.contains("unwritten"),
+        "written before: {length} {map}"
+    );
     assert!(!file("fresh").exists(), "a file goes with its run");
-    let Some((length, _)) = extents("appended") else { return };
+    let Some((length, _)) = extents("appended") else {
+        return;
+    };
     assert!((4_096..8 << 20).contains(&length), "it grows: {length}");
     let ended = running.end();
-    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
+    assert!(
+        matches!(ended.code, Some(0 | 1 | 4)),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
     let verdict: Value = serde_json::from_str(&bench.text("run/fresh/verdict.json")).unwrap();
     let ops = |name: &str| {
-        let stream = verdict["streams"].as_array().unwrap().iter().find(|stream| stream["name"] == name).unwrap();
+        let stream = verdict["streams"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|stream| stream["name"] == name)
+            .unwrap();
         stream["ops"].as_u64().unwrap()
     };
     // A commit of pages: four writes, a sync, a write, a sync.
     let commits = ops("pages-commits");
     assert!((40..=50).contains(&commits), "{verdict}");
-    assert_eq!((ops("pages-writes"), ops("pages-flushes")), (5 * commits, 2 * commits));
-    assert_eq!((ops("log-writes"), ops("log-flushes")), (ops("log-commits"), ops("log-commits")));
+    assert_eq!(
+        (ops("pages-writes"), ops("pages-flushes")),
+        (5 * commits, 2 * commits)
+    );
+    assert_eq!(
+        (ops("log-writes"), ops("log-flushes")),
+        (ops("log-commits"), ops("log-commits"))
+    );
 }
 
 #[test]
 fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
-    let Some(bench) = Bench::on_disk() else { return };
-    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
-    bench.write("mine.toml", own(|text| text.replace("size=16m", "size=4k\nfiles=fresh")));
-    let ended = bench.flashproof(&["check", "./mine.toml", at.to_str().unwrap(), "--out", "small"]);
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else {
+        return;
+    };
+    bench.write(
+        "mine.toml",
+        own(|text| text.replace("size=16m", "size=4k\nfiles=fresh")),
+    );
+    let ended = bench.flashproof(&[
+        "check",
+        "./mine.toml",
+        at.to_str().unwrap(),
+        "--out",
+        "small",
+    ]);
     ended.shows(&["wrote ", " to a file of 4.1 kB, so all writes after"]);
     check(&bench, &["./mine.toml", "sim:error-rate=0.01"], 1);
     let verdict: Value = serde_json::from_str(&bench.text("run/log/verdict.json")).unwrap();
     let errors = |name: &str| {
-        let stream = verdict["streams"].as_array().unwrap().iter().find(|stream| stream["name"] == name).unwrap();
+        let stream = verdict["streams"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|stream| stream["name"] == name)
+            .unwrap();
         stream["errors"].as_u64().unwrap()
     };
-    let (commits, parts) = (errors("log-commits"), errors("log-writes") + errors("log-flushes"));
+    let (commits, parts) = (
+        errors("log-commits"),
+        errors("log-writes") + errors("log-flushes"),
+    );
     assert!(commits > 0 && commits <= parts, "{verdict}");
     let reason = verdict["reasons"][0]["text"].as_str().unwrap();
     assert!(!reason.contains("log-commits"), "{reason}");
@@ -447,15 +894,30 @@ fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
 
 #[test]
 fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     bench.write("mine.toml", own(|text| text));
     if fs::metadata("/dev/shm").is_ok_and(|metadata| metadata.is_dir()) {
-        bench.flashproof(&["check", "./mine.toml", "/dev/shm"]).expect_error(3, &["it is tmpfs, which is in memory"]);
+        bench
+            .flashproof(&["check", "./mine.toml", "/dev/shm"])
+            .expect_error(3, &["it is tmpfs, which is in memory"]);
     }
-    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else {
+        return;
+    };
     // Without a sync, the writes end in the page cache.
-    bench.write("cached.toml", own(|text| text.replace("fdatasync=1\n", "").replace("log-flushes", "log-writes")));
+    bench.write(
+        "cached.toml",
+        own(|text| {
+            text.replace("fdatasync=1\n", "")
+                .replace("log-flushes", "log-writes")
+        }),
+    );
     let json = check(&bench, &["./cached.toml", at.to_str().unwrap()], 4);
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    assert!(sentence.contains("the page cache or another layer answered instead of the disk"), "{sentence}");
+    assert!(
+        sentence.contains("the page cache or another layer answered instead of the disk"),
+        "{sentence}"
+    );
 }

@@ -53,40 +53,96 @@ struct Attempt {
 
 impl Engine<'_> {
     fn client(&self, out: &str, more: &[&str]) -> Running {
-        let common =
-            ["engine", "client", "-p", &self.port, "-k", KEYS, "-o", "B:16000", "-z", "32", "-T", "20000", "--replace"];
-        Running::start(self.bench.prepare(&[&common, &["--quiet", "--out", out][..], more].concat()))
+        let common = [
+            "engine",
+            "client",
+            "-p",
+            &self.port,
+            "-k",
+            KEYS,
+            "-o",
+            "B:16000",
+            "-z",
+            "32",
+            "-T",
+            "20000",
+            "--replace",
+        ];
+        Running::start(
+            self.bench
+                .prepare(&[&common, &["--quiet", "--out", out][..], more].concat()),
+        )
     }
 
     /// Runs a steady load, samples it for `look_sec`, and derives a profile from the samples into the folder `out`.
     /// Returns how `size profile` ended, and the share of transactions that took longer than 64 ms.
     fn size(&self, out: &str, look_sec: u64) -> (Ended, f64) {
-        let (load, folder, half) = (format!("{out}-load"), format!("{out}-seen"), (look_sec / 2).to_string());
+        let (load, folder, half) = (
+            format!("{out}-load"),
+            format!("{out}-seen"),
+            (look_sec / 2).to_string(),
+        );
         let mut running = self.client(&load, &["-w", "RU,50", "-g", RATE, "--duration", "3600"]);
-        running.wait_until("it runs", || self.bench.exists(&format!("{load}/manifest.json")));
+        running.wait_until("it runs", || {
+            self.bench.exists(&format!("{load}/manifest.json"))
+        });
         // iostat's time stamps are whole seconds.
         thread::sleep(Duration::from_secs(1) + until_next_second());
         let mut iostat = self.bench.command("iostat");
-        iostat.args(["-x", "-t", "-y", &half, "2"]).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").env("TZ", "UTC");
+        iostat
+            .args(["-x", "-t", "-y", &half, "2"])
+            .env("LC_ALL", "C")
+            .env("S_TIME_FORMAT", "ISO")
+            .env("TZ", "UTC");
         let iostat = Running::start(iostat);
         let (host, seconds) = (format!("127.0.0.1:{}", self.port), look_sec.to_string());
-        let collect = ["size", "collect", "--host", &host, "--duration", &seconds, "--every", &seconds];
+        let collect = [
+            "size",
+            "collect",
+            "--host",
+            &host,
+            "--duration",
+            &seconds,
+            "--every",
+            &seconds,
+        ];
         let log = ["--log", "aerospike.log", "--out", &folder];
-        self.bench.flashproof(&[&collect[..], &log].concat()).expect(0);
+        self.bench
+            .flashproof(&[&collect[..], &log].concat())
+            .expect(0);
         let iostat = iostat.end().expect(0).stdout;
         running.signal("INT");
         running.end();
-        let late =
-            run_dir::read(&self.bench.path(load)).unwrap().verdict.groups.into_iter().flat_map(|group| group.slices);
-        let late = late.filter_map(|slice| Some(slice.response_share?[2])).fold(0.0, f64::max);
+        let late = run_dir::read(&self.bench.path(load))
+            .unwrap()
+            .verdict
+            .groups
+            .into_iter()
+            .flat_map(|group| group.slices);
+        let late = late
+            .filter_map(|slice| Some(slice.response_share?[2]))
+            .fold(0.0, f64::max);
 
-        let stamps: Vec<jiff::Timestamp> = iostat.lines().filter_map(|line| line.parse().ok()).collect();
-        let [middle, end] = stamps[..] else { panic!("two reports: {iostat}") };
-        self.bench.write(format!("{folder}/iostat.txt").as_str(), &iostat);
+        let stamps: Vec<jiff::Timestamp> = iostat
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect();
+        let [middle, end] = stamps[..] else {
+            panic!("two reports: {iostat}")
+        };
+        self.bench
+            .write(format!("{folder}/iostat.txt").as_str(), &iostat);
         let time = |at: jiff::Timestamp| at.strftime("%F %T").to_string();
         let (from, to) = (time(middle - end.duration_since(middle)), time(end));
-        let size = ["size", "profile", &folder, "--from", &from, "--to", &to, "--out", out];
-        let test = ["--device", &self.device.name, "--duration", &TEST_SEC.to_string()];
+        let size = [
+            "size", "profile", &folder, "--from", &from, "--to", &to, "--out", out,
+        ];
+        let test = [
+            "--device",
+            &self.device.name,
+            "--duration",
+            &TEST_SEC.to_string(),
+        ];
         (self.bench.flashproof(&[&size[..], &test].concat()), late)
     }
 }
@@ -98,19 +154,25 @@ fn until_next_second() -> Duration {
 
 #[test]
 fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
-    let look_sec = std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
+    let look_sec =
+        std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
     // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
     // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
     // misses are no failure only if the load was late in each attempt.
     let (mut late, mut misses) = (f64::INFINITY, Vec::new());
     for _ in 0..3 {
-        let Some(attempt) = attempt(look_sec) else { return };
+        let Some(attempt) = attempt(look_sec) else {
+            return;
+        };
         let Some(miss) = attempt.miss else { return };
         late = late.min(attempt.late);
         misses.push(miss);
     }
     assert!(late > BUSY, "{late} {}", misses.join("\n"));
-    skip::<()>(&format!("the machine was too busy: {:.1} % of the load was over 64 ms late", late * 100.0));
+    skip::<()>(&format!(
+        "the machine was too busy: {:.1} % of the load was over 64 ms late",
+        late * 100.0
+    ));
 }
 
 /// Goes around the circle. Returns `None`, with a message, if something is missing for it here.
@@ -118,22 +180,39 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, DEVICE_BYTES, &[])?;
     tool("iostat", &["-V"])?;
-    let (server, address) = serve_as(&bench, "serve.conf", &config(&device.name), &["--erase", &device.name])?;
-    let engine = Engine { bench: &bench, device: &device, port: address.port().to_string() };
+    let (server, address) = serve_as(
+        &bench,
+        "serve.conf",
+        &config(&device.name),
+        &["--erase", &device.name],
+    )?;
+    let engine = Engine {
+        bench: &bench,
+        device: &device,
+        port: address.port().to_string(),
+    };
     engine.client("inserted", &["-w", "I"]).end();
     // Warm-up: each block is written once.
-    engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
+    engine
+        .client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"])
+        .end();
     let (ended, late) = engine.size("sized", look_sec);
     server.signal("TERM");
     server.end().expect(0);
     if ended.code != Some(0) {
-        return Some(Attempt { late, miss: Some(ended.stdout + &ended.stderr) });
+        return Some(Attempt {
+            late,
+            miss: Some(ended.stdout + &ended.stderr),
+        });
     }
 
     let profile: Profile = serde_json::from_slice(&bench.read("sized/profile.json")).unwrap();
     let there = profile.drives[0].iostat.unwrap();
     // Half of the transactions are reads. A few of them find their record in memory, not yet on the device.
-    assert!((600.0..1000.0).contains(&profile.loads[0].reads_per_sec), "{profile:?}");
+    assert!(
+        (600.0..1000.0).contains(&profile.loads[0].reads_per_sec),
+        "{profile:?}"
+    );
     let because = "half of the blocks written are defragmentation's";
     let aligned = [
         "size",
@@ -146,14 +225,28 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         "--out",
         "aligned.conf",
     ];
-    bench.flashproof(&[&aligned[..], &["--because", because]].concat()).expect(0);
+    bench
+        .flashproof(&[&aligned[..], &["--because", because]].concat())
+        .expect(0);
     let before = device.counters();
-    let ended = bench.flashproof(&["storage", "aligned.conf", "--out", OUT, "--erase", &device.name, "--quiet"]);
+    let ended = bench.flashproof(&[
+        "storage",
+        "aligned.conf",
+        "--out",
+        OUT,
+        "--erase",
+        &device.name,
+        "--quiet",
+    ]);
     let after = device.counters();
 
     let run = bench.run();
     let done = |what: &str| {
-        let streams = run.verdict.streams.iter().filter(|of| of.name.ends_with(what));
+        let streams = run
+            .verdict
+            .streams
+            .iter()
+            .filter(|of| of.name.ends_with(what));
         streams.fold((0, 0), |(ops, bytes), of| (ops + of.ops, bytes + of.bytes))
     };
     let ((reads, read_bytes), (writes, written_bytes)) = (done("reads"), done("writes"));
@@ -170,15 +263,30 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
     let pairs = [
         ("r/s", there.reads_per_sec, per_sec(reads)),
         ("w/s", there.writes_per_sec, per_sec(writes)),
-        ("rkB/s", there.read_kib_per_sec, per_sec(read_bytes) / 1024.0),
-        ("wkB/s", there.written_kib_per_sec, per_sec(written_bytes) / 1024.0),
+        (
+            "rkB/s",
+            there.read_kib_per_sec,
+            per_sec(read_bytes) / 1024.0,
+        ),
+        (
+            "wkB/s",
+            there.written_kib_per_sec,
+            per_sec(written_bytes) / 1024.0,
+        ),
     ];
-    let differences =
-        pairs.map(|(name, engine, test)| (format!("{name}: engine {engine:.1}, test {test:.1}"), test / engine - 1.0));
+    let differences = pairs.map(|(name, engine, test)| {
+        (
+            format!("{name}: engine {engine:.1}, test {test:.1}"),
+            test / engine - 1.0,
+        )
+    });
     for (pair, difference) in &differences {
         println!("{pair}, {:+.2} %", difference * 100.0);
     }
-    let miss = differences.into_iter().find(|(_, difference)| difference.abs() > WITHIN).map(|(pair, _)| pair);
+    let miss = differences
+        .into_iter()
+        .find(|(_, difference)| difference.abs() > WITHIN)
+        .map(|(pair, _)| pair);
     // Latencies depend on the machine: they are printed, not compared.
     for what in ["read", "large-block-read", "write"] {
         let histogram = format!("{{test}}-{}-{what}", device.name);
@@ -201,7 +309,17 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
         // A busy machine may have no complete slice, so the exit code is not checked.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }
-    let test = ["latency", "-l", OUT, "-h", "reads", "-h", "large-block-reads", "-h", "large-block-writes"];
+    let test = [
+        "latency",
+        "-l",
+        OUT,
+        "-h",
+        "reads",
+        "-h",
+        "large-block-reads",
+        "-h",
+        "large-block-writes",
+    ];
     println!("{}", bench.flashproof(&test).expect(0).stdout);
     Some(Attempt { late, miss })
 }

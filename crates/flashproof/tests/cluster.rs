@@ -1,6 +1,8 @@
 //! `flashproof size collect`, against servers that repeat recorded replies of real servers, and servers that misbehave.
 
-use crate::support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
+use crate::support::info_server::{
+    CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file,
+};
 use crate::support::{Bench, Ended, Running};
 use sizing::info::{self, Build, InfoReplies};
 use std::fs;
@@ -13,7 +15,20 @@ const NODE: &str = "32C901000000FC02";
 
 /// Arguments of a collection of two samples into [`DIR`].
 fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let all = ["size", "collect", "--host", host, "--duration", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
+    let all = [
+        "size",
+        "collect",
+        "--host",
+        host,
+        "--duration",
+        "1",
+        "--every",
+        "1",
+        "--out",
+        DIR,
+        "--timeout",
+        "5",
+    ];
     // An option must not be given twice.
     let mut all: Vec<_> = all.to_vec();
     for option in ["--duration", "--timeout", "--out"] {
@@ -46,7 +61,10 @@ fn nodes(bench: &Bench) -> Vec<InfoReplies> {
 fn sampled(bench: &Bench, name: &str) -> Vec<String> {
     let text = fs::read_to_string(bench.path(DIR).join(format!("{NODE}.info"))).unwrap();
     let replies = text.lines().filter_map(|line| line.split_once('\t'));
-    replies.filter(|(of, _)| *of == name).map(|(_, value)| value.to_owned()).collect()
+    replies
+        .filter(|(of, _)| *of == name)
+        .map(|(_, value)| value.to_owned())
+        .collect()
 }
 
 #[test]
@@ -54,28 +72,65 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
     for (replies, build) in [(OF_8_0, "8.0.0.15"), (OF_4_9, "4.9.0.37")] {
         let (bench, server) = (Bench::new(), InfoServer::start(replies));
         let ended = collect(&bench, &server, &[]).expect(0);
-        let on_node = format!("would be changed by --enable, on node {NODE} ({}): ", server.host());
-        for change in
-            ["enable-benchmarks-storage of namespace test: false -> true", "drv_ssd of log sink 0 (/opt/capture/run/"]
-        {
+        let on_node = format!(
+            "would be changed by --enable, on node {NODE} ({}): ",
+            server.host()
+        );
+        for change in [
+            "enable-benchmarks-storage of namespace test: false -> true",
+            "drv_ssd of log sink 0 (/opt/capture/run/",
+        ] {
             ended.says(&[format!("{on_node}{change}")]);
         }
-        assert!(!server.asked().iter().any(|name| name.contains("set")), "{:?}", server.asked());
+        assert!(
+            !server.asked().iter().any(|name| name.contains("set")),
+            "{:?}",
+            server.asked()
+        );
         assert_eq!(server.settings(), (false, "INFO".to_owned()));
-        let [node] = &nodes(&bench)[..] else { panic!("one node") };
+        let [node] = &nodes(&bench)[..] else {
+            panic!("one node")
+        };
         assert_eq!((node.name(), node.build), (NODE, Build::parse(build)));
         assert_eq!(node.host, Some(server.host()));
         let test = &node.namespaces["test"];
-        assert_eq!((test.replication_factor(), test.devices[0].name.as_str()), (Some(1), "/dev/loop2"));
-        let [first, second] = &sampled(&bench, "namespace/test")[..] else { panic!("two samples") };
-        let writes = |reply: &str| reply.split_once("[0].writes=")?.1.split(';').next()?.parse::<u64>().ok();
-        assert!(writes(second) > writes(first) && writes(first) > Some(0), "{first} {second}");
+        assert_eq!(
+            (test.replication_factor(), test.devices[0].name.as_str()),
+            (Some(1), "/dev/loop2")
+        );
+        let [first, second] = &sampled(&bench, "namespace/test")[..] else {
+            panic!("two samples")
+        };
+        let writes = |reply: &str| {
+            reply
+                .split_once("[0].writes=")?
+                .1
+                .split(';')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        };
+        assert!(
+            writes(second) > writes(first) && writes(first) > Some(0),
+            "{first} {second}"
+        );
         assert_eq!(sampled(&bench, "statistics").len(), 2);
         let logs = &sampled(&bench, "logs")[0];
-        let log = logs.strip_prefix("0:").and_then(|logs| logs.split(';').next()).unwrap();
+        let log = logs
+            .strip_prefix("0:")
+            .and_then(|logs| logs.split(';').next())
+            .unwrap();
         assert!(log.ends_with("/aerospike.log"), "{logs}");
-        ended.shows(&[format!("  scp 127.0.0.1:{log} folder/{NODE}-aerospike.log\n")]);
-        assert!(ended.stdout.ends_with("next: flashproof size profile folder\n"), "{}", ended.stdout);
+        ended.shows(&[format!(
+            "  scp 127.0.0.1:{log} folder/{NODE}-aerospike.log\n"
+        )]);
+        assert!(
+            ended
+                .stdout
+                .ends_with("next: flashproof size profile folder\n"),
+            "{}",
+            ended.stdout
+        );
         assert!(!bench.exists(PUT_BACK));
     }
 }
@@ -85,16 +140,34 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     collect(&bench, &server, &["--enable"]).expect(0);
     let asked = server.asked().clone();
-    let at = |name: &str| asked.iter().position(|asked| asked == name).unwrap_or_else(|| panic!("{name} in {asked:?}"));
+    let at = |name: &str| {
+        asked
+            .iter()
+            .position(|asked| asked == name)
+            .unwrap_or_else(|| panic!("{name} in {asked:?}"))
+    };
     let benchmarks = "set-config:context=namespace;id=test;enable-benchmarks-storage";
-    let (on, off) = (at(&format!("{benchmarks}=true")), at(&format!("{benchmarks}=false")));
-    let (detail, info) = (at("log-set:id=0;drv_ssd=detail"), at("log-set:id=0;drv_ssd=info"));
-    let samples: Vec<_> = (0..asked.len()).filter(|index| asked[*index] == "namespace/test").collect();
-    assert!(on.max(detail) < samples[0] && samples[1] < off.min(info), "{asked:?}");
+    let (on, off) = (
+        at(&format!("{benchmarks}=true")),
+        at(&format!("{benchmarks}=false")),
+    );
+    let (detail, info) = (
+        at("log-set:id=0;drv_ssd=detail"),
+        at("log-set:id=0;drv_ssd=info"),
+    );
+    let samples: Vec<_> = (0..asked.len())
+        .filter(|index| asked[*index] == "namespace/test")
+        .collect();
+    assert!(
+        on.max(detail) < samples[0] && samples[1] < off.min(info),
+        "{asked:?}"
+    );
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert!(!bench.exists(PUT_BACK));
     let samples = sampled(&bench, "namespace/test");
-    let is_on = samples.iter().all(|sample| sample.contains("enable-benchmarks-storage=true"));
+    let is_on = samples
+        .iter()
+        .all(|sample| sample.contains("enable-benchmarks-storage=true"));
     assert!(is_on && !samples.is_empty(), "the state during sampling");
 }
 
@@ -108,7 +181,10 @@ fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() 
     collect(&bench, &server, &["--enable", "--namespace", "test"]).expect(0);
     let asked = server.asked().clone();
     let set = "set-config:context=namespace;namespace=test;enable-benchmarks-storage";
-    assert!(asked.contains(&format!("{set}=true")) && asked.contains(&format!("{set}=false")), "{asked:?}");
+    assert!(
+        asked.contains(&format!("{set}=true")) && asked.contains(&format!("{set}=false")),
+        "{asked:?}"
+    );
     assert!(!asked.iter().any(|name| name.contains("bar")), "{asked:?}");
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert_eq!(nodes(&bench)[0].build, Build::parse("8.1.2.0"));
@@ -132,7 +208,12 @@ fn signals_end_it_early_and_settings_are_put_back() {
         assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
         assert!(bench.exists(PUT_BACK));
         let ended = running.end_by(signal).expect(4);
-        assert_eq!(server.settings(), (false, "INFO".to_owned()), "{signal}: {}", ended.stderr);
+        assert_eq!(
+            server.settings(),
+            (false, "INFO".to_owned()),
+            "{signal}: {}",
+            ended.stderr
+        );
         assert!(!bench.exists(PUT_BACK));
         assert_eq!(nodes(&bench).len(), 1);
     }
@@ -144,7 +225,10 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let running = sampling(&bench, &server, &[]);
     // While the collection runs, nothing else can restore the settings.
     let ended = bench.flashproof(&["size", "restore", DIR]);
-    ended.expect_error(3, &["cannot use the folder folder - a collection is running there"]);
+    ended.expect_error(
+        3,
+        &["cannot use the folder folder - a collection is running there"],
+    );
     let killed = running.end_by("KILL");
     assert_eq!(killed.code, None, "{}", killed.stderr);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
@@ -152,12 +236,19 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let killed = "cannot collect into folder - a collection there was killed";
     collect(&bench, &server, &[]).expect_error(2, &[killed, "flashproof size restore folder"]);
     let ended = collect(&bench, &server, &["--out", "other"]).expect(0);
-    assert!(ended.warnings()[0].starts_with("the collection in folder was killed"), "{}", ended.stderr);
+    assert!(
+        ended.warnings()[0].starts_with("the collection in folder was killed"),
+        "{}",
+        ended.stderr
+    );
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     ended.says(&["enable-benchmarks-storage of namespace test: true -> false"]);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert!(!bench.exists(PUT_BACK));
-    bench.flashproof(&["size", "restore", DIR]).expect(0).says(&["nothing to restore"]);
+    bench
+        .flashproof(&["size", "restore", DIR])
+        .expect(0)
+        .says(&["nothing to restore"]);
     // The samples up to the kill are complete.
     assert!(!sampled(&bench, "namespace/test").is_empty());
 }
@@ -169,8 +260,10 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     server.set_settings(true, "WARNING");
     let ended = running.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "WARNING".to_owned()));
-    ended.says(&["is warning: another user changed this setting after the collection set detail; before the \
-                 collection, the value was info"]);
+    ended.says(&[
+        "is warning: another user changed this setting after the collection set detail; before the \
+                 collection, the value was info",
+    ]);
 }
 
 #[test]
@@ -180,7 +273,9 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     let host = server.host();
     let second = arguments(&host, &["--enable", "--duration", "600", "--out", "second"]);
     let mut second = Running::start(bench.prepare(&second));
-    second.wait_to_hear("drv_ssd of log sink 0 (/opt/capture/run/8.0/aerospike.log) is detail already");
+    second.wait_to_hear(
+        "drv_ssd of log sink 0 (/opt/capture/run/8.0/aerospike.log) is detail already",
+    );
     second.wait_to_hear("sampling 1 node");
     first.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
@@ -204,12 +299,28 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 
 #[test]
 fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
-    let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
+    let (bench, good, bad) = (
+        Bench::new(),
+        InfoServer::start(OF_8_0),
+        InfoServer::start(OF_8_0),
+    );
     // The bad node is sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
-    let long = ["--enable", "--duration", "600", "--every", "600", "--timeout", "600"];
-    let collect = [&["size", "collect", "--host", &hosts, "--out", DIR], &long[..]].concat();
+    let long = [
+        "--enable",
+        "--duration",
+        "600",
+        "--every",
+        "600",
+        "--timeout",
+        "600",
+    ];
+    let collect = [
+        &["size", "collect", "--host", &hosts, "--out", DIR],
+        &long[..],
+    ]
+    .concat();
     let mut running = Running::start(bench.prepare(&collect));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
     bad.set_mode(Mode::Stall(0));
@@ -220,7 +331,10 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     running.end_by("INT").expect(4);
     bad.set_mode(Mode::Plain);
     bench.flashproof(&["size", "restore", DIR]).expect(0);
-    assert_eq!((bad.settings(), bench.exists(PUT_BACK)), ((false, "INFO".to_owned()), false));
+    assert_eq!(
+        (bad.settings(), bench.exists(PUT_BACK)),
+        ((false, "INFO".to_owned()), false)
+    );
 }
 
 #[test]
@@ -235,7 +349,11 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
          asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
-    assert!(ended.errors()[1].contains("to restore them: flashproof size restore folder"), "{}", ended.stderr);
+    assert!(
+        ended.errors()[1].contains("to restore them: flashproof size restore folder"),
+        "{}",
+        ended.stderr
+    );
     // The command reports all that was collected.
     ended.shows(&["next: flashproof size profile folder"]);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
@@ -259,9 +377,19 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));
     second.set("node", "CC1");
     let hosts = format!("{},{}", server.host(), second.host());
-    bench.flashproof(&arguments(&hosts, &["--enable"])).expect(3);
-    assert_eq!((server.settings(), second.settings()), ((false, "INFO".to_owned()), (false, "INFO".to_owned())));
-    assert!(server.asked().iter().any(|name| name.ends_with("enable-benchmarks-storage=true")));
+    bench
+        .flashproof(&arguments(&hosts, &["--enable"]))
+        .expect(3);
+    assert_eq!(
+        (server.settings(), second.settings()),
+        ((false, "INFO".to_owned()), (false, "INFO".to_owned()))
+    );
+    assert!(
+        server
+            .asked()
+            .iter()
+            .any(|name| name.ends_with("enable-benchmarks-storage=true"))
+    );
 }
 
 #[test]
@@ -276,7 +404,13 @@ fn every_node_is_asked_once_however_peers_name_each_other() {
     }
     let bench = Bench::new();
     collect(&bench, &servers[1], &[]).expect(0);
-    assert_eq!(nodes(&bench).iter().map(InfoReplies::name).collect::<Vec<_>>(), ["NODE0", "NODE1", "NODE2"]);
+    assert_eq!(
+        nodes(&bench)
+            .iter()
+            .map(InfoReplies::name)
+            .collect::<Vec<_>>(),
+        ["NODE0", "NODE1", "NODE2"]
+    );
     assert!(servers.iter().all(|server| server.samples() == 2));
     // With --one-node, only the given node is sampled.
     let bench = Bench::new();
@@ -294,7 +428,10 @@ fn peers_of_old_servers_and_alternate_addresses_are_found() {
     collect(&bench, &old, &[]).expect(0);
     assert_eq!(nodes(&bench).len(), 2);
     let bench = Bench::new();
-    old.set("peers-clear-alt", &format!("1,3000,[[CC1,,[{}]]]", other.host()));
+    old.set(
+        "peers-clear-alt",
+        &format!("1,3000,[[CC1,,[{}]]]", other.host()),
+    );
     old.set("services", "");
     collect(&bench, &old, &["--services-alternate"]).expect(0);
     assert_eq!(nodes(&bench).len(), 2);
@@ -304,19 +441,37 @@ fn peers_of_old_servers_and_alternate_addresses_are_found() {
 fn an_unreachable_peer_makes_a_collection_incomplete() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     // A port on which nothing listens.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    server.set("peers-clear-std", &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"));
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    server.set(
+        "peers-clear-std",
+        &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"),
+    );
     let ended = collect(&bench, &server, &[]).expect(3);
-    let (warnings, why) = (ended.warnings(), format!("which its peers know - {gone}: cannot connect - "));
-    assert!(warnings[0].starts_with(&format!("cannot ask node DD4, {why}")), "{warnings:?}");
-    assert!(ended.errors()[0].starts_with("the collection is incomplete - "), "{}", ended.stderr);
+    let (warnings, why) = (
+        ended.warnings(),
+        format!("which its peers know - {gone}: cannot connect - "),
+    );
+    assert!(
+        warnings[0].starts_with(&format!("cannot ask node DD4, {why}")),
+        "{warnings:?}"
+    );
+    assert!(
+        ended.errors()[0].starts_with("the collection is incomplete - "),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(nodes(&bench).len(), 1, "the existing files are kept");
     let bench = Bench::new();
     collect(&bench, &server, &["--one-node"]).expect(0);
     // A node of --host that cannot be reached is an error even with --one-node.
     let bench = Bench::new();
     let hosts = format!("{},{gone}", server.host());
-    bench.flashproof(&arguments(&hosts, &["--one-node"])).expect(3);
+    bench
+        .flashproof(&arguments(&hosts, &["--one-node"]))
+        .expect(3);
     assert_eq!(nodes(&bench).len(), 1);
 }
 
@@ -325,21 +480,46 @@ fn what_is_no_reply_is_told_with_what_came() {
     let long = "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328";
     let other = "expected a line that begins with \"node\", found \"foo\\u0009bar\"";
     for (mode, parts) in [
-        (Mode::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &["found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")"][..]),
+        (
+            Mode::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            &["found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")"][..],
+        ),
         (Mode::Garbage(b"\x02\x01\x80\0\0\0\0\0"), &[long]),
         (Mode::Garbage(b"\x02\x01\0\0\0\0\0\x08foo\tbar\n"), &[other]),
-        (Mode::Garbage(b"\x02\x01\0\0\0\0\0\0"), &["expected a node id such as BB9020011AC4202, found \"nothing\""]),
-        (Mode::Garbage(b"\x02\x01\0\0\0\0\0\x0enode\t../../x\n\n"), &["found \"../../X\""]),
-        (Mode::Every("ERROR:4:bad"), &["expected a node id", "found \"ERROR:4:bad\""]),
+        (
+            Mode::Garbage(b"\x02\x01\0\0\0\0\0\0"),
+            &["expected a node id such as BB9020011AC4202, found \"nothing\""],
+        ),
+        (
+            Mode::Garbage(b"\x02\x01\0\0\0\0\0\x0enode\t../../x\n\n"),
+            &["found \"../../X\""],
+        ),
+        (
+            Mode::Every("ERROR:4:bad"),
+            &["expected a node id", "found \"ERROR:4:bad\""],
+        ),
         (Mode::Every("FAIL"), &["found \"FAIL\""]),
         (Mode::Every("x\x1b[2J\0"), &["found \"X\\u001b[2J\\u0000\""]),
         (Mode::Every(""), &["found \"\""]),
-        (Mode::Close(0), &["the server closed the connection after 0 bytes"]),
-        (Mode::Close(12), &["the server closed the connection after 4 bytes"]),
+        (
+            Mode::Close(0),
+            &["the server closed the connection after 0 bytes"],
+        ),
+        (
+            Mode::Close(12),
+            &["the server closed the connection after 4 bytes"],
+        ),
     ] {
         let (bench, server) = (Bench::new(), InfoServer::start_as(mode.clone()));
         let ended = collect(&bench, &server, &[]);
-        assert!(ended.errors().iter().any(|error| error.contains(&server.host())), "{mode:?}: {}", ended.stderr);
+        assert!(
+            ended
+                .errors()
+                .iter()
+                .any(|error| error.contains(&server.host())),
+            "{mode:?}: {}",
+            ended.stderr
+        );
         ended.expect_error(3, parts);
         assert!(!bench.exists(DIR), "no folder is left");
     }
@@ -347,16 +527,35 @@ fn what_is_no_reply_is_told_with_what_came() {
 
 #[test]
 fn a_server_that_stops_or_drips_holds_nobody_up() {
-    for mode in [Mode::Stall(0), Mode::Stall(20), Mode::Drip(Duration::from_millis(200))] {
+    for mode in [
+        Mode::Stall(0),
+        Mode::Stall(20),
+        Mode::Drip(Duration::from_millis(200)),
+    ] {
         let (bench, server) = (Bench::new(), InfoServer::start_as(mode));
         let ended = collect(&bench, &server, &["--timeout", "1"]);
         ended.expect_error(3, &["incomplete reply - timed out after 1 s - received "]);
     }
     // A node fails during sampling: the other node's samples continue, and the settings are restored.
-    let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
+    let (bench, good, bad) = (
+        Bench::new(),
+        InfoServer::start(OF_8_0),
+        InfoServer::start(OF_8_0),
+    );
     bad.set("node", "CC1");
     let hosts = format!("{},{}", good.host(), bad.host());
-    let arguments = arguments(&hosts, &["--enable", "--duration", "600", "--timeout", "1", "--retry", "60"]);
+    let arguments = arguments(
+        &hosts,
+        &[
+            "--enable",
+            "--duration",
+            "600",
+            "--timeout",
+            "1",
+            "--retry",
+            "60",
+        ],
+    );
     let mut running = Running::start(bench.prepare(&arguments));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
     bad.set_mode(Mode::Stall(100));
@@ -382,7 +581,10 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     let bench = Bench::new();
     bench.write("password", "admin\n");
     let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &[&user[..], &["--duration", "600"]].concat())));
+    let mut running = Running::start(bench.prepare(&arguments(
+        &host,
+        &[&user[..], &["--duration", "600"]].concat(),
+    )));
     server.asked().clear();
     running.wait_until("samples", || server.samples() >= 1);
     server.set_away(true);
@@ -393,11 +595,21 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     assert_eq!(server.logins(), 3);
     let bench = Bench::new();
     let ended = collect(&bench, &server, &[]);
-    ended.expect_error(3, &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"]);
+    ended.expect_error(
+        3,
+        &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"],
+    );
     bench.write("password", "wrong\n");
     let ended = collect(&bench, &server, &user);
-    ended.expect_error(3, &["user admin cannot log in - the password is wrong (code 65)"]);
-    let ended = collect(&bench, &server, &["--user", "nobody", "--password-file", "password"]);
+    ended.expect_error(
+        3,
+        &["user admin cannot log in - the password is wrong (code 65)"],
+    );
+    let ended = collect(
+        &bench,
+        &server,
+        &["--user", "nobody", "--password-file", "password"],
+    );
     ended.expect_error(3, &["user nobody cannot log in - no such user (code 60)"]);
     bench.write("password", "");
     collect(&bench, &server, &user).expect_error(2, &["there is no password in password"]);
@@ -411,8 +623,25 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     bench.write("password", "admin");
     collect(&bench, &server, &user).expect(0);
     let bench = Bench::new();
-    let ended = collect(&bench, &server, &["--user", "a", "--password-file", "password", "--auth", "external"]);
-    ended.expect_error(2, &["--auth external sends the password in clear text", "give --tls"]);
+    let ended = collect(
+        &bench,
+        &server,
+        &[
+            "--user",
+            "a",
+            "--password-file",
+            "password",
+            "--auth",
+            "external",
+        ],
+    );
+    ended.expect_error(
+        2,
+        &[
+            "--auth external sends the password in clear text",
+            "give --tls",
+        ],
+    );
 }
 
 #[test]
@@ -428,11 +657,29 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     let bench = Bench::new();
     let wrong = [&with[..], &["--tls-name", "other.test"]].concat();
-    collect(&bench, &server, &wrong)
-        .expect_error(3, &["cannot begin TLS with other.test - invalid peer certificate", "--tls-name"]);
+    collect(&bench, &server, &wrong).expect_error(
+        3,
+        &[
+            "cannot begin TLS with other.test - invalid peer certificate",
+            "--tls-name",
+        ],
+    );
     // The given CA did not sign the node's certificate.
-    let ended = collect(&bench, &server, &["--tls", "--tls-cafile", &certificate, "--tls-name", "node.test"]);
-    ended.expect_error(3, &["cannot begin TLS with node.test - invalid peer certificate"]);
+    let ended = collect(
+        &bench,
+        &server,
+        &[
+            "--tls",
+            "--tls-cafile",
+            &certificate,
+            "--tls-name",
+            "node.test",
+        ],
+    );
+    ended.expect_error(
+        3,
+        &["cannot begin TLS with node.test - invalid peer certificate"],
+    );
     // Only one side uses TLS.
     collect(&bench, &server, &["--timeout", "1"]).expect(3);
     let plain = InfoServer::start(OF_8_0);
@@ -440,20 +687,35 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     let strict = InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(true)));
     strict.set("peers-tls-std", "0,4333,[]");
     collect(&bench, &strict, &named).expect(3);
-    let shown = [&named[..], &["--tls-certfile", &certificate, "--tls-keyfile", &key]].concat();
+    let shown = [
+        &named[..],
+        &["--tls-certfile", &certificate, "--tls-keyfile", &key],
+    ]
+    .concat();
     collect(&bench, &strict, &shown).expect(0);
     // The reply with the peers gives the TLS name of each peer.
-    let (bench, peer) = (Bench::new(), InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false))));
+    let (bench, peer) = (
+        Bench::new(),
+        InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false))),
+    );
     peer.set("node", "CC1");
     peer.set("peers-tls-std", "0,4333,[]");
-    server.set("peers-tls-std", &format!("0,4333,[[CC1,node.test,[{}]]]", peer.host()));
+    server.set(
+        "peers-tls-std",
+        &format!("0,4333,[[CC1,node.test,[{}]]]", peer.host()),
+    );
     collect(&bench, &server, &named).expect(0);
     assert_eq!(nodes(&bench).len(), 2);
     let bench = Bench::new();
     for (name, content) in [("empty.pem", ""), ("text.pem", "no certificate")] {
         bench.write(name, content);
         let ended = collect(&bench, &server, &["--tls", "--tls-cafile", name]);
-        assert!(ended.expect(2).stderr.contains("-----BEGIN CERTIFICATE-----"));
+        assert!(
+            ended
+                .expect(2)
+                .stderr
+                .contains("-----BEGIN CERTIFICATE-----")
+        );
     }
 }
 
@@ -465,14 +727,24 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     bench.write("a/aerospike.log", b"\x1f\x8b\x08");
     bench.write("x.txt", "Linux");
     bench.write("messages", "two");
-    let files = ["--log", "aerospike.log", "a/aerospike.log", "messages", "--iostat", "x.txt"];
+    let files = [
+        "--log",
+        "aerospike.log",
+        "a/aerospike.log",
+        "messages",
+        "--iostat",
+        "x.txt",
+    ];
     collect(&bench, &server, &files).expect(0);
     let alone = [&["size", "collect", "--out", "alone"], &files[..]].concat();
     let ended = bench.flashproof(&alone).expect(0);
     assert_eq!(ended.stdout, "next: flashproof size profile alone\n");
     for dir in [DIR, "alone"] {
         assert_eq!(bench.read(&format!("{dir}/aerospike.log")), b"one");
-        assert_eq!(bench.read(&format!("{dir}/aerospike-2.log")), b"\x1f\x8b\x08");
+        assert_eq!(
+            bench.read(&format!("{dir}/aerospike-2.log")),
+            b"\x1f\x8b\x08"
+        );
         assert_eq!(bench.read(&format!("{dir}/messages.log")), b"two");
         assert_eq!(bench.read(&format!("{dir}/iostat-x.txt")), b"Linux");
     }
@@ -480,19 +752,42 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     piped.stdin(fs::File::open(bench.path("messages")).unwrap());
     Running::start(piped).end().expect(0);
     assert_eq!(bench.read("piped/stdin.log"), b"two");
-    let ended = bench.flashproof(&["size", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
+    let ended = bench
+        .flashproof(&[
+            "size",
+            "collect",
+            "--log",
+            "none.log",
+            "/dev/zero",
+            "--out",
+            "x",
+        ])
+        .expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
     assert!(!bench.exists("x"));
-    bench.flashproof(&alone).expect_error(2, &["cannot collect into alone - the folder is not empty"]);
+    bench
+        .flashproof(&alone)
+        .expect_error(2, &["cannot collect into alone - the folder is not empty"]);
 }
 
 #[test]
 fn a_folder_alone_is_sized_also_of_several_nodes() {
-    let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-4.9.0.37/");
-    let [log, iostat] = ["aerospike.log.zst", "iostat-x.txt.zst"].map(|name| format!("{captured}{name}"));
-    let (bench, server, other) = (Bench::new(), InfoServer::start(OF_4_9), InfoServer::start(OF_4_9));
+    let captured = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../sizing/tests/data/ce-4.9.0.37/"
+    );
+    let [log, iostat] =
+        ["aerospike.log.zst", "iostat-x.txt.zst"].map(|name| format!("{captured}{name}"));
+    let (bench, server, other) = (
+        Bench::new(),
+        InfoServer::start(OF_4_9),
+        InfoServer::start(OF_4_9),
+    );
     other.set("node", "CC1");
-    let (hosts, of_node) = (format!("{},{}", server.host(), other.host()), format!("{NODE}={iostat}"));
+    let (hosts, of_node) = (
+        format!("{},{}", server.host(), other.host()),
+        format!("{NODE}={iostat}"),
+    );
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
@@ -501,12 +796,34 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
-    let collect = ["size", "collect", "--out", "not/there", "--iostat", &twice, &twice, "run=3/x.txt.zst"];
+    let collect = [
+        "size",
+        "collect",
+        "--out",
+        "not/there",
+        "--iostat",
+        &twice,
+        &twice,
+        "run=3/x.txt.zst",
+    ];
     bench.flashproof(&collect).expect(0);
-    for name in [&format!("{NODE}-iostat-x.txt.zst"), &format!("{NODE}-iostat-x-2.txt.zst"), "iostat-x.txt.zst"] {
+    for name in [
+        &format!("{NODE}-iostat-x.txt.zst"),
+        &format!("{NODE}-iostat-x-2.txt.zst"),
+        "iostat-x.txt.zst",
+    ] {
         assert!(bench.exists(&format!("not/there/{name}")), "{name}");
     }
-    let ended = bench.flashproof(&["size", "profile", "--log", &log, "--iostat", "run=3/x.txt.zst"]).expect(0);
+    let ended = bench
+        .flashproof(&[
+            "size",
+            "profile",
+            "--log",
+            &log,
+            "--iostat",
+            "run=3/x.txt.zst",
+        ])
+        .expect(0);
     ended.shows(&["iostat's r/s"]);
     let ended = bench.flashproof(&["size", "profile", DIR]).expect(0);
     ended.shows(&["iostat's r/s"]);
@@ -526,20 +843,29 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
         collect(&["--host", wrong]).expect(2);
     }
     collect(&["--enable"]).expect(2);
-    bench.flashproof(&["size", "restore", "none"]).expect_error(2, &["it is not a folder"]);
+    bench
+        .flashproof(&["size", "restore", "none"])
+        .expect_error(2, &["it is not a folder"]);
     bench.write("put-back.json", "[{]");
-    bench.line("size restore .").expect_error(3, &["cannot read the settings to restore from ./put-back.json"]);
+    bench.line("size restore .").expect_error(
+        3,
+        &["cannot read the settings to restore from ./put-back.json"],
+    );
     let server = InfoServer::start(OF_8_0);
     let host = server.host();
-    collect(&["--host", &host, "--namespace", "none"])
-        .expect_error(2, &["no node has the namespace \"none\" - the nodes have \"test\""]);
+    collect(&["--host", &host, "--namespace", "none"]).expect_error(
+        2,
+        &["no node has the namespace \"none\" - the nodes have \"test\""],
+    );
 }
 
 #[test]
 fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
     let (host, port) = (server.host(), server.address.port());
-    let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
+    let ended = bench
+        .flashproof(&["size", "collect", "--print-commands", "--host", &host])
+        .expect(0);
     for line in [
         format!(
             "asadm -h 127.0.0.1 -p {port} --enable -e \"manage config namespace test storage-engine param enable-benchmarks-storage to true\"\n"
@@ -552,7 +878,9 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
         assert!(ended.stdout.contains(&line), "{line} in\n{}", ended.stdout);
     }
     assert!(!server.asked().iter().any(|name| name.contains("set")));
-    let ended = bench.flashproof(&["size", "collect", "--print-commands"]).expect(0);
+    let ended = bench
+        .flashproof(&["size", "collect", "--print-commands"])
+        .expect(0);
     ended.shows(&[
         "asinfo -v 'set-config:context=namespace;id=NS;enable-benchmarks-storage=true'\n",
         "asinfo -v 'set-config:context=namespace;namespace=NS;enable-benchmarks-storage=true'\n",
@@ -560,15 +888,24 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     ]);
     // File names from a server are quoted for the shell, whatever they contain.
     server.set("logs", "0:/var/log/$(reboot) a'b.log");
-    let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
+    let ended = bench
+        .flashproof(&["size", "collect", "--print-commands", "--host", &host])
+        .expect(0);
     ended.shows(&[r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"]);
 }
 
 #[test]
 fn a_full_disk_ends_it_with_settings_put_back() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else { return };
-    let ended = collect(&bench, &server, &["--enable", "--duration", "600", "--out", "disk/folder"]).expect(3);
+    let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else {
+        return;
+    };
+    let ended = collect(
+        &bench,
+        &server,
+        &["--enable", "--duration", "600", "--out", "disk/folder"],
+    )
+    .expect(3);
     ended.says(&["No space left on device"]);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
 }

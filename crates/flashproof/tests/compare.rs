@@ -7,34 +7,72 @@ use support::{Bench, Running};
 
 /// Runs a minute of simulated time, recorded in `out`.
 fn run(bench: &Bench, out: &str, more: &str) {
-    let config = format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");
-    bench.start_as(&format!("{out}.conf"), out, &config, &["--quiet"]).end().expect(0);
+    let config =
+        format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");
+    bench
+        .start_as(&format!("{out}.conf"), out, &config, &["--quiet"])
+        .end()
+        .expect(0);
 }
 
 #[test]
 fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     let bench = Bench::new();
     run(&bench, "a", "write-reqs-per-sec: 1000\n");
-    run(&bench, "b", "write-reqs-per-sec: 1000\nrecord-bytes: 3000\n");
-    let ended = bench.line("report compare a new=b --dwpd a=3 --tbw new=5600 --price new=549").expect(0);
+    run(
+        &bench,
+        "b",
+        "write-reqs-per-sec: 1000\nrecord-bytes: 3000\n",
+    );
+    let ended = bench
+        .line("report compare a new=b --dwpd a=3 --tbw new=5600 --price new=549")
+        .expect(0);
     ended.shows(&["  a ", "  new", "PASS (screening)", "written a day"]);
     ended.shows(&["a simulated drive is not ranked among real drives"]);
-    assert_eq!(ended.warnings(), ["different tests: record-bytes: 1536 (a); 3000 (new)"]);
+    assert_eq!(
+        ended.warnings(),
+        ["different tests: record-bytes: 1536 (a); 3000 (new)"]
+    );
     ended.says(&["rated for 5 years (--warranty)"]);
     // 1,000 client writes of 1,536 bytes, 85 in a block, doubled by defragmentation: 3.08 MB per second.
-    let json = bench.line("report compare a b --json --price b=549").expect(0).json();
+    let json = bench
+        .line("report compare a b --json --price b=549")
+        .expect(0)
+        .json();
     let a = &json["candidates"][0];
     let per_day = a["wear"][0]["host_bytes_per_day"].as_f64().unwrap();
     let expected = 1000.0 / 85.0 * 2.0 * 131_072.0 * 86_400.0;
-    assert!((per_day / expected - 1.0).abs() < 0.02, "{per_day} {expected}");
+    assert!(
+        (per_day / expected - 1.0).abs() < 0.02,
+        "{per_day} {expected}"
+    );
     assert_eq!(json["candidates"][1]["price_per_1x"], 549.0);
-    let markdown = bench.flashproof(&["report", "compare", "a", "b", "--markdown", "--html", "page.html"]).expect(0);
+    let markdown = bench
+        .flashproof(&[
+            "report",
+            "compare",
+            "a",
+            "b",
+            "--markdown",
+            "--html",
+            "page.html",
+        ])
+        .expect(0);
     let page = bench.text("page.html");
     let [bars, table] = ["Load held", "<table"].map(|part| page.find(part).unwrap());
-    assert!(bars < table && page.contains("class=\"banner\""), "bars come first");
+    assert!(
+        bars < table && page.contains("class=\"banner\""),
+        "bars come first"
+    );
     let refused = bench.flashproof(&["report", "compare", "a", "b", "--html", "a/page.html"]);
     refused.expect_error(2, &["a run is recorded in that directory"]);
-    assert!(markdown.stdout.starts_with("> **Warning:** different tests: "), "{}", markdown.stdout);
+    assert!(
+        markdown
+            .stdout
+            .starts_with("> **Warning:** different tests: "),
+        "{}",
+        markdown.stdout
+    );
 }
 
 #[test]
@@ -42,19 +80,43 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     let bench = Bench::new();
     run(&bench, "a", "");
     let error = |arguments: &[&str], code, parts: &[&str]| {
-        bench.flashproof(&[&["report", "compare"], arguments].concat()).expect_error(code, parts);
+        bench
+            .flashproof(&[&["report", "compare"], arguments].concat())
+            .expect_error(code, parts);
     };
     error(&["a", "./a"], 2, &["both are ./a; name each run once"]);
-    error(&["a", "--price", "b=3"], 2, &["no candidate or device has that name; the names are a, sim:"]);
-    error(&["nowhere"], 3, &["reading nowhere - No such file or directory"]);
+    error(
+        &["a", "--price", "b=3"],
+        2,
+        &["no candidate or device has that name; the names are a, sim:"],
+    );
+    error(
+        &["nowhere"],
+        3,
+        &["reading nowhere - No such file or directory"],
+    );
     fs::create_dir(bench.path("empty")).unwrap();
-    let none = "empty/manifest.json - there is no run: the directory is empty; give the directory of";
+    let none =
+        "empty/manifest.json - there is no run: the directory is empty; give the directory of";
     error(&["a", "empty"], 3, &[none]);
-    error(&["."], 3, &["but there are runs below it; give the directory of a run: ./a"]);
-    error(&["a/act.log"], 3, &["it is a file, and a run is a directory; give the directory that holds this file: a"]);
+    error(
+        &["."],
+        3,
+        &["but there are runs below it; give the directory of a run: ./a"],
+    );
+    error(
+        &["a/act.log"],
+        3,
+        &["it is a file, and a run is a directory; give the directory that holds this file: a"],
+    );
     let no_list = "reading the list of ratings a.conf line 1 - there is no column class";
     error(&["a", "--published", "a.conf"], 2, &[no_list]);
-    assert_eq!(bench.flashproof(&["report", "compare", "a", "--dwpd", "a=0"]).code, Some(2));
+    assert_eq!(
+        bench
+            .flashproof(&["report", "compare", "a", "--dwpd", "a=0"])
+            .code,
+        Some(2)
+    );
 }
 
 #[test]
@@ -67,6 +129,12 @@ fn a_damaged_run_is_compared_as_far_as_it_is_whole() {
     let ended = bench.flashproof(&["report", "compare", "a", "b"]).expect(4);
     ended.shows(&["INVALID (screening), DAMAGED"]);
     ended.says(&["b: telemetry.csv is cut: ", "it is whole up to 30 s"]);
-    let report = Running::start(bench.prepare(&["report", "b"])).end().expect(4);
-    assert!(report.stdout.starts_with("DAMAGED: telemetry.csv is cut: "), "{}", report.stdout);
+    let report = Running::start(bench.prepare(&["report", "b"]))
+        .end()
+        .expect(4);
+    assert!(
+        report.stdout.starts_with("DAMAGED: telemetry.csv is cut: "),
+        "{}",
+        report.stdout
+    );
 }

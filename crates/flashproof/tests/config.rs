@@ -17,24 +17,50 @@ fn config(bench: &Bench, arguments: &str) -> Ended {
 }
 
 fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
-    typed_into(bench.prepare(&[&["size", "config"], arguments].concat()), answers)
+    typed_into(
+        bench.prepare(&[&["size", "config"], arguments].concat()),
+        answers,
+    )
 }
 
 fn typed_into(mut command: Command, answers: &str) -> (Option<i32>, String, String) {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     // The program may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[test]
 fn thirty_x_counts_drives_and_not_partitions() {
     let bench = Bench::new();
-    let ended = config(&bench, &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1")).expect(0);
-    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x on average: 120,000"), "{}", ended.stdout);
-    ended.shows(&["\nread-reqs-per-sec: 120000\n", "\nwrite-reqs-per-sec: 60000\n", "\ntest-duration-sec: 86400\n"]);
+    let ended = config(
+        &bench,
+        &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1"),
+    )
+    .expect(0);
+    assert!(
+        ended
+            .stdout
+            .starts_with("# A storage test of 2 drives at 30x on average: 120,000"),
+        "{}",
+        ended.stdout
+    );
+    ended.shows(&[
+        "\nread-reqs-per-sec: 120000\n",
+        "\nwrite-reqs-per-sec: 60000\n",
+        "\ntest-duration-sec: 86400\n",
+    ]);
     for said in [
         "/dev/nvme90n1p1 and /dev/nvme90n1p2 count as one drive, /dev/nvme90n1, by their names: not all of them are on \
          this machine.",
@@ -49,21 +75,38 @@ fn thirty_x_counts_drives_and_not_partitions() {
         ended.says(&[said]);
         // Comments in the file are wrapped.
         let comments = ended.stdout.replace("\n# ", " ");
-        assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
+        assert!(
+            comments.contains(said),
+            "in the file, too: {said}\n{}",
+            ended.stdout
+        );
     }
 }
 
 #[test]
 fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
     let bench = Bench::new();
-    let ended = config(&bench, &format!("--device {DEVICES}p1,/dev/nvme91n1p2 --load 30")).expect(0);
-    assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x: 120,000 reads"), "{}", ended.stdout);
+    let ended = config(
+        &bench,
+        &format!("--device {DEVICES}p1,/dev/nvme91n1p2 --load 30"),
+    )
+    .expect(0);
+    assert!(
+        ended
+            .stdout
+            .starts_with("# A storage test of 2 drives at 30x: 120,000 reads"),
+        "{}",
+        ended.stdout
+    );
     assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
     let answers = "3\n/dev/nvme90n1p1\n/dev/nvme90n1p2\n/dev/nvme91n1\nn\ny\ny\n30\n0\nn\nn\nn\n";
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "storage"], answers);
     assert_eq!(code, Some(0), "{stderr}");
     let told = "warning: The drives do not get the same load: /dev/nvme90n1 gets 40 reads and 0 writes per second, ";
-    assert!(stderr.contains(told) && stdout.contains("# A storage test of 2 drives: 60 reads"), "{stderr}\n{stdout}");
+    assert!(
+        stderr.contains(told) && stdout.contains("# A storage test of 2 drives: 60 reads"),
+        "{stderr}\n{stdout}"
+    );
 }
 
 #[test]
@@ -73,7 +116,9 @@ fn a_histogram_may_join_a_file_that_names_no_size() {
     bench.write("base.conf", base);
     bench.write("sized.conf", format!("{base}record-bytes: 1536\n"));
     let set = "--set storage-read-histogram=100,100,100,100,100,100,100,100,100,100,50,0";
-    config(&bench, &format!("base.conf {set}")).expect(0).shows(&["\nrecord-bytes: 0\n"]);
+    config(&bench, &format!("base.conf {set}"))
+        .expect(0)
+        .shows(&["\nrecord-bytes: 0\n"]);
     config(&bench, &format!("sized.conf {set}")).expect_error(2, &["record-bytes: 1536"]);
     config(&bench, &format!("sized.conf {set} --record-bytes 0")).expect(0);
 }
@@ -86,10 +131,14 @@ fn what_is_written_runs() {
         let device = "sim:capacity=1GiB+name=a,sim:capacity=1GiB+name=b";
         config(&bench, &format!("--model {test} --device {device} --load 0.5 --duration 5s --set seed=1 --out {file}"))
             .expect(0);
-        bench.flashproof(&[test, &file, "--out", &format!("run-{test}")]).expect(0);
+        bench
+            .flashproof(&[test, &file, "--out", &format!("run-{test}")])
+            .expect(0);
         let scaled = config(&bench, &format!("--scale 1.5 {file}")).expect(0);
         scaled.shows(&["\n# was 2000, is 3000\nread-reqs-per-sec: 3000\n"]);
-        assert!(scaled.stdout.contains(&format!("# A {test} test of 2 drives: 3,000 reads and 1,500 writes")));
+        assert!(scaled.stdout.contains(&format!(
+            "# A {test} test of 2 drives: 3,000 reads and 1,500 writes"
+        )));
     }
 }
 
@@ -105,15 +154,34 @@ fn a_file_of_act_3_becomes_one_of_today() {
     );
     let ended = config(&bench, "old.txt --out new.conf").expect(0);
     let text = bench.text("new.conf");
-    for line in ["service-threads: 64", "record-bytes: 1536", "disable-odsync: yes", "read-reqs-per-sec: 6000"] {
+    for line in [
+        "service-threads: 64",
+        "record-bytes: 1536",
+        "disable-odsync: yes",
+        "read-reqs-per-sec: 6000",
+    ] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}\n{text}");
     }
     ended.says(&["From old.txt, read as a file of ACT 3: its keys are those of ACT 3."]);
-    assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
-    config(&bench, "--from old.txt --act 3 --cpus 8").expect(0).says(&["--act selects this version"]);
-    let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    assert!(
+        text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"),
+        "{text}"
+    );
+    config(&bench, "--from old.txt --act 3 --cpus 8")
+        .expect(0)
+        .says(&["--act selects this version"]);
+    let plain = |text: &str| {
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let again = config(&bench, "new.conf").expect(0);
-    assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");
+    assert_eq!(
+        plain(&again.stdout),
+        plain(&text),
+        "today's file stays as it is"
+    );
 }
 
 #[test]
@@ -123,47 +191,112 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 0", "0 times a load is no load"),
         ("--device sim: --load -3", "there is no negative load"),
         ("--device sim: --load nan", "not a decimal number"),
-        ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
-        ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
+        (
+            "--device sim: --load 99999999",
+            "at most 4294967295 can be configured",
+        ),
+        (
+            "--device sim: --load 1 --scale 0",
+            "0 times a load is no load",
+        ),
         ("--device sim: --load 0.0001", "the stream would not run"),
-        ("--device sim: --load 1 --duration 1d2x", "not a time span - give something like 24h"),
-        ("--device sim: --load 1 --duration 0", "a time span must be at least 1 s - give something like 24h"),
-        ("--device sim: --load 1 --duration 200000d", "longer than the maximum of 4294967295 s"),
-        ("--device sim: --reads -1", "read-reqs-per-sec: \"-1\" is negative"),
+        (
+            "--device sim: --load 1 --duration 1d2x",
+            "not a time span - give something like 24h",
+        ),
+        (
+            "--device sim: --load 1 --duration 0",
+            "a time span must be at least 1 s - give something like 24h",
+        ),
+        (
+            "--device sim: --load 1 --duration 200000d",
+            "longer than the maximum of 4294967295 s",
+        ),
+        (
+            "--device sim: --reads -1",
+            "read-reqs-per-sec: \"-1\" is negative",
+        ),
         ("--device sim: --reads 0 --writes 0", "there is no load"),
-        ("--device sim:nonsense=1 --load 1", "unknown parameter \"nonsense\""),
+        (
+            "--device sim:nonsense=1 --load 1",
+            "unknown parameter \"nonsense\"",
+        ),
         ("--device sim:,sim: --load 1", "is named twice"),
-        ("--device sim:,/dev/sdx --load 1", "a test has only one clock"),
-        ("--device sim: --load 1 --set record-bites=3", "did you mean record-bytes?"),
+        (
+            "--device sim:,/dev/sdx --load 1",
+            "a test has only one clock",
+        ),
+        (
+            "--device sim: --load 1 --set record-bites=3",
+            "did you mean record-bytes?",
+        ),
         ("--device sim: --load 1 --set seed", "\"=\" is missing"),
-        ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
-        ("--device sim: --load 1 --capacity big", "give a size such as 3.84TB"),
+        (
+            "--device sim: --load 1 --model paper",
+            "no such test - give storage or index",
+        ),
+        (
+            "--device sim: --load 1 --capacity big",
+            "give a size such as 3.84TB",
+        ),
         ("--device sim: --load 1 --reads 5", "cannot be used with"),
         (
             "--device sim: --load 1 --set read-reqs-per-sec=5",
             "\"read-reqs-per-sec\" is set twice, by --load and by --set",
         ),
-        ("--device sim: --load 1 --set write-reqs-per-sec=5", "\"write-reqs-per-sec\" is set twice, by --load and"),
-        ("--device sim: --reads 1 --set read-reqs-per-sec=5", "is set twice, by --reads and by --set"),
-        ("--device sim: --load 1 --duration 5 --set test-duration-sec=6", "is set twice, by --duration and by --set"),
-        ("--device sim: --load 1 --set device-names=sim:", "is set twice, by --device and by --set"),
-        ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set twice, by --set and by --set"),
-        ("--device sim: --set total-lbw-per-sec=5", "no load is given - give --load N"),
-        ("--device sim: --load 1 --act 3", "required arguments were not provided"),
-        ("--device sim: --load 1 --cpus 8", "required arguments were not provided"),
+        (
+            "--device sim: --load 1 --set write-reqs-per-sec=5",
+            "\"write-reqs-per-sec\" is set twice, by --load and",
+        ),
+        (
+            "--device sim: --reads 1 --set read-reqs-per-sec=5",
+            "is set twice, by --reads and by --set",
+        ),
+        (
+            "--device sim: --load 1 --duration 5 --set test-duration-sec=6",
+            "is set twice, by --duration and by --set",
+        ),
+        (
+            "--device sim: --load 1 --set device-names=sim:",
+            "is set twice, by --device and by --set",
+        ),
+        (
+            "--device sim: --load 1 --set seed=1 --set seed=1",
+            "\"seed\" is set twice, by --set and by --set",
+        ),
+        (
+            "--device sim: --set total-lbw-per-sec=5",
+            "no load is given - give --load N",
+        ),
+        (
+            "--device sim: --load 1 --act 3",
+            "required arguments were not provided",
+        ),
+        (
+            "--device sim: --load 1 --cpus 8",
+            "required arguments were not provided",
+        ),
         ("a.conf --from b.conf", "cannot be used with"),
         ("--device sim:", "no load is given - give --load N"),
         ("--load 1", "no device is named - give --device"),
         ("--scale 2", "no terminal for questions"),
         ("", "no terminal for questions"),
-        ("absent.conf", "cannot read the configuration absent.conf - No such file"),
+        (
+            "absent.conf",
+            "cannot read the configuration absent.conf - No such file",
+        ),
         (".", "cannot read the configuration . - it is a directory"),
     ] {
         let ended = config(&bench, &format!("{arguments} --out x.conf")).expect(2);
         assert!(ended.stderr.contains(said), "{arguments}: {}", ended.stderr);
-        assert!(ended.stdout.is_empty() && !bench.exists("x.conf"), "{arguments}");
+        assert!(
+            ended.stdout.is_empty() && !bench.exists("x.conf"),
+            "{arguments}"
+        );
     }
-    let spaced = bench.flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"]).expect(2);
+    let spaced = bench
+        .flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"])
+        .expect(2);
     spaced.says(&["white space and semicolons separate names"]);
 }
 
@@ -175,52 +308,102 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
     let ended = config(&bench, "bad.conf").expect(2);
     let errors = ended.errors();
     assert_eq!(errors.len(), 5, "{errors:#?}");
-    for (error, part) in errors.iter().zip(["bad.conf:2:", "bad.conf:3:", "bad.conf:4:", "bad.conf:5:", "missing"]) {
+    for (error, part) in errors.iter().zip([
+        "bad.conf:2:",
+        "bad.conf:3:",
+        "bad.conf:4:",
+        "bad.conf:5:",
+        "missing",
+    ]) {
         assert!(error.contains(part), "{part}: {error}");
     }
-    bench.write("program", b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100));
+    bench.write(
+        "program",
+        b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100),
+    );
     config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is not text"]);
     bench.write("long", "#".repeat(3 << 20));
     config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
     let both = "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n";
     bench.write("both.conf", both);
-    config(&bench, "both.conf").expect_error(2, &["no ACT read both - give the version of the file with --act"]);
+    config(&bench, "both.conf").expect_error(
+        2,
+        &["no ACT read both - give the version of the file with --act"],
+    );
 }
 
 #[test]
 fn a_file_is_only_replaced_by_force_and_never_in_part() {
     let bench = Bench::new();
-    let write = |more: &str| config(&bench, &format!("--device sim: --load 1 --out x.conf{more}"));
+    let write = |more: &str| {
+        config(
+            &bench,
+            &format!("--device sim: --load 1 --out x.conf{more}"),
+        )
+    };
     bench.write("x.conf", "mine");
-    write("").expect_error(2, &["refusing to write to x.conf - it is there already", "--force"]);
+    write("").expect_error(
+        2,
+        &[
+            "refusing to write to x.conf - it is there already",
+            "--force",
+        ],
+    );
     assert_eq!(bench.text("x.conf"), "mine");
     write(" --force").expect(0);
-    assert!(bench.text("x.conf").starts_with("# A storage test of 1 drive at 1x"));
-    config(&bench, "--device sim: --load 1 --out . --force").expect_error(2, &["it is a directory"]);
+    assert!(
+        bench
+            .text("x.conf")
+            .starts_with("# A storage test of 1 drive at 1x")
+    );
+    config(&bench, "--device sim: --load 1 --out . --force")
+        .expect_error(2, &["it is a directory"]);
     config(&bench, "--device sim: --load 1 --out /dev/null --force")
         .expect_error(2, &["only regular files are replaced"]);
     config(&bench, "--device sim: --load 1 --out no/x.conf")
         .expect_error(3, &["no/x.conf - No such file", "nothing was"]);
-    let names: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(bench.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["x.conf"], "nothing is left behind");
 }
 
 #[test]
 fn without_permission_nothing_is_written() {
     let bench = Bench::new();
-    let Some(nobody) = Nobody::new(&bench) else { return };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
     fs::create_dir(bench.path("closed")).unwrap();
     fs::set_permissions(bench.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
     nobody
-        .flashproof(&bench, &["size", "config", "--device", "sim:", "--load", "1", "--out", "closed/x.conf"])
-        .expect_error(3, &["cannot write the configuration to closed/x.conf - Permission denied"]);
+        .flashproof(
+            &bench,
+            &[
+                "size",
+                "config",
+                "--device",
+                "sim:",
+                "--load",
+                "1",
+                "--out",
+                "closed/x.conf",
+            ],
+        )
+        .expect_error(
+            3,
+            &["cannot write the configuration to closed/x.conf - Permission denied"],
+        );
     assert!(!bench.exists("closed/x.conf"));
 }
 
 #[test]
 fn a_drive_is_not_read_as_a_configuration() {
     let bench = Bench::new();
-    let Some(drive) = tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned)) else {
+    let Some(drive) =
+        tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned))
+    else {
         return;
     };
     config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of this device, give: flashproof size config --device"]);
@@ -232,23 +415,49 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let answers = "storage\n1\n/dev/nvme90n1\nn\n\n\n3\ny\n\n";
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
-    assert!(bench.text("act_storage_3x_1d.conf").contains("\nread-reqs-per-sec: 6000\n"));
+    assert!(
+        bench
+            .text("act_storage_3x_1d.conf")
+            .contains("\nread-reqs-per-sec: 6000\n")
+    );
     // ACT's helper asks the same questions, except for the question about the test.
     symlink(FLASHPROOF, bench.path("act_config_helper.py")).unwrap();
-    let (code, stdout, stderr) =
-        typed_into(bench.command(bench.path("act_config_helper.py")), "1\n/dev/nvme90n1\nn\n\n3\nn\n");
-    assert!(code == Some(0) && stdout.contains("\nread-reqs-per-sec: 6000\n"), "{stderr}\n{stdout}");
-    let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "index"], "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n");
+    let (code, stdout, stderr) = typed_into(
+        bench.command(bench.path("act_config_helper.py")),
+        "1\n/dev/nvme90n1\nn\n\n3\nn\n",
+    );
+    assert!(
+        code == Some(0) && stdout.contains("\nread-reqs-per-sec: 6000\n"),
+        "{stderr}\n{stdout}"
+    );
+    let (code, stdout, stderr) = answered(
+        &bench,
+        &["--ask", "--model", "index"],
+        "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n",
+    );
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"), "{stdout}");
+    assert!(
+        stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"),
+        "{stdout}"
+    );
     // The last answer names an existing file: the configuration is printed, so that the other answers are not lost.
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("act_storage_3x_1d.conf") && stdout.contains("\nread-reqs-per-sec: 6000\n"), "{stdout}");
+    assert!(
+        stderr.contains("act_storage_3x_1d.conf") && stdout.contains("\nread-reqs-per-sec: 6000\n"),
+        "{stdout}"
+    );
     let broken = &answers[..answers.len() - 3];
-    let (code, stdout, stderr) = answered(&bench, &["--ask", "--out", "y.conf"], "storage\n1\n/dev/nvme9");
+    let (code, stdout, stderr) = answered(
+        &bench,
+        &["--ask", "--out", "y.conf"],
+        "storage\n1\n/dev/nvme9",
+    );
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert!(stderr.contains("nothing was written") && !bench.exists("y.conf"), "{stderr}");
+    assert!(
+        stderr.contains("nothing was written") && !bench.exists("y.conf"),
+        "{stderr}"
+    );
     fs::remove_file(bench.path("act_storage_3x_1d.conf")).unwrap();
     assert_eq!(answered(&bench, &["--ask"], broken).0, Some(2));
     assert!(!bench.exists("act_storage_3x_1d.conf"));

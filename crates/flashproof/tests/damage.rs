@@ -8,7 +8,8 @@ use std::process::Command;
 use support::{Bench, FLASHPROOF, LoopDevice, OUT, Running};
 
 /// A run of 25 s on a simulated drive, which passes. Each interval log has three windows.
-const PASSES: &str = "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
+const PASSES: &str =
+    "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
 
 #[test]
 fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
@@ -16,24 +17,34 @@ fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
     bench.storage(PASSES, &[]).expect(0);
     let manifest = bench.read("run/manifest.json");
     for path in ["run/manifest.json", "run/new.html"] {
-        let refusal =
-            format!("refusing to write to {path} - a run is recorded in that directory, and nothing else is put there");
-        bench.flashproof(&["report", OUT, "--html", path]).expect_error(2, &[&refusal]);
+        let refusal = format!(
+            "refusing to write to {path} - a run is recorded in that directory, and nothing else is put there"
+        );
+        bench
+            .flashproof(&["report", OUT, "--html", path])
+            .expect_error(2, &[&refusal]);
     }
     assert_eq!(bench.read("run/manifest.json"), manifest);
     assert!(!bench.exists("run/new.html"));
     bench.write("notes.html", "<p>mine");
-    let refusal = "refusing to write to notes.html - it is there already and is no report of flashproof";
-    bench.line("report run --html notes.html").expect_error(2, &[refusal]);
+    let refusal =
+        "refusing to write to notes.html - it is there already and is no report of flashproof";
+    bench
+        .line("report run --html notes.html")
+        .expect_error(2, &[refusal]);
     assert_eq!(bench.text("notes.html"), "<p>mine");
     // A report replaces an earlier report.
     for _ in 0..2 {
-        bench.flashproof(&["report", OUT, "--html", "report.html"]).expect(0);
+        bench
+            .flashproof(&["report", OUT, "--html", "report.html"])
+            .expect(0);
     }
     if let Some(device) = LoopDevice::new(&bench, 1 << 20, &[]) {
         let name = device.name.as_str();
         let refusal = format!("refusing to write to {name} - it is a drive");
-        bench.flashproof(&["report", OUT, "--html", name]).expect_error(2, &[&refusal]);
+        bench
+            .flashproof(&["report", OUT, "--html", name])
+            .expect_error(2, &[&refusal]);
     }
 }
 
@@ -41,25 +52,56 @@ fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
 fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
-    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(bench.path("fifo"))
+            .status()
+            .unwrap()
+            .success()
+    );
     symlink("/dev/zero", bench.path("endless")).unwrap();
     symlink("nowhere", bench.path("dangling")).unwrap();
     fs::create_dir(bench.path("empty")).unwrap();
     bench.write("log.xz", b"\xfd7zXZ\0\0\x04");
     for (log, why) in [
-        ("fifo", "it is a pipe, and only regular files are read - name the log itself, or send it to standard input"),
-        ("endless", "it is a character device, and only regular files are read - name the log itself"),
-        ("dangling", "it is a link whose target does not exist: check the link"),
-        ("empty", "there is no run: the directory is empty; give the directory of a run"),
-        ("log.xz", "the log is compressed with xz, which is not supported: use xz -dc LOG | flashproof latency -l -"),
+        (
+            "fifo",
+            "it is a pipe, and only regular files are read - name the log itself, or send it to standard input",
+        ),
+        (
+            "endless",
+            "it is a character device, and only regular files are read - name the log itself",
+        ),
+        (
+            "dangling",
+            "it is a link whose target does not exist: check the link",
+        ),
+        (
+            "empty",
+            "there is no run: the directory is empty; give the directory of a run",
+        ),
+        (
+            "log.xz",
+            "the log is compressed with xz, which is not supported: use xz -dc LOG | flashproof latency -l -",
+        ),
     ] {
-        bench.flashproof(&["latency", "-l", log, "--format", "json"]).expect_error(2, &[why]);
+        bench
+            .flashproof(&["latency", "-l", log, "--format", "json"])
+            .expect_error(2, &[why]);
     }
     // A line of 1 MiB without an end.
-    bench.write("long", [b"\nACT version 6.6\n", &[b'x'; 1 << 20][..]].concat());
-    bench.line("latency -l long --format json").expect_error(3, &["a line of at most 65536 bytes"]);
+    bench.write(
+        "long",
+        [b"\nACT version 6.6\n", &[b'x'; 1 << 20][..]].concat(),
+    );
+    bench
+        .line("latency -l long --format json")
+        .expect_error(3, &["a line of at most 65536 bytes"]);
     let mut command = bench.command("bash");
-    command.args(["-c", &format!("{FLASHPROOF} latency -l <(cat run/act.log) -t 5")]);
+    command.args([
+        "-c",
+        &format!("{FLASHPROOF} latency -l <(cat run/act.log) -t 5"),
+    ]);
     Running::start(command).end().expect(0);
 }
 
@@ -71,10 +113,20 @@ fn files_of_a_run_that_are_links_or_pipes_are_named_and_not_read() {
         let (path, aside) = (bench.path(file), bench.path("aside"));
         fs::rename(&path, &aside).unwrap();
         symlink(&aside, &path).unwrap();
-        bench.line("report run").expect_error(3, &[&format!("reading {file} - it is a symbolic link")]);
+        bench
+            .line("report run")
+            .expect_error(3, &[&format!("reading {file} - it is a symbolic link")]);
         fs::remove_file(&path).unwrap();
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        bench.line("report run").expect_error(3, &[&format!("reading {file} - it is a pipe")]);
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
+        bench
+            .line("report run")
+            .expect_error(3, &[&format!("reading {file} - it is a pipe")]);
         fs::rename(&aside, &path).unwrap();
     }
     bench.flashproof(&["report", OUT]).expect(0);
@@ -85,7 +137,10 @@ fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
     let bench = Bench::new();
     bench.write("a.conf", PASSES.replace("25", "3600"));
     let mut command = bench.command("bash");
-    command.args(["-c", &format!("ulimit -f 64; exec {FLASHPROOF} storage a.conf --out {OUT} -q")]);
+    command.args([
+        "-c",
+        &format!("ulimit -f 64; exec {FLASHPROOF} storage a.conf --out {OUT} -q"),
+    ]);
     let ended = Running::start(command).end().expect(3);
     ended.says(&["File too large (os error 27); raise the file size limit (ulimit -f)"]);
     assert!(!bench.exists("run/verdict.json"));
@@ -96,15 +151,31 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     bench.flashproof(&["report", OUT]).expect(0);
-    for file in ["service.hlog", "intervals.csv", "telemetry.csv", "act.log", "lag.hlog", "checksums.csv"] {
+    for file in [
+        "service.hlog",
+        "intervals.csv",
+        "telemetry.csv",
+        "act.log",
+        "lag.hlog",
+        "checksums.csv",
+    ] {
         let path = format!("run/{file}");
         let whole = bench.read(&path);
         bench.write(&path, &whole[..whole.len() / 2]);
         let mark = format!("{file} is cut: ");
-        let text = bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(4);
-        assert!(text.stdout.starts_with(&format!("DAMAGED: {mark}")), "{file}: {}", text.stdout);
+        let text = bench
+            .flashproof(&["report", OUT, "--html", "page.html"])
+            .expect(4);
+        assert!(
+            text.stdout.starts_with(&format!("DAMAGED: {mark}")),
+            "{file}: {}",
+            text.stdout
+        );
         for form in ["--json", "--markdown"] {
-            bench.flashproof(&["report", OUT, form]).expect(4).shows(&[&mark]);
+            bench
+                .flashproof(&["report", OUT, form])
+                .expect(4)
+                .shows(&[&mark]);
         }
         assert!(bench.text("page.html").contains(&mark), "{file}");
         let latency = bench.flashproof(&["latency", "-l", OUT, "-t", "5"]);
@@ -112,9 +183,14 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
         let is_marked = latency.stdout.contains(&format!("DAMAGED: {mark}"));
         assert!(is_marked || file == "act.log", "{file}: {}", latency.stdout);
         latency.says(&[file]);
-        let csv = bench.flashproof(&["latency", "-l", OUT, "-t", "5", "--format", "csv"]).stdout;
+        let csv = bench
+            .flashproof(&["latency", "-l", OUT, "-t", "5", "--format", "csv"])
+            .stdout;
         let mut lines = csv.lines().skip(1);
-        assert!(lines.all(|line| line.contains(&format!(",{mark}")) || file == "act.log"), "{file}: {csv}");
+        assert!(
+            lines.all(|line| line.contains(&format!(",{mark}")) || file == "act.log"),
+            "{file}: {csv}"
+        );
         assert!(csv.lines().count() > 1, "{file}: {csv}");
         bench.flashproof(&["report", "status", OUT]).expect(4);
         bench.write(&path, whole);
@@ -143,5 +219,9 @@ fn what_a_name_does_to_a_terminal_is_shown_and_not_done() {
             assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
         }
     }
-    assert!(all.last().unwrap().stderr.contains("\\u001b[2J.conf"), "{}", all.last().unwrap().stderr);
+    assert!(
+        all.last().unwrap().stderr.contains("\\u001b[2J.conf"),
+        "{}",
+        all.last().unwrap().stderr
+    );
 }

@@ -19,8 +19,13 @@ fn alone() -> MutexGuard<'static, ()> {
 fn finding(ended: &Ended, check: &str) -> (String, String) {
     let report = ended.json();
     let findings = report["findings"].as_array().unwrap();
-    let found: Vec<&Value> = findings.iter().filter(|finding| finding["check"] == check).collect();
-    let [finding] = found[..] else { panic!("one {check}: {findings:#?}") };
+    let found: Vec<&Value> = findings
+        .iter()
+        .filter(|finding| finding["check"] == check)
+        .collect();
+    let [finding] = found[..] else {
+        panic!("one {check}: {findings:#?}")
+    };
     let text = |field: &str| finding[field].as_str().unwrap().to_owned();
     (text("level"), text("finding"))
 }
@@ -30,30 +35,62 @@ fn finding(ended: &Ended, check: &str) -> (String, String) {
 fn device(bench: &Bench, path: &str) -> Value {
     let report = bench.flashproof(&["doctor", "--json"]).expect(0).json();
     let devices = report["devices"].as_array().unwrap();
-    devices.iter().find(|device| device["path"] == path).unwrap_or_else(|| panic!("{path}: {devices:#?}")).clone()
+    devices
+        .iter()
+        .find(|device| device["path"] == path)
+        .unwrap_or_else(|| panic!("{path}: {devices:#?}"))
+        .clone()
 }
 
 #[test]
 fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
     let _alone = alone();
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    let ended = bench.flashproof(&["doctor", &device.name, "--json"]).expect(0);
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
+    let ended = bench
+        .flashproof(&["doctor", &device.name, "--json"])
+        .expect(0);
     assert_eq!(finding(&ended, "device-kind").0, "warning");
-    assert!(finding(&ended, "device-kind").1.contains("a loop device on a file"), "{}", ended.stdout);
+    assert!(
+        finding(&ended, "device-kind")
+            .1
+            .contains("a loop device on a file"),
+        "{}",
+        ended.stdout
+    );
     match finding(&ended, "in-use") {
         (level, text) if level == "unknown" => {
-            assert!(text.contains("could not be examined (no permission)"), "{text}");
+            assert!(
+                text.contains("could not be examined (no permission)"),
+                "{text}"
+            );
             println!("skipped: a process of this machine is hidden from root: {text}");
         }
         (level, _) => assert_eq!(level, "ok"),
     }
     assert_eq!(finding(&ended, "other-activity").0, "ok");
     let page = bench.flashproof(&["doctor", &device.name]).expect(0).stdout;
-    assert!(page.contains(&format!("device-kind         {}: it is a loop device", device.name)), "{page}");
-    assert!(page.lines().last().unwrap().starts_with("0 problems, "), "{page}");
+    assert!(
+        page.contains(&format!(
+            "device-kind         {}: it is a loop device",
+            device.name
+        )),
+        "{page}"
+    );
+    assert!(
+        page.lines().last().unwrap().starts_with("0 problems, "),
+        "{page}"
+    );
     assert!(!page.contains("\nok "), "{page}");
-    assert!(bench.flashproof(&["doctor", &device.name, "--all"]).expect(0).stdout.contains("\nok "));
+    assert!(
+        bench
+            .flashproof(&["doctor", &device.name, "--all"])
+            .expect(0)
+            .stdout
+            .contains("\nok ")
+    );
     assert!(!bench.exists("state"), "the doctor writes no record");
 }
 
@@ -61,7 +98,9 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
 fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
     let _alone = alone();
     let bench = Bench::new();
-    let Some(loop_device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(loop_device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     if tool("mkfs.ext4", &["-q", &loop_device.name]).is_none() {
         return;
     }
@@ -71,26 +110,51 @@ fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
     let at = bench.path("mnt");
     std::fs::create_dir(&at).unwrap();
     let at = at.to_str().unwrap();
-    let Some(_) = tool("mount", &[&loop_device.name, at]) else { return };
+    let Some(_) = tool("mount", &[&loop_device.name, at]) else {
+        return;
+    };
     let _mounted = Undo::with("umount", &["-l", at]);
-    let ended = bench.flashproof(&["doctor", &loop_device.name, "--json"]).expect(1);
+    let ended = bench
+        .flashproof(&["doctor", &loop_device.name, "--json"])
+        .expect(1);
     let (level, text) = finding(&ended, "in-use");
-    assert_eq!((level.as_str(), text), ("problem", format!("it is mounted at {at}")));
+    assert_eq!(
+        (level.as_str(), text),
+        ("problem", format!("it is mounted at {at}"))
+    );
     let refused = device(&bench, &loop_device.name);
     assert_eq!(refused["safe"], "no", "{refused}");
-    assert!(refused["refused_because"][0].as_str().unwrap().contains(&format!("it is mounted at {at}")), "{refused}");
+    assert!(
+        refused["refused_because"][0]
+            .as_str()
+            .unwrap()
+            .contains(&format!("it is mounted at {at}")),
+        "{refused}"
+    );
     let table = bench.flashproof(&["doctor"]).expect(0).stdout;
-    let line = table.lines().find(|line| line.starts_with(&format!("{} ", loop_device.name))).unwrap();
-    assert!(line.contains("67.1 MB") && line.ends_with(&format!("no    it is mounted at {at}")), "{table}");
+    let line = table
+        .lines()
+        .find(|line| line.starts_with(&format!("{} ", loop_device.name)))
+        .unwrap();
+    assert!(
+        line.contains("67.1 MB") && line.ends_with(&format!("no    it is mounted at {at}")),
+        "{table}"
+    );
 }
 
 #[test]
 fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let _alone = alone();
     let bench = Bench::new();
-    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
+    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
+        return;
+    };
     let free = device(&bench, &loop_device.name);
-    assert_eq!((&free["safe"], &free["facts"]["size_bytes"]), (&"yes".into(), &(8 * MIB).into()), "{free}");
+    assert_eq!(
+        (&free["safe"], &free["facts"]["size_bytes"]),
+        (&"yes".into(), &(8 * MIB).into()),
+        "{free}"
+    );
     // The guard reads samples: the data put here is so large that a sample hits it.
     loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
@@ -99,7 +163,11 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let writes = |counters: device::observe::diskstats::Counters| counters.write.completed;
     let written = writes(loop_device.counters());
     bench.flashproof(&["doctor"]).expect(0);
-    assert_eq!(writes(loop_device.counters()), written, "the doctor writes nothing to the device");
+    assert_eq!(
+        writes(loop_device.counters()),
+        written,
+        "the doctor writes nothing to the device"
+    );
     assert!(before == loop_device.content() && !bench.exists("state"));
 }
 
@@ -109,7 +177,10 @@ fn bad_names_are_problems_with_what_to_do() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("dir")).unwrap();
     for (name, why) in [
-        ("/dev/flashproof-has-none", "there is no such device or file"),
+        (
+            "/dev/flashproof-has-none",
+            "there is no such device or file",
+        ),
         ("/dev/null", "it is a character device, not a block device"),
         ("dir", "it is a directory, not a block device"),
         ("", "there is no such device or file"),
@@ -117,13 +188,22 @@ fn bad_names_are_problems_with_what_to_do() {
         let ended = bench.flashproof(&["doctor", name]).expect(1);
         let first = ended.stdout.lines().next().unwrap();
         let shown = if name.is_empty() { "\"\"" } else { name };
-        assert_eq!(first, format!("problem  device              {shown}: {why}"), "{}", ended.stdout);
+        assert_eq!(
+            first,
+            format!("problem  device              {shown}: {why}"),
+            "{}",
+            ended.stdout
+        );
     }
     let ended = bench.flashproof(&["doctor", "sim:", "--json"]).expect(0);
     assert_eq!(finding(&ended, "device").0, "note");
-    bench.flashproof(&["doctor", "sim:chanels=4"]).expect_error(2, &["unknown parameter \"chanels\""]);
+    bench
+        .flashproof(&["doctor", "sim:chanels=4"])
+        .expect_error(2, &["unknown parameter \"chanels\""]);
     bench.flashproof(&["doctor", "--no-such-option"]).expect(2);
-    bench.flashproof(&["doctor", "/dev/null", "--every"]).expect(2);
+    bench
+        .flashproof(&["doctor", "/dev/null", "--every"])
+        .expect(2);
 }
 
 #[test]
@@ -132,8 +212,15 @@ fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
     let bench = Bench::new();
     let ended = bench.flashproof(&["doctor", "--every", "--json"]);
     let report = ended.json();
-    let in_use = report["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == "in-use");
-    assert!(in_use.clone().all(|finding| finding["level"] != "problem"), "{report:#}");
+    let in_use = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["check"] == "in-use");
+    assert!(
+        in_use.clone().all(|finding| finding["level"] != "problem"),
+        "{report:#}"
+    );
     if in_use.count() == 0 {
         skip::<()>("this machine shows no disk");
     }
@@ -143,14 +230,33 @@ fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
 fn without_rights_it_says_what_it_could_not_look_at() {
     let _alone = alone();
     let bench = Bench::new();
-    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
-    let Some(nobody) = Nobody::new(&bench) else { return };
-    let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
+    let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else {
+        return;
+    };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
+    let ended = nobody
+        .flashproof(&bench, &["doctor", &loop_device.name, "--json"])
+        .expect(0);
     let (level, text) = finding(&ended, "in-use");
-    assert!(level == "unknown" && text.contains("could not be examined (no permission)"), "{level} {text}");
-    let report = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0).json();
+    assert!(
+        level == "unknown" && text.contains("could not be examined (no permission)"),
+        "{level} {text}"
+    );
+    let report = nobody
+        .flashproof(&bench, &["doctor", "--json"])
+        .expect(0)
+        .json();
     let mut devices = report["devices"].as_array().unwrap().iter();
-    let found = devices.find(|it| it["path"] == loop_device.name.as_str()).unwrap();
+    let found = devices
+        .find(|it| it["path"] == loop_device.name.as_str())
+        .unwrap();
     assert_eq!(found["safe"], "no", "{found}");
-    assert!(found["refused_because"].to_string().contains("no permission"), "{found}");
+    assert!(
+        found["refused_because"]
+            .to_string()
+            .contains("no permission"),
+        "{found}"
+    );
 }

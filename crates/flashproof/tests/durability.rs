@@ -26,15 +26,26 @@ const DRIVE_BYTES: u64 = 160 << 20;
 
 /// The environment variable `name` as a number, or `default`.
 fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |number| number.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name).map_or(default, |number| {
+        number
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is no number"))
+    })
 }
 
 /// Starts a witness with the file `sessions`. Also returns its address.
 pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
-    let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", address, "--file", "sessions"]));
+    let mut witness = Running::start(bench.prepare(&[
+        "check", "witness", "--listen", address, "--file", "sessions",
+    ]));
     witness.wait_to_hear("listening on ");
     let said = witness.said();
-    let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(';').next()).unwrap().to_owned();
+    let address = said
+        .split("listening on ")
+        .nth(1)
+        .and_then(|rest| rest.split(';').next())
+        .unwrap()
+        .to_owned();
     (witness, address)
 }
 
@@ -42,13 +53,25 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
 /// line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
-    let upto = text.lines().rev().find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
-    upto.map_or(0, |(numbers, _)| numbers.split(',').filter_map(|number| number.parse::<u64>().ok()).sum())
+    let upto = text
+        .lines()
+        .rev()
+        .find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
+    upto.map_or(0, |(numbers, _)| {
+        numbers
+            .split(',')
+            .filter_map(|number| number.parse::<u64>().ok())
+            .sum()
+    })
 }
 
 /// The secret that a tester printed.
 pub(crate) fn secret(said: &str) -> String {
-    said.split("secret ").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_else(|| panic!("{said}")).to_owned()
+    said.split("secret ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .unwrap_or_else(|| panic!("{said}"))
+        .to_owned()
 }
 
 /// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`: cannot be
@@ -56,7 +79,10 @@ pub(crate) fn secret(said: &str) -> String {
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
-    fs::File::create(bench.path("image")).unwrap().set_len(DRIVE_BYTES).unwrap();
+    fs::File::create(bench.path("image"))
+        .unwrap()
+        .set_len(DRIVE_BYTES)
+        .unwrap();
     if in_directory {
         tool("mkfs.ext4", &["-q", "-F", bench.path("image").to_str()?])?;
         fs::create_dir(bench.path("fs")).unwrap();
@@ -71,7 +97,10 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
         let mounted = match in_directory {
             true => {
                 tool("mount", &[&attached.device, bench.path("fs").to_str()?])?;
-                Some(Undo::with("umount", &["--lazy", bench.path("fs").to_str()?]))
+                Some(Undo::with(
+                    "umount",
+                    &["--lazy", bench.path("fs").to_str()?],
+                ))
             }
             false => None,
         };
@@ -88,11 +117,16 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
         arguments.extend(["--erase", &device]);
     }
     let mut tester = Running::start(bench.prepare(&arguments));
-    tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
+    tester.wait_until("many writes are acknowledged", || {
+        acknowledged(&bench) > 150
+    });
     let secret = secret(&tester.said());
     thread::sleep(Duration::from_millis(random.below(1500)));
     attached.1.cut(&mut drive);
-    tester.end().expect(1).says(&["reconnect it, then run the same command with --drive-cut"]);
+    tester
+        .end()
+        .expect(1)
+        .says(&["reconnect it, then run the same command with --drive-cut"]);
     drop((attached, drive));
 
     let drive = CachedDrive::start(&bench, "image", "none")?;
@@ -112,8 +146,16 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
 
 /// Outcome of a mode, and the number of its acknowledged writes that are gone.
 pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
-    let result = json["modes"].as_array().unwrap().iter().find(|result| result["mode"] == mode).unwrap();
-    let gone = ["lost", "stale", "torn", "foreign"].iter().map(|kind| result[*kind].as_u64().unwrap()).sum();
+    let result = json["modes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|result| result["mode"] == mode)
+        .unwrap();
+    let gone = ["lost", "stale", "torn", "foreign"]
+        .iter()
+        .map(|kind| result[*kind].as_u64().unwrap())
+        .sum();
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
@@ -122,26 +164,47 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
-        let Some(json) = cut(lie, in_directory, modes, number, seed) else { return };
-        eprintln!("{lie}, cut {number} of FLASHPROOF_DURABILITY_SEED={seed}: {}", json["sentence"]);
+        let Some(json) = cut(lie, in_directory, modes, number, seed) else {
+            return;
+        };
+        eprintln!(
+            "{lie}, cut {number} of FLASHPROOF_DURABILITY_SEED={seed}: {}",
+            json["sentence"]
+        );
         check(&json);
     }
 }
 
 fn is_held(json: &Value) {
     assert_eq!(json["outcome"], "pass", "{json:#}");
-    assert!(json["sentence"].as_str().unwrap().ends_with("so the cut rests on the user's word"), "{json:#}");
+    assert!(
+        json["sentence"]
+            .as_str()
+            .unwrap()
+            .ends_with("so the cut rests on the user's word"),
+        "{json:#}"
+    );
     let modes = json["modes"].as_array().unwrap();
     assert!(!modes.is_empty(), "{json:#}");
     for result in modes {
         let gone = of_mode(json, result["mode"].as_str().unwrap()).1;
-        assert_eq!((gone, &result["checked"]), (0, &result["intact"]), "{json:#}");
+        assert_eq!(
+            (gone, &result["checked"]),
+            (0, &result["intact"]),
+            "{json:#}"
+        );
     }
 }
 
 fn is_lost(json: &Value) {
     assert_eq!(json["outcome"], "fail", "{json:#}");
-    assert!(json["sentence"].as_str().unwrap().starts_with("acknowledged writes are gone: "), "{json:#}");
+    assert!(
+        json["sentence"]
+            .as_str()
+            .unwrap()
+            .starts_with("acknowledged writes are gone: "),
+        "{json:#}"
+    );
 }
 
 #[test]
@@ -153,7 +216,10 @@ fn a_drive_that_keeps_what_it_flushed_is_never_reported() {
 fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
     cuts("unsafe", false, &["fdatasync", "dsync"], |json| {
         is_lost(json);
-        assert!(of_mode(json, "fdatasync").1 > 0 && of_mode(json, "dsync").1 > 0, "{json:#}");
+        assert!(
+            of_mode(json, "fdatasync").1 > 0 && of_mode(json, "dsync").1 > 0,
+            "{json:#}"
+        );
     });
 }
 
@@ -166,7 +232,10 @@ fn a_directory_on_a_drive_that_keeps_what_it_flushed_is_never_reported() {
 fn a_directory_on_a_drive_that_ignores_flushes_is_found() {
     cuts("unsafe", true, &["fsync", "rename"], |json| {
         is_lost(json);
-        assert!(of_mode(json, "fsync").1 > 0 && of_mode(json, "rename").1 > 0, "{json:#}");
+        assert!(
+            of_mode(json, "fsync").1 > 0 && of_mode(json, "rename").1 > 0,
+            "{json:#}"
+        );
     });
 }
 
@@ -175,27 +244,49 @@ fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_k
     cuts("part", false, &["fdatasync"], |json| {
         is_lost(json);
         let result = &json["modes"][0];
-        assert!(result["reordered"].as_u64().unwrap() > 0 && result["torn"].as_u64().unwrap() > 0, "{json:#}");
+        assert!(
+            result["reordered"].as_u64().unwrap() > 0 && result["torn"].as_u64().unwrap() > 0,
+            "{json:#}"
+        );
     });
 }
 
 #[test]
 fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, DRIVE_BYTES, &["--direct-io=on"]) else { return };
+    let Some(device) = LoopDevice::new(&bench, DRIVE_BYTES, &["--direct-io=on"]) else {
+        return;
+    };
     let (mut witness, address) = witness(&bench, "127.0.0.1:0");
     let command = ["check", "durability", &device.name, "--witness", &address];
     let begin = || {
-        let arguments = [&command[..], &["--mode", "fdatasync", "--mode", "dsync", "--erase", &device.name]].concat();
+        let arguments = [
+            &command[..],
+            &[
+                "--mode",
+                "fdatasync",
+                "--mode",
+                "dsync",
+                "--erase",
+                &device.name,
+            ],
+        ]
+        .concat();
         let mut tester = Running::start(bench.prepare(&arguments));
         tester.wait_to_hear("cut the power at any time");
         tester
     };
     // JSON, because the text wraps the sentence.
     let is_invalid = |why: &[&str]| {
-        let json = bench.flashproof(&[&command[..], &["--drive-cut", "--json"]].concat()).expect(4).json();
+        let json = bench
+            .flashproof(&[&command[..], &["--drive-cut", "--json"]].concat())
+            .expect(4)
+            .json();
         let sentence = json["sentence"].as_str().unwrap();
-        assert!(json["outcome"] == "invalid" && why.iter().all(|part| sentence.contains(part)), "{json:#}");
+        assert!(
+            json["outcome"] == "invalid" && why.iter().all(|part| sentence.contains(part)),
+            "{json:#}"
+        );
     };
 
     let tester = begin();
@@ -205,45 +296,85 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     drop(tester);
     is_invalid(&["cannot tell: the command fell silent"]);
     // Only the connection of the session fell silent: the question at the start of the command was over by then.
-    assert_eq!(witness.said().matches("no whole line within").count(), 1, "{}", witness.said());
+    assert_eq!(
+        witness.said().matches("no whole line within").count(),
+        1,
+        "{}",
+        witness.said()
+    );
 
     let tester = begin();
     tool("blockdev", &["--setro", &device.name]).unwrap();
     let ended = tester.end().expect(1);
     tool("blockdev", &["--setrw", &device.name]).unwrap();
-    ended.says(&["Operation not permitted", "counts as no power cut, even with --drive-cut"]);
-    is_invalid(&["ended before any cut (lane ", "failed: Operation not permitted"]);
+    ended.says(&[
+        "Operation not permitted",
+        "counts as no power cut, even with --drive-cut",
+    ]);
+    is_invalid(&[
+        "ended before any cut (lane ",
+        "failed: Operation not permitted",
+    ]);
 }
 
 #[test]
 fn without_a_cut_nothing_is_told_and_the_files_go() {
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     fs::create_dir(bench.path("data")).unwrap();
     let (witness, address) = witness(&bench, "127.0.0.1:0");
-    let command = ["check", "durability", "data", "--witness", &address, "--mode", "fdatasync", "--mode", "rename"];
+    let command = [
+        "check",
+        "durability",
+        "data",
+        "--witness",
+        &address,
+        "--mode",
+        "fdatasync",
+        "--mode",
+        "rename",
+    ];
     // While the first tester runs, a second tester is refused.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
     bench.flashproof(&command).expect(3).says(&["still writes"]);
-    tester.end_by("INT").expect(4).says(&["the writes ended (SIGINT)"]);
-    assert!(bench.exists("data/flashproof-durability/data"), "the files stay");
+    tester
+        .end_by("INT")
+        .expect(4)
+        .says(&["the writes ended (SIGINT)"]);
+    assert!(
+        bench.exists("data/flashproof-durability/data"),
+        "the files stay"
+    );
 
     // A witness that does not know the session.
     let (_other, elsewhere) = self::witness(&Bench::new(), "127.0.0.1:0");
-    let ended = bench.flashproof(&["check", "durability", "data", "--witness", &elsewhere]).expect(4);
+    let ended = bench
+        .flashproof(&["check", "durability", "data", "--witness", &elsewhere])
+        .expect(4);
     ended.says(&["does not know the session"]);
 
     // A killed witness has lost none of the writes that it confirmed.
     drop(witness);
     let (witness, _) = self::witness(&bench, &address);
-    bench.flashproof(&command).expect(4).shows(&["cannot tell: the writes had ended before any cut (SIGINT)"]);
-    assert!(!bench.exists("data/flashproof-durability"), "examined: the files go");
+    bench
+        .flashproof(&command)
+        .expect(4)
+        .shows(&["cannot tell: the writes had ended before any cut (SIGINT)"]);
+    assert!(
+        !bench.exists("data/flashproof-durability"),
+        "examined: the files go"
+    );
 
     // The tester ends when its witness ends.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     drop(witness);
-    tester.end().expect(3).says(&[format!("the witness {address} failed (")]);
+    tester
+        .end()
+        .expect(3)
+        .says(&[format!("the witness {address} failed (")]);
     let (mut witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
     ended.shows(&["ended before any cut (the witness ended, which also ended"]);
@@ -255,19 +386,62 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     // If a reply was not read, the kernel resets the connection instead.
     witness.wait_to_hear(" ended: ");
     let ended = bench.flashproof(&command).expect(4);
-    let why = ["the command closed", "Connection reset"].map(|why| format!("ended before any cut ({why}"));
-    assert!(why.iter().any(|why| ended.stdout.contains(why)), "{}", ended.stdout);
+    let why = ["the command closed", "Connection reset"]
+        .map(|why| format!("ended before any cut ({why}"));
+    assert!(
+        why.iter().any(|why| ended.stdout.contains(why)),
+        "{}",
+        ended.stdout
+    );
     for (arguments, why) in [
-        (&["check", "durability", "sim:", "--witness", &address][..], "stores no data"),
+        (
+            &["check", "durability", "sim:", "--witness", &address][..],
+            "stores no data",
+        ),
         (&["check", "durability", "data"], "no witness is named"),
-        (&["check", "durability", "--witness", &address], "no path is given"),
-        (&["check", "witness", "--listen", "127.0.0.1:0"], "needs an address and a file"),
-        (&["check", "etcd", "sim:", "--drive-cut"], "only check durability"),
-        (&["check", "durability", "data", "--witness", &address, "--mode", "fsnyc"], "is not a mode"),
-        (&["check", "durability", "data", "--witness", &address, "--file", "x"], "has no effect"),
+        (
+            &["check", "durability", "--witness", &address],
+            "no path is given",
+        ),
+        (
+            &["check", "witness", "--listen", "127.0.0.1:0"],
+            "needs an address and a file",
+        ),
+        (
+            &["check", "etcd", "sim:", "--drive-cut"],
+            "only check durability",
+        ),
+        (
+            &[
+                "check",
+                "durability",
+                "data",
+                "--witness",
+                &address,
+                "--mode",
+                "fsnyc",
+            ],
+            "is not a mode",
+        ),
+        (
+            &[
+                "check",
+                "durability",
+                "data",
+                "--witness",
+                &address,
+                "--file",
+                "x",
+            ],
+            "has no effect",
+        ),
     ] {
         let ended = bench.flashproof(arguments).expect(2);
-        assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(why),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -297,13 +471,23 @@ fn a_witness_goes_on_whatever_it_is_sent() {
     let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
     // Idle connections, and connections that send a byte, make room for a tester. A gigabyte in one line ends early.
-    let mut idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    idle[150..].iter_mut().for_each(|stream| stream.write_all(b"{").unwrap());
+    let mut idle: Vec<_> = (0..200)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
+    idle[150..]
+        .iter_mut()
+        .for_each(|stream| stream.write_all(b"{").unwrap());
     let began = Instant::now();
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
     let mut long = TcpStream::connect(&address).unwrap();
-    let written = (0..1024).take_while(|_| long.write_all(&[b'x'; 1 << 20]).is_ok()).count();
+    let written = (0..1024)
+        .take_while(|_| long.write_all(&[b'x'; 1 << 20]).is_ok())
+        .count();
     assert!(written < 64, "{written} MiB of a line were taken");
     drop(idle);
     assert_eq!(bench.text("sessions"), "flashproof witness 1\n");
@@ -316,23 +500,59 @@ fn a_witness_writes_only_to_a_regular_file_of_a_witness() {
     bench.write("torn", "flashproof wit");
     symlink("planted", bench.path("dangling")).unwrap();
     symlink("other", bench.path("link")).unwrap();
-    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
-    let open = |file| bench.flashproof(&["check", "witness", "--listen", "127.0.0.1:0", "--file", file]).expect(3);
+    assert!(
+        Command::new("mkfifo")
+            .arg(bench.path("fifo"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let open = |file| {
+        bench
+            .flashproof(&[
+                "check",
+                "witness",
+                "--listen",
+                "127.0.0.1:0",
+                "--file",
+                file,
+            ])
+            .expect(3)
+    };
     for (file, why) in [
         ("other", "it is not a witness's file"),
-        ("dangling", "it is a symbolic link, and only regular files are written; name a regular file"),
-        ("link", "it is a symbolic link, and only regular files are written; name a regular file"),
-        ("fifo", "it is a pipe, and only regular files are written; name a regular file"),
+        (
+            "dangling",
+            "it is a symbolic link, and only regular files are written; name a regular file",
+        ),
+        (
+            "link",
+            "it is a symbolic link, and only regular files are written; name a regular file",
+        ),
+        (
+            "fifo",
+            "it is a pipe, and only regular files are written; name a regular file",
+        ),
         ("none/sessions", "its directory cannot be written"),
     ] {
         open(file).says(&[why]);
     }
     assert!(!bench.exists("planted") && !bench.exists("none"));
     assert_eq!(bench.text("other"), "precious");
-    let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", "127.0.0.1:0", "--file", "torn"]));
+    let mut witness = Running::start(bench.prepare(&[
+        "check",
+        "witness",
+        "--listen",
+        "127.0.0.1:0",
+        "--file",
+        "torn",
+    ]));
     witness.wait_to_hear("listening on ");
     assert_eq!(bench.text("torn"), "flashproof witness 1\n");
-    assert_eq!(fs::metadata(bench.path("torn")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(bench.path("torn")).unwrap().mode() & 0o777,
+        0o600
+    );
 }
 
 /// Sends lines to a witness, and returns a reply to each.
@@ -344,7 +564,10 @@ impl Peer {
     }
 
     fn ask(&mut self, line: &str) -> String {
-        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.0
+            .get_mut()
+            .write_all(format!("{line}\n").as_bytes())
+            .unwrap();
         let mut reply = String::new();
         self.0.read_line(&mut reply).unwrap();
         reply
@@ -353,7 +576,8 @@ impl Peer {
 
 /// Message that begins a session with `id`.
 fn begin(id: u128, lanes: usize) -> String {
-    let lane = json!({"mode": "fua", "write_bytes": 4096, "slots": 1024, "at": 0, "scattered": false});
+    let lane =
+        json!({"mode": "fua", "write_bytes": 4096, "slots": 1024, "at": 0, "scattered": false});
     json!({"begin": {
         "format_version": 2, "id": format!("{id:032x}"), "subject": "m: /d", "path": "/d", "disk": null, "tool": "t",
         "started_unix_ms": 1, "boot_id": "b", "power": null, "lanes": vec![lane; lanes],
@@ -368,32 +592,69 @@ fn durable(id: u128, upto: &[u64]) -> String {
 
 #[test]
 fn a_stranger_cannot_close_a_session_and_the_tester_can() {
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     fs::create_dir(bench.path("data")).unwrap();
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
-    let command = ["check", "durability", "data", "--witness", &address, "--mode", "fdatasync"];
+    let command = [
+        "check",
+        "durability",
+        "data",
+        "--witness",
+        &address,
+        "--mode",
+        "fdatasync",
+    ];
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
     let said = tester.end_by("INT").expect(4).stderr;
-    let id = said.split("session ").nth(1).unwrap().split(' ').next().unwrap();
+    let id = said
+        .split("session ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
     for secret in [json!(null), json!(id), json!(format!("{:032x}", 1))] {
-        let judged = json!({"judged": {"session": id, "sentence": "all there", "secret": secret}}).to_string();
-        assert!(Peer::new(&address).ask(&judged).contains("only the secret of a session permits closing"), "{judged}");
+        let judged = json!({"judged": {"session": id, "sentence": "all there", "secret": secret}})
+            .to_string();
+        assert!(
+            Peer::new(&address)
+                .ask(&judged)
+                .contains("only the secret of a session permits closing"),
+            "{judged}"
+        );
     }
     assert!(!bench.text("sessions").contains("judged"));
 
     // The drive lost everything. The session is still there, and only the right secret examines it.
     fs::write(bench.path("data/flashproof-durability/data"), "").unwrap();
-    bench.flashproof(&command).expect(3).says(&["its secret is not on the drive", &format!("session {id} ")]);
+    bench
+        .flashproof(&command)
+        .expect(3)
+        .says(&["its secret is not on the drive", &format!("session {id} ")]);
     let of_other = format!("{:032x}", 1);
     let other = [&command[..], &["--secret", &of_other]].concat();
-    bench.flashproof(&other).expect(3).says(&["--secret gives the secret of another session"]);
+    bench
+        .flashproof(&other)
+        .expect(3)
+        .says(&["--secret gives the secret of another session"]);
     let secret = secret(&said);
     let mine = [&command[..], &["--secret", &secret]].concat();
-    bench.flashproof(&mine).expect(1).shows(&["acknowledged writes are gone"]);
+    bench
+        .flashproof(&mine)
+        .expect(1)
+        .shows(&["acknowledged writes are gone"]);
     let text = bench.text("sessions");
-    assert!(text.contains("\"judged\"") && !text.contains(&secret), "{text}");
-    bench.flashproof(&mine).expect(2).says(&["was already examined: acknowledged writes are gone"]);
+    assert!(
+        text.contains("\"judged\"") && !text.contains(&secret),
+        "{text}"
+    );
+    bench
+        .flashproof(&mine)
+        .expect(2)
+        .says(&["was already examined: acknowledged writes are gone"]);
 }
 
 #[test]
@@ -407,7 +668,10 @@ fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
     let alive = json!({"alive": {"session": format!("{:032x}", 1)}}).to_string();
     (0..100).for_each(|_| assert_eq!(tester.ask(&alive), "\"kept\"\n"));
     assert!(tester.ask(&durable(1, &[5])).contains("makes no progress"));
-    assert!(bench.text("sessions").starts_with(&before) && bench.text("sessions").len() < before.len() + 200);
+    assert!(
+        bench.text("sessions").starts_with(&before)
+            && bench.text("sessions").len() < before.len() + 200
+    );
 
     // Sessions without writes push each other out, and never the session that waits.
     for id in 2..1200 {
@@ -429,13 +693,18 @@ fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
         last = (1 << 47) + hundred * 100 + 100;
         longest = longest.max(fs::metadata(bench.path("sessions")).unwrap().len());
     }
-    assert!((60 << 20..(64 << 20) + 100_000).contains(&longest), "{longest}");
+    assert!(
+        (60 << 20..(64 << 20) + 100_000).contains(&longest),
+        "{longest}"
+    );
     let length = fs::metadata(bench.path("sessions")).unwrap().len();
     assert!(length < longest / 2, "the file became short: {length}");
     drop(witness);
     let (_witness, address) = self::witness(&bench, "127.0.0.1:0");
     for (id, upto) in [(1, 5), (5000, last)] {
-        let ask = json!({"ask": {"format_version": 2, "subject": "", "found": format!("{id:032x}")}}).to_string();
+        let ask =
+            json!({"ask": {"format_version": 2, "subject": "", "found": format!("{id:032x}")}})
+                .to_string();
         let reply = Peer::new(&address).ask(&ask);
         assert!(reply.contains(&format!("\"upto\":[{upto}")), "{reply}");
     }

@@ -11,12 +11,18 @@ use support::{Bench, LAX, OUT, Running};
 
 /// A real-time load that only reads a file, so that it begins at once.
 fn reads(bench: &Bench, seconds: u32) -> String {
-    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    File::create(bench.path("file"))
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
     format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n")
 }
 
 fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as u64
 }
 
 #[test]
@@ -25,7 +31,9 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
     let config = reads(&bench, 600);
     // A random moment in each of six successive periods of 700 ms. A failure prints the moments.
     let random = unix_ms();
-    let moments_ms: Vec<u64> = (0..6).map(|n| 300 + 700 * n + (random / 7_u64.pow(n as u32)) % 700).collect();
+    let moments_ms: Vec<u64> = (0..6)
+        .map(|n| 300 + 700 * n + (random / 7_u64.pow(n as u32)) % 700)
+        .collect();
     let name = |index: usize| format!("run{index}");
     let start = |index| bench.start_as(&format!("{index}.conf"), &name(index), &config, &LAX);
     let mut running: Vec<Running> = (0..moments_ms.len()).map(start).collect();
@@ -43,24 +51,48 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
 
         let report = bench.flashproof(&["report", &name(index)]).expect(4);
         let incomplete = "this run is incomplete: it has no verdict.json";
-        assert!(report.warnings()[0].starts_with(incomplete), "{}", report.stderr);
-        assert!(report.stdout.contains("ended without a recorded reason"), "{context}: {}", report.stdout);
+        assert!(
+            report.warnings()[0].starts_with(incomplete),
+            "{}",
+            report.stderr
+        );
+        assert!(
+            report.stdout.contains("ended without a recorded reason"),
+            "{context}: {}",
+            report.stdout
+        );
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
         // Two intervals may be missing: the one in progress, and the one before, which was still being written. Some
         // more time is lost at the start.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
-        assert!(run.intervals + 2 >= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
-        assert!(run.intervals <= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
-        assert_eq!(last_second_of_act_log(&bench, &name(index)).abs_diff(run.intervals) / 2, 0, "{context}");
+        assert!(
+            run.intervals + 2 >= ran_ms / 1000,
+            "{context}: {} intervals in {ran_ms} ms",
+            run.intervals
+        );
+        assert!(
+            run.intervals <= ran_ms / 1000,
+            "{context}: {} intervals in {ran_ms} ms",
+            run.intervals
+        );
+        assert_eq!(
+            last_second_of_act_log(&bench, &name(index)).abs_diff(run.intervals) / 2,
+            0,
+            "{context}"
+        );
     }
 }
 
 /// Time of the last complete chunk, seconds; 0 without one.
 fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     let bytes = bench.read(&format!("{run}/act.log"));
-    Reader::new(&bytes[..]).unwrap().map(|chunk| chunk.unwrap().after_sec).last().unwrap_or(0)
+    Reader::new(&bytes[..])
+        .unwrap()
+        .map(|chunk| chunk.unwrap().after_sec)
+        .last()
+        .unwrap_or(0)
 }
 
 /// Number of intervals in the telemetry of the run so far.
@@ -86,12 +118,24 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         ended.shows(&[format!("stopped by SIG{signal} after ")]);
         ended.shows(&["so far the run would pass"]);
         let run = bench.run();
-        assert_eq!(run.verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
-        assert_eq!((run.verdict.outcome, run.verdict.partial, run.is_complete()), (Outcome::Invalid, true, true));
+        assert_eq!(
+            run.verdict.end,
+            End::Interrupted {
+                signal: format!("SIG{signal}")
+            }
+        );
+        assert_eq!(
+            (run.verdict.outcome, run.verdict.partial, run.is_complete()),
+            (Outcome::Invalid, true, true)
+        );
         assert_eq!(run.agrees(), Some(true));
         assert!(run.remarks.is_empty(), "{:?}", run.remarks);
         let (_, errors, unissued) = support::totals(&run, "reads");
-        assert_eq!((errors, unissued), (0, 0), "all operations scheduled until then were done");
+        assert_eq!(
+            (errors, unissued),
+            (0, 0),
+            "all operations scheduled until then were done"
+        );
         bench.flashproof(&["report", OUT]).expect(4);
     }
 }
@@ -109,7 +153,10 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
         "; the share that decides counts all operations of the whole slice; shares in tables",
     ]);
     bench.flashproof(&["report", OUT, "--html", "page.html"]);
-    for part in ["Share over each threshold, incomplete slice", "1 (incomplete)"] {
+    for part in [
+        "Share over each threshold, incomplete slice",
+        "1 (incomplete)",
+    ] {
         assert!(bench.text("page.html").contains(part), "no `{part}`");
     }
 }
@@ -123,7 +170,12 @@ fn a_hangup_ends_nothing() {
     let before = intervals(&bench);
     running.wait_until("two more intervals", || intervals(&bench) > before + 1);
     running.end_by("TERM").expect(4);
-    assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
+    assert_eq!(
+        bench.run().verdict.end,
+        End::Interrupted {
+            signal: "SIGTERM".into()
+        }
+    );
 }
 
 #[test]
@@ -133,18 +185,29 @@ fn an_interrupted_run_that_had_failed_already_has_failed() {
     let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 10000000\nread-reqs-per-sec: 1000\n\
                   report-interval-sec: 60\n";
     let mut running = bench.start(config, &["--max-errors", "1000000000000"]);
-    running.wait_until("an error", || bench.exists("run/act.log") && bench.text("run/act.log").contains("failed: "));
+    running.wait_until("an error", || {
+        bench.exists("run/act.log") && bench.text("run/act.log").contains("failed: ")
+    });
     running.end_by("INT").expect(1);
     let run = bench.run();
-    assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Fail, true));
-    assert_eq!(run.verdict.end, End::Interrupted { signal: "SIGINT".into() });
+    assert_eq!(
+        (run.verdict.outcome, run.verdict.partial),
+        (Outcome::Fail, true)
+    );
+    assert_eq!(
+        run.verdict.end,
+        End::Interrupted {
+            signal: "SIGINT".into()
+        }
+    );
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once_without_a_verdict() {
     let bench = Bench::new();
     // The rate is far too high for one slot. At the first signal, ten more seconds are needed for the late operations.
-    let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n") + "service-threads: 1\nmax-lag-sec: 0\n";
+    let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n")
+        + "service-threads: 1\nmax-lag-sec: 0\n";
     let mut running = bench.start(&config, &LAX);
     running.wait_until("its first interval", || intervals(&bench) > 0);
     running.signal("INT");
@@ -153,10 +216,17 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
     let said = Instant::now();
     let ended = running.end();
     assert!(said.elapsed() < Duration::from_secs(5), "at once");
-    ended.expect_errors(4, &["ended at once by a second signal - the run directory has no verdict"]);
+    ended.expect_errors(
+        4,
+        &["ended at once by a second signal - the run directory has no verdict"],
+    );
     assert!(!bench.exists("run/verdict.json"));
     let report = bench.flashproof(&["report", OUT]).expect(4);
-    assert!(report.warnings()[0].starts_with("this run is incomplete"), "{}", report.stderr);
+    assert!(
+        report.warnings()[0].starts_with("this run is incomplete"),
+        "{}",
+        report.stderr
+    );
 }
 
 #[test]
@@ -171,11 +241,25 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     running.signal("CONT");
     let ended = running.end().expect(4);
     let run = bench.run();
-    assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
+    assert_eq!(
+        (run.verdict.outcome, run.verdict.partial),
+        (Outcome::Invalid, false)
+    );
     // On a busy machine, flashproof may also see completions late, and the verdict may give that doubt instead.
-    let doubts = ["this program's own lag would decide", "this program may have caused the slow operations"];
-    assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
-    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "no operation is left out");
+    let doubts = [
+        "this program's own lag would decide",
+        "this program may have caused the slow operations",
+    ];
+    assert!(
+        doubts.iter().any(|doubt| ended.stdout.contains(doubt)),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(
+        support::totals(&run, "reads"),
+        (3000, 0, 0),
+        "no operation is left out"
+    );
 }
 
 #[test]
@@ -184,7 +268,10 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     bench.write(support::CONFIG, reads(&bench, 600));
     // nohup ignores SIGHUP. A shell without job control ignores SIGINT for programs that it starts with `&`.
     let mut command = bench.command("sh");
-    let line = format!("trap '' HUP INT; exec {} storage test.conf --out run --quiet", support::FLASHPROOF);
+    let line = format!(
+        "trap '' HUP INT; exec {} storage test.conf --out run --quiet",
+        support::FLASHPROOF
+    );
     command.args(["-c", &line]);
     let mut running = Running::start(command);
     running.wait_until("its first interval", || intervals(&bench) > 0);
@@ -193,16 +280,36 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     let before = intervals(&bench);
     running.wait_until("two more intervals", || intervals(&bench) > before + 1);
     running.end_by("TERM").expect(4);
-    assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
+    assert_eq!(
+        bench.run().verdict.end,
+        End::Interrupted {
+            signal: "SIGTERM".into()
+        }
+    );
 }
 
 #[test]
 fn tests_begin_what_they_start_as_if_no_signal_were_ignored() {
     // Runs these tests again with signals ignored, as under `nohup` or in the background of a script.
-    let tests = ["a_signal_ends_a_run_cleanly_with_a_partial_verdict", "a_hangup_ends_nothing"];
-    let line = format!("trap '' HUP INT QUIT TERM; exec \"$0\" --include-ignored --test-threads 2 {}", tests.join(" "));
+    let tests = [
+        "a_signal_ends_a_run_cleanly_with_a_partial_verdict",
+        "a_hangup_ends_nothing",
+    ];
+    let line = format!(
+        "trap '' HUP INT QUIT TERM; exec \"$0\" --include-ignored --test-threads 2 {}",
+        tests.join(" ")
+    );
     let this = std::env::current_exe().unwrap();
-    let output = Command::new("sh").args(["-c", &line]).arg(this).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .arg(this)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("2 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && text.contains("2 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

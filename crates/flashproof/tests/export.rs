@@ -20,9 +20,17 @@ const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\n
 #[test]
 fn a_build_without_exports_says_so() {
     let bench = Bench::new();
-    let ended = bench.flashproof(&["report", "run", "--parquet", "data"]).expect(2);
+    let ended = bench
+        .flashproof(&["report", "run", "--parquet", "data"])
+        .expect(2);
     ended.says(&["cannot export to data - this build of flashproof cannot write Parquet files - use a released"]);
-    assert!(!bench.flashproof(&["report", "--help"]).expect(0).stdout.contains("--parquet"));
+    assert!(
+        !bench
+            .flashproof(&["report", "--help"])
+            .expect(0)
+            .stdout
+            .contains("--parquet")
+    );
 }
 
 #[cfg(feature = "export")]
@@ -30,23 +38,49 @@ fn a_build_without_exports_says_so() {
 fn a_run_is_exported_once_and_again_with_force() {
     let bench = Bench::new();
     bench.storage(TWO_DRIVES, &[]).expect(0);
-    let export = |more: &[&str]| bench.flashproof(&[&["report", "run", "--parquet", "my data"], more].concat());
+    let export = |more: &[&str]| {
+        bench.flashproof(&[&["report", "run", "--parquet", "my data"], more].concat())
+    };
     let ended = export(&[]).expect(0);
-    assert!(ended.stdout.starts_with("exported 1 run and 0 series to my data: "), "{}", ended.stdout);
-    assert!(ended.stdout.ends_with("to query: cd 'my data' && duckdb -init views.sql\n"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .starts_with("exported 1 run and 0 series to my data: "),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .ends_with("to query: cd 'my data' && duckdb -init views.sql\n"),
+        "{}",
+        ended.stdout
+    );
     let first = bench.read("my data/histograms.parquet");
-    export(&[]).expect(3).says(&[" of an earlier export; add --force to replace it"]);
+    export(&[])
+        .expect(3)
+        .says(&[" of an earlier export; add --force to replace it"]);
     export(&["--force"]).expect(0);
     assert_eq!(bench.read("my data/histograms.parquet"), first);
 
-    bench.flashproof(&["report", "nothing", "--parquet", "other"]).expect(3);
+    bench
+        .flashproof(&["report", "nothing", "--parquet", "other"])
+        .expect(3);
     assert!(!bench.exists("other"));
     for more in [&["--parquet", "data", "--json"][..], &["--force"]] {
-        bench.flashproof(&[&["report", "run"], more].concat()).expect(2);
+        bench
+            .flashproof(&[&["report", "run"], more].concat())
+            .expect(2);
     }
     std::fs::remove_file(bench.path("run/lag.hlog")).unwrap();
-    let ended = bench.flashproof(&["report", "run", "--parquet", "data"]).expect(3);
-    assert!(ended.stderr.contains("lag.hlog - it is missing") && bench.exists("data/runs.parquet"), "{}", ended.stderr);
+    let ended = bench
+        .flashproof(&["report", "run", "--parquet", "data"])
+        .expect(3);
+    assert!(
+        ended.stderr.contains("lag.hlog - it is missing") && bench.exists("data/runs.parquet"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[cfg(feature = "export")]
@@ -58,12 +92,19 @@ fn a_campaign_is_exported_with_the_drives_that_were_not_tested() {
     lab.fleet(&["task", LAB, "0"]).expect(0);
     lab.drives(None, &[("S1", "sim:channels=2")]);
     lab.fleet(&["run", LAB]).expect(3);
-    lab.bench.line("report lab --parquet data --anonymous").expect_error(2, &["cannot be used with"]);
+    lab.bench
+        .line("report lab --parquet data --anonymous")
+        .expect_error(2, &["cannot be used with"]);
     lab.bench.line("report lab --parquet data").expect(0);
     let query = "SELECT task, drive, state, attempts, count(run_id) FROM tasks LEFT JOIN runs ON starts_with(runs.path, tasks.path) \
                  GROUP BY ALL ORDER BY ALL";
-    let Some(rows) = answer(&lab.bench, query) else { return };
-    assert_eq!(rows, json!([[0, "S1", "pass", 1, 2], [1, "S2", "could not run", 0, 0]]));
+    let Some(rows) = answer(&lab.bench, query) else {
+        return;
+    };
+    assert_eq!(
+        rows,
+        json!([[0, "S1", "pass", 1, 2], [1, "S2", "could not run", 0, 0]])
+    );
 }
 
 /// Result of `query` by DuckDB on the exported tables. `None`, with a message, without DuckDB.
@@ -82,7 +123,11 @@ fn answer(bench: &Bench, query: &str) -> Option<Value> {
         .stdin(std::fs::File::open(bench.path("queries")).unwrap())
         .output()
         .unwrap();
-    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    assert!(
+        answer.status.success(),
+        "{}",
+        String::from_utf8_lossy(&answer.stderr)
+    );
     let mut answers: Value = serde_json::from_slice(&answer.stdout).unwrap();
     Some(answers[0].take())
 }
@@ -92,26 +137,48 @@ fn answer(bench: &Bench, query: &str) -> Option<Value> {
 fn percentiles_by_sql_are_those_of_the_report() {
     let bench = Bench::new();
     bench.storage(TWO_DRIVES, &[]).expect(0);
-    bench.flashproof(&["report", "run", "--parquet", "data"]).expect(0);
+    bench
+        .flashproof(&["report", "run", "--parquet", "data"])
+        .expect(0);
     let report = bench.line("report run --json").expect(0).json();
     let mut wanted = Vec::new();
     for stream in report["reports"][0]["latencies"].as_array().unwrap() {
         for kind in ["lag", "service", "wait"] {
-            let Some(of) = stream[kind].as_object() else { panic!("no {kind} in {stream}") };
-            let quantiles = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns", "count"];
-            wanted.push((stream["stream"].as_str().unwrap(), kind, quantiles.map(|name| of[name].as_u64().unwrap())));
+            let Some(of) = stream[kind].as_object() else {
+                panic!("no {kind} in {stream}")
+            };
+            let quantiles = [
+                "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns", "count",
+            ];
+            wanted.push((
+                stream["stream"].as_str().unwrap(),
+                kind,
+                quantiles.map(|name| of[name].as_u64().unwrap()),
+            ));
         }
     }
     wanted.sort();
     let quantile = |q: &str| format!("percentile_ns(upper_ns, count, {q})");
-    let quantiles = ["0.5", "0.9", "0.99", "0.999", "0.9999", "1"].map(quantile).join(", ");
-    let query =
-        format!("SELECT stream, kind, {quantiles}, sum(count)::BIGINT FROM histograms GROUP BY ALL ORDER BY ALL");
-    let Some(answer) = answer(&bench, &query) else { return };
+    let quantiles = ["0.5", "0.9", "0.99", "0.999", "0.9999", "1"]
+        .map(quantile)
+        .join(", ");
+    let query = format!(
+        "SELECT stream, kind, {quantiles}, sum(count)::BIGINT FROM histograms GROUP BY ALL ORDER BY ALL"
+    );
+    let Some(answer) = answer(&bench, &query) else {
+        return;
+    };
     let rows: Vec<Vec<Value>> = serde_json::from_value(answer).unwrap();
     let told = rows.iter().map(|row| {
-        let numbers: Vec<u64> = row[2..].iter().map(|number| number.as_u64().unwrap()).collect();
-        (row[0].as_str().unwrap(), row[1].as_str().unwrap(), numbers.try_into().unwrap())
+        let numbers: Vec<u64> = row[2..]
+            .iter()
+            .map(|number| number.as_u64().unwrap())
+            .collect();
+        (
+            row[0].as_str().unwrap(),
+            row[1].as_str().unwrap(),
+            numbers.try_into().unwrap(),
+        )
     });
     assert_eq!(told.collect::<Vec<_>>(), wanted);
     assert!(wanted.len() >= 6);

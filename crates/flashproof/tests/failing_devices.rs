@@ -8,28 +8,60 @@ use std::fs::OpenOptions;
 use support::{Bench, LoopDevice, MIB, OUT, totals};
 
 fn reads(device: &str, seconds: u32, rate: u32) -> String {
-    format!("device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {rate}\nseed: 1\n")
+    format!(
+        "device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {rate}\nseed: 1\n"
+    )
 }
 
 #[test]
 fn errors_fail_a_run_that_goes_on_to_its_end() {
     let bench = Bench::new();
-    let ended = bench.storage(&reads("sim:error-rate=0.01", 100, 50), &[]).expect(1);
+    let ended = bench
+        .storage(&reads("sim:error-rate=0.01", 100, 50), &[])
+        .expect(1);
     let run = bench.run();
     let (done, failed, unissued) = totals(&run, "reads");
     assert_eq!((done + failed, unissued), (5000, 0));
     assert!((20..100).contains(&failed), "1 % of 5000: {failed}");
-    assert_eq!((run.verdict.outcome, run.verdict.end.clone()), (Outcome::Fail, End::Completed));
-    assert!(ended.stdout.starts_with("\nFAIL (screening, "), "{}", ended.stdout);
-    assert!(run.verdict.reasons[0].text.contains(&format!("{failed} ")), "{:?}", run.verdict.reasons);
+    assert_eq!(
+        (run.verdict.outcome, run.verdict.end.clone()),
+        (Outcome::Fail, End::Completed)
+    );
+    assert!(
+        ended.stdout.starts_with("\nFAIL (screening, "),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        run.verdict.reasons[0].text.contains(&format!("{failed} ")),
+        "{:?}",
+        run.verdict.reasons
+    );
     // The first five errors are printed, and all are in ACT's log.
-    let told = ended.warnings().into_iter().filter(|line| line.contains(" of sim:error-rate=0.01 failed: ")).count();
+    let told = ended
+        .warnings()
+        .into_iter()
+        .filter(|line| line.contains(" of sim:error-rate=0.01 failed: "))
+        .count();
     assert_eq!(told, 5, "{}", ended.stderr);
     // The verdict also has these messages, so that they are not lost with the terminal.
     assert_eq!(run.verdict.failures.len(), 5);
-    assert!(run.verdict.failures.iter().all(|line| ended.stderr.contains(line) && ended.stdout.contains(line)));
-    bench.flashproof(&["report", OUT, "--json"]).expect_stdout(1, &[&run.verdict.failures[4]]);
-    assert!(bench.text("run/act.log").matches("read of 1536 bytes at byte ").count() > 5);
+    assert!(
+        run.verdict
+            .failures
+            .iter()
+            .all(|line| ended.stderr.contains(line) && ended.stdout.contains(line))
+    );
+    bench
+        .flashproof(&["report", OUT, "--json"])
+        .expect_stdout(1, &[&run.verdict.failures[4]]);
+    assert!(
+        bench
+            .text("run/act.log")
+            .matches("read of 1536 bytes at byte ")
+            .count()
+            > 5
+    );
 }
 
 #[test]
@@ -39,9 +71,15 @@ fn a_bad_place_fails_exactly_the_operations_that_touch_it() {
     let ended = bench.storage(&reads(device, 10, 100), &[]).expect(1);
     let (done, failed, _) = totals(&bench.run(), "reads");
     assert_eq!(done + failed, 1000);
-    assert!((400..600).contains(&failed), "half of the drive is bad: {failed}");
+    assert!(
+        (400..600).contains(&failed),
+        "half of the drive is bad: {failed}"
+    );
     let warnings = ended.warnings();
-    let offsets: Vec<_> = warnings.iter().filter_map(|line| line.split(" at byte ").nth(1)).collect();
+    let offsets: Vec<_> = warnings
+        .iter()
+        .filter_map(|line| line.split(" at byte ").nth(1))
+        .collect();
     assert!(!offsets.is_empty(), "{}", ended.stderr);
     for offset in offsets {
         let offset: u64 = offset.split(' ').next().unwrap().parse().unwrap();
@@ -55,10 +93,28 @@ fn more_errors_than_allowed_stop_the_run() {
     let config = reads("sim:error-rate=0.5", 3600, 100);
     bench.storage(&config, &["--max-errors", "20"]).expect(1);
     let run = bench.run();
-    assert!(matches!(run.verdict.end, End::TooManyErrors { errors: 21, errors_max: 20 }), "{:?}", run.verdict.end);
+    assert!(
+        matches!(
+            run.verdict.end,
+            End::TooManyErrors {
+                errors: 21,
+                errors_max: 20
+            }
+        ),
+        "{:?}",
+        run.verdict.end
+    );
     assert!(run.verdict.partial && run.verdict.ran_sec < 60.0);
-    assert!(run.verdict.reasons[0].text.starts_with("stopped after 21 errors (20 are allowed)"));
-    assert!(bench.text("run/act.log").contains("stopped after 21 errors"));
+    assert!(
+        run.verdict.reasons[0]
+            .text
+            .starts_with("stopped after 21 errors (20 are allowed)")
+    );
+    assert!(
+        bench
+            .text("run/act.log")
+            .contains("stopped after 21 errors")
+    );
     // With --max-errors 0, the first error ends the run.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&config, &["--max-errors", "0"]).expect(1);
@@ -70,10 +126,21 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
     let bench = Bench::new();
     let device = "sim:gone-at-s=3";
     let config = reads(&format!("{device} sim:name=other"), 3600, 100);
-    bench.storage(&config, &[]).expect_stdout(1, &["sim:gone-at-s=3 is gone"]);
+    bench
+        .storage(&config, &[])
+        .expect_stdout(1, &["sim:gone-at-s=3 is gone"]);
     let run = bench.run();
-    assert_eq!(run.verdict.end, End::DeviceGone { device: device.to_owned() });
-    assert!(run.verdict.partial && (3.0..4.0).contains(&run.verdict.ran_sec), "{}", run.verdict.ran_sec);
+    assert_eq!(
+        run.verdict.end,
+        End::DeviceGone {
+            device: device.to_owned()
+        }
+    );
+    assert!(
+        run.verdict.partial && (3.0..4.0).contains(&run.verdict.ran_sec),
+        "{}",
+        run.verdict.ran_sec
+    );
     assert!(run.is_complete(), "the directory records how the run ended");
     bench.flashproof(&["report", OUT]).expect(1);
 }
@@ -82,12 +149,23 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
 #[test]
 fn an_error_of_a_real_device_is_one_of_the_run() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &["--direct-io=on"]) else { return };
-    OpenOptions::new().write(true).open(&device.image).unwrap().set_len(32 * MIB).unwrap();
-    let beyond =
-        std::os::unix::fs::FileExt::read_at(&std::fs::File::open(&device.name).unwrap(), &mut [0; 512], 48 * MIB);
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &["--direct-io=on"]) else {
+        return;
+    };
+    OpenOptions::new()
+        .write(true)
+        .open(&device.image)
+        .unwrap()
+        .set_len(32 * MIB)
+        .unwrap();
+    let beyond = std::os::unix::fs::FileExt::read_at(
+        &std::fs::File::open(&device.name).unwrap(),
+        &mut [0; 512],
+        48 * MIB,
+    );
     if beyond.is_ok() {
-        let _: Option<()> = support::skip("this kernel's loop device invents what its file has lost");
+        let _: Option<()> =
+            support::skip("this kernel's loop device invents what its file has lost");
         return;
     }
     for engine in ["auto", "aio", "threads"] {
@@ -95,13 +173,36 @@ fn an_error_of_a_real_device_is_one_of_the_run() {
         let ended = bench.storage(&config, &["--sla", "99%>10s"]).expect(1);
         let run = bench.run();
         let (done, failed, unissued) = totals(&run, "reads");
-        assert_eq!((done + failed, unissued), (200, 0), "the run continues to its end");
-        assert!((50..150).contains(&failed), "half of the device is lost: {failed}");
-        assert!(ended.stderr.contains(&format!("of {} failed: ", device.name)), "{}", ended.stderr);
-        assert!(ended.stderr.contains("Input/output error (os error 5)"), "{}", ended.stderr);
+        assert_eq!(
+            (done + failed, unissued),
+            (200, 0),
+            "the run continues to its end"
+        );
+        assert!(
+            (50..150).contains(&failed),
+            "half of the device is lost: {failed}"
+        );
+        assert!(
+            ended
+                .stderr
+                .contains(&format!("of {} failed: ", device.name)),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("Input/output error (os error 5)"),
+            "{}",
+            ended.stderr
+        );
         assert_eq!(run.verdict.end, End::Completed);
         std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
-    let stopped = bench.storage(&reads(&device.name, 30, 100), &["--max-errors", "10"]).expect(1);
-    assert!(stopped.stdout.contains("errors (10 are allowed)"), "{}", stopped.stdout);
+    let stopped = bench
+        .storage(&reads(&device.name, 30, 100), &["--max-errors", "10"])
+        .expect(1);
+    assert!(
+        stopped.stdout.contains("errors (10 are allowed)"),
+        "{}",
+        stopped.stdout
+    );
 }

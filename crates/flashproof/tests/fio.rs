@@ -22,24 +22,51 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let (job, ended) = job(&bench, line, 0);
     ended.says(&["MEASURED (screening, no SLA)", "open loop"]);
     ended.says(&["no latency limits were given, so latencies were not judged"]);
-    assert_eq!((&job["read"]["total_ios"], &job["write"]["total_ios"]), (&8_000.into(), &2_000.into()));
-    assert_eq!((&job["read"]["iops"], &job["read"]["runtime"]), (&2_000.0.into(), &4_000.into()));
-    assert_eq!(job["read"]["clat_ns"]["percentile"].as_object().unwrap().len(), 2);
+    assert_eq!(
+        (&job["read"]["total_ios"], &job["write"]["total_ios"]),
+        (&8_000.into(), &2_000.into())
+    );
+    assert_eq!(
+        (&job["read"]["iops"], &job["read"]["runtime"]),
+        (&2_000.0.into(), &4_000.into())
+    );
+    assert_eq!(
+        job["read"]["clat_ns"]["percentile"]
+            .as_object()
+            .unwrap()
+            .len(),
+        2
+    );
     assert_eq!(job["job options"]["rate_iops"], "2000,500");
     assert_eq!(
         bench.text("mix_iops.1.log"),
         "2000, 2000, 0, 0, 0\n2000, 500, 1, 0, 0\n4000, 2000, 0, 0, 0\n4000, 500, 1, 0, 0\n"
     );
     let run = bench.run();
-    assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("fio", 4));
+    assert_eq!(
+        (run.manifest.kind().as_str(), run.manifest.duration_sec),
+        ("fio", 4)
+    );
     assert_eq!(support::totals(&run, "mix-reads"), (8_000, 0, 0));
-    bench.flashproof(&["latency", "-l", OUT]).expect_stderr(2, &["\"flashproof report run\" shows its percentiles"]);
-    bench.flashproof(&["report", OUT]).expect_stdout(0, &["mix-writes"]);
+    bench
+        .flashproof(&["latency", "-l", OUT])
+        .expect_stderr(2, &["\"flashproof report run\" shows its percentiles"]);
+    bench
+        .flashproof(&["report", OUT])
+        .expect_stdout(0, &["mix-writes"]);
     // The output has a state in the middle of the run, then the final state.
     let line = "fio --name=x --filename=sim: --direct=1 --rate_iops=100 --runtime=4 --time_based --status-interval=3";
     let ended = bench.line(line).expect(0);
-    let ran: Vec<_> = ended.stdout.lines().filter(|line| line.contains("  read: IOPS=100, ")).collect();
-    assert!(ran.len() == 2 && ran[0].contains("/3000msec)") && ran[1].contains("/4000msec)"), "{}", ended.stdout);
+    let ran: Vec<_> = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("  read: IOPS=100, "))
+        .collect();
+    assert!(
+        ran.len() == 2 && ran[0].contains("/3000msec)") && ran[1].contains("/4000msec)"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
@@ -48,9 +75,13 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
     let line = "--out=run --name=a --filename=sim:channels=1+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --rate_iops=2000 --iodepth=4 --runtime=3 --time_based";
     let (job, ended) = job(&bench, line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
-    let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
+    let [done, never] =
+        ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
     // For a second after the end, operations that waited for a free slot are still issued.
-    assert!((3_900..4_010).contains(&done) && done + never == 6_000, "{done} {never}");
+    assert!(
+        (3_900..4_010).contains(&done) && done + never == 6_000,
+        "{done} {never}"
+    );
     // The wait for a free slot does not count as service time, which is 4 ms for each operation.
     let wait = job["read"]["wait_ns"]["mean"].as_f64().unwrap();
     assert!(wait > 500e6, "{wait}");
@@ -66,24 +97,47 @@ fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
     let (job, ended) = job(&bench, &line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
     // The report combines both jobs into one.
-    let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
+    let [done, never] =
+        ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
     let [a, b] = ["a-reads", "b-reads"].map(|stream| support::totals(&bench.run(), stream));
     assert_eq!((done, never), (a.0 + b.0, b.2));
-    assert!((2_980..3_010).contains(&b.0) && b.0 + b.2 == 10_000 && a.0 > b.0, "{a:?} {b:?}");
+    assert!(
+        (2_980..3_010).contains(&b.0) && b.0 + b.2 == 10_000 && a.0 > b.0,
+        "{a:?} {b:?}"
+    );
 }
 
 #[test]
 fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place() {
     let bench = Bench::new();
     let paced = "--name=a --filename=sim: --direct=1 --time_based --runtime=4";
-    let (fsync, _) = job(&bench, &format!("--out=fsync --rw=write --rate_iops=100 --fsync=1 {paced}"), 0);
-    assert_eq!((&fsync["write"]["total_ios"], &fsync["sync"]["total_ios"]), (&400.into(), &400.into()));
-    let (trims, _) = job(&bench, &format!("--out=trims --rw=randtrimwrite --rate_iops=100 --bs=8k {paced}"), 0);
-    assert_eq!((&trims["trim"]["total_ios"], &trims["write"]["total_ios"]), (&400.into(), &400.into()));
+    let (fsync, _) = job(
+        &bench,
+        &format!("--out=fsync --rw=write --rate_iops=100 --fsync=1 {paced}"),
+        0,
+    );
+    assert_eq!(
+        (&fsync["write"]["total_ios"], &fsync["sync"]["total_ios"]),
+        (&400.into(), &400.into())
+    );
+    let (trims, _) = job(
+        &bench,
+        &format!("--out=trims --rw=randtrimwrite --rate_iops=100 --bs=8k {paced}"),
+        0,
+    );
+    assert_eq!(
+        (&trims["trim"]["total_ios"], &trims["write"]["total_ios"]),
+        (&400.into(), &400.into())
+    );
     assert_eq!(trims["write"]["io_bytes"], 400 * 8_192);
-    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else { return };
-    let discards =
-        fs::read_to_string(format!("/sys/block/{}/queue/discard_max_bytes", &device.name[5..])).unwrap_or_default();
+    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else {
+        return;
+    };
+    let discards = fs::read_to_string(format!(
+        "/sys/block/{}/queue/discard_max_bytes",
+        &device.name[5..]
+    ))
+    .unwrap_or_default();
     if discards.trim() == "0" {
         return support::skip("the file system under the loop device cannot forget").unwrap_or(());
     }
@@ -92,14 +146,25 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
         device.name
     );
     let (real, _) = job(&bench, &line, 0);
-    assert_eq!((&real["trim"]["total_ios"], &real["write"]["total_ios"]), (&64.into(), &64.into()));
+    assert_eq!(
+        (&real["trim"]["total_ios"], &real["write"]["total_ios"]),
+        (&64.into(), &64.into())
+    );
     assert!(
-        device.content().chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)),
+        device
+            .content()
+            .chunks(512)
+            .all(|sector| sector.iter().any(|byte| *byte != 0)),
         "written after it was trimmed"
     );
-    let json = job(&bench, &line.replace("out=real", "out=disk"), 0).1.json();
+    let json = job(&bench, &line.replace("out=real", "out=disk"), 0)
+        .1
+        .json();
     // Programs that watch for devices may read a few sectors meanwhile.
-    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "reads of the guard do not count for the job");
+    assert!(
+        json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500,
+        "reads of the guard do not count for the job"
+    );
 }
 
 #[test]
@@ -108,40 +173,72 @@ fn each_device_of_a_job_is_known_again() {
     let line = "--name=a --filename=one:two --rw=write --bs=64k --size=1m";
     job(&bench, &format!("--out=first {line}"), 0);
     job(&bench, &format!("--out=second {line}"), 0);
-    assert!([bench.read("one"), bench.read("two")].iter().all(|data| data.len() == 512 << 10));
+    assert!(
+        [bench.read("one"), bench.read("two")]
+            .iter()
+            .all(|data| data.len() == 512 << 10)
+    );
 }
 
 #[test]
 fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
-    let (percent, _) = job(&bench, &format!("--out=percent --rw=read --bs=64k --size=10% --offset=5% {sim}"), 0);
+    let (percent, _) = job(
+        &bench,
+        &format!("--out=percent --rw=read --bs=64k --size=10% --offset=5% {sim}"),
+        0,
+    );
     // 10 % of the drive are 25.6 MiB: 409 operations of 64 KiB.
     assert_eq!(percent["read"]["total_ios"], 409);
     let mixed = "--out=mixed --rw=randrw --rate_iops=1000,250 --bs=8k,32k --number_ios=100";
     let (mixed, _) = job(&bench, &format!("{mixed} {sim}"), 0);
-    assert_eq!((&mixed["read"]["total_ios"], &mixed["write"]["total_ios"]), (&80.into(), &20.into()));
+    assert_eq!(
+        (&mixed["read"]["total_ios"], &mixed["write"]["total_ios"]),
+        (&80.into(), &20.into())
+    );
 }
 
 /// A drive that completes up to eight operations at once in 100 us; further operations wait for these.
-const EIGHT: &str = "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
+const EIGHT: &str =
+    "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
 
 #[test]
 fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_it() {
     let bench = Bench::new();
     let run = |out: &str, more: &str, code| {
-        job(&bench, &format!("--out={out} --name=a {EIGHT} --time_based --runtime=60 {more}"), code)
+        job(
+            &bench,
+            &format!("--out={out} --name=a {EIGHT} --time_based --runtime=60 {more}"),
+            code,
+        )
     };
     let target = "--iodepth=64 --latency_target=150 --latency_window=200ms --latency_percentile=99";
     let (found, _) = run("run", target, 0);
-    assert_eq!((&found["latency_depth"], &found["latency_target"]), (&8.into(), &150_000.into()));
-    assert_eq!((&found["latency_window"], &found["latency_percentile"]), (&200_000.into(), &99.0.into()));
+    assert_eq!(
+        (&found["latency_depth"], &found["latency_target"]),
+        (&8.into(), &150_000.into())
+    );
+    assert_eq!(
+        (&found["latency_window"], &found["latency_percentile"]),
+        (&200_000.into(), &99.0.into())
+    );
     // The report covers a second at the depth that was found, without the search.
     assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
-    let [ops, slowest] =
-        [&found["read"]["total_ios"], &found["read"]["clat_ns"]["max"]].map(|value| value.as_u64().unwrap());
-    assert!((79_900..80_100).contains(&ops) && slowest < 102_000, "{ops} {slowest}");
-    let (never, ended) = run("never", "--iodepth=64 --latency_target=50 --latency_window=1s", 1);
+    let [ops, slowest] = [
+        &found["read"]["total_ios"],
+        &found["read"]["clat_ns"]["max"],
+    ]
+    .map(|value| value.as_u64().unwrap());
+    assert!(
+        (79_900..80_100).contains(&ops) && slowest < 102_000,
+        "{ops} {slowest}"
+    );
+    let (never, ended) = run(
+        "never",
+        "--iodepth=64 --latency_target=50 --latency_window=1s",
+        1,
+    );
     assert_eq!(never["latency_depth"], 1, "{}", ended.stderr);
     ended.says(&["job \"a\" ended: at queue depth 1 an operation took longer"]);
     // The search alone takes longer than this runtime.
@@ -149,7 +246,12 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     short.says(&["job \"a\" did not measure at the depth"]);
     let (_, slow) = run("max", "--max_latency=99", 1);
     slow.says(&["longer than max_latency (99 us)"]);
-    for (dir, outcome) in [("run", "measured"), ("never", "fail"), ("short", "fail"), ("max", "fail")] {
+    for (dir, outcome) in [
+        ("run", "measured"),
+        ("never", "fail"),
+        ("short", "fail"),
+        ("max", "fail"),
+    ] {
         let verdict = bench.json_file(&format!("{dir}/verdict.json"));
         assert_eq!(verdict["outcome"], outcome, "{dir}: {verdict}");
     }
@@ -159,11 +261,15 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
 fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_written_is_not() {
     let bench = Bench::new();
     let made = |rw: &str| {
-        let line = format!("fio --out=run-{rw} --name=a --filename={rw} --rw={rw} --size=1m --bs=4k");
+        let line =
+            format!("fio --out=run-{rw} --name=a --filename={rw} --rw={rw} --size=1m --bs=4k");
         bench.line(&line).expect(0).stderr
     };
     let (mixed, written) = (made("randrw"), made("randwrite"));
-    assert!(mixed.contains("laying out the file randrw: 1048576 bytes"), "{mixed}");
+    assert!(
+        mixed.contains("laying out the file randrw: 1048576 bytes"),
+        "{mixed}"
+    );
     assert!(!mixed.contains("never written"), "{mixed}");
     assert!(!written.contains("laying out"), "{written}");
 }
@@ -173,10 +279,21 @@ fn pauses_come_after_so_many_operations_or_so_much_time() {
     let bench = Bench::new();
     // Four operations at once take 100 us, then the job idles for 900 us.
     let blocks = "--thinktime=900 --thinktime_blocks=4 --iodepth=32 --time_based --runtime=2";
-    let (blocks, _) = job(&bench, &format!("--out=blocks --name=a {EIGHT} {blocks}"), 0);
+    let (blocks, _) = job(
+        &bench,
+        &format!("--out=blocks --name=a {EIGHT} {blocks}"),
+        0,
+    );
     let ops = blocks["read"]["total_ios"].as_u64().unwrap();
-    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 in each millisecond");
-    assert_eq!(blocks["iodepth_level"]["4"], 100.0, "{}", blocks["iodepth_level"]);
+    assert!(
+        (7_990..8_010).contains(&ops),
+        "{ops}, not 4 in each millisecond"
+    );
+    assert_eq!(
+        blocks["iodepth_level"]["4"], 100.0,
+        "{}",
+        blocks["iodepth_level"]
+    );
     // In each half second, the job runs for 100 ms at 80,000 operations per second.
     let time = "--thinktime=400ms --thinktime_iotime=100ms --iodepth=8 --time_based --runtime=5";
     let (time, _) = job(&bench, &format!("--out=time --name=a {EIGHT} {time}"), 0);
@@ -188,16 +305,31 @@ fn pauses_come_after_so_many_operations_or_so_much_time() {
 fn each_operation_is_a_line_of_the_logs_of_each_clone() {
     let bench = Bench::new();
     let logs = "--write_lat_log=x --write_bw_log=x --log_offset=1 --numjobs=2 --group_reporting";
-    job(&bench, &format!("--out=run --name=a --rate_iops=100 --time_based --runtime=2 {EIGHT} {logs}"), 0);
+    job(
+        &bench,
+        &format!("--out=run --name=a --rate_iops=100 --time_based --runtime=2 {EIGHT} {logs}"),
+        0,
+    );
     for (log, value) in [("clat", 100_000), ("lat", 100_000), ("bw", 40_960)] {
         for number in 1..=2 {
             let text = bench.text(&format!("x_{log}.{number}.log"));
-            let lines: Vec<Vec<u64>> =
-                text.lines().map(|line| line.split(", ").map(|field| field.parse().unwrap()).collect()).collect();
+            let lines: Vec<Vec<u64>> = text
+                .lines()
+                .map(|line| {
+                    line.split(", ")
+                        .map(|field| field.parse().unwrap())
+                        .collect()
+                })
+                .collect();
             assert_eq!(lines.len(), 200, "{log}");
-            assert!(lines.windows(2).all(|pair| pair[1][0] - pair[0][0] <= 11), "in their order, 10 ms apart");
+            assert!(
+                lines.windows(2).all(|pair| pair[1][0] - pair[0][0] <= 11),
+                "in their order, 10 ms apart"
+            );
             for line in &lines {
-                let [_, seen, 0, 4_096, offset, 0] = line[..] else { panic!("{line:?}") };
+                let [_, seen, 0, 4_096, offset, 0] = line[..] else {
+                    panic!("{line:?}")
+                };
                 assert!(seen == value && offset.is_multiple_of(4_096), "{line:?}");
             }
         }
@@ -221,17 +353,31 @@ fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own
     );
     let json = bench.line(&line).expect(0).json();
     let job = |number: usize| {
-        [&json["jobs"][number]["read"]["total_ios"], &json["jobs"][number]["read"]["runtime"]].map(Value::as_u64)
+        [
+            &json["jobs"][number]["read"]["total_ios"],
+            &json["jobs"][number]["read"]["runtime"],
+        ]
+        .map(Value::as_u64)
     };
-    assert_eq!([job(0), job(1)], [[Some(100), Some(1_000)], [Some(300), Some(3_000)]]);
+    assert_eq!(
+        [job(0), job(1)],
+        [[Some(100), Some(1_000)], [Some(300), Some(3_000)]]
+    );
     let line = format!(
         "fio --out=exit {EIGHT} --exitall --exit_what=all --name=a --rate_iops=100 --number_ios=200 --name=b --time_based --runtime=60 --name=c --stonewall --output-format=json"
     );
     let json = bench.line(&line).expect(0).json();
-    assert_eq!(json["jobs"].as_array().unwrap().len(), 2, "the third never runs");
+    assert_eq!(
+        json["jobs"].as_array().unwrap().len(),
+        2,
+        "the third never runs"
+    );
     assert_eq!(json["jobs"][0]["read"]["total_ios"], 200);
     let ops = json["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
-    assert!((18_000..21_000).contains(&ops), "{ops}: two seconds of one in flight");
+    assert!(
+        (18_000..21_000).contains(&ops),
+        "{ops}: two seconds of one in flight"
+    );
 }
 
 #[test]
@@ -239,8 +385,13 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
-    bench.write("job.fio", "[a]\nfilename=victim\nrw=write\nverify_policy=fsynced\nlockfile=readwrite\n");
-    let ended = bench.flashproof(&["fio", "job.fio", "--erase=victim"]).expect(2);
+    bench.write(
+        "job.fio",
+        "[a]\nfilename=victim\nrw=write\nverify_policy=fsynced\nlockfile=readwrite\n",
+    );
+    let ended = bench
+        .flashproof(&["fio", "job.fio", "--erase=victim"])
+        .expect(2);
     assert_eq!(
         ended.errors(),
         [
@@ -256,20 +407,52 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     assert_eq!(ended.stdout, "");
     for (line, code, says) in [
         ("fio --name=a --filename=victim --rw=write", 3, "victim"),
-        ("fio --name=a --filename=victim --rw=write --readonly --erase=victim", 2, "which --readonly forbids"),
-        ("fio --name=a --filename=absent --size=1m --readonly", 3, "--readonly forbids to write it"),
+        (
+            "fio --name=a --filename=victim --rw=write --readonly --erase=victim",
+            2,
+            "which --readonly forbids",
+        ),
+        (
+            "fio --name=a --filename=absent --size=1m --readonly",
+            3,
+            "--readonly forbids to write it",
+        ),
         ("fio --name=a --filename=/dev/no-such", 3, "/dev/no-such"),
-        ("fio --name=a --filename=absent", 2, "cannot create the file absent - no job gives its size"),
-        ("fio absent.fio", 2, "cannot read the job file \"absent.fio\""),
-        ("fio --section=b job.fio", 2, "there is no section called \"b\""),
+        (
+            "fio --name=a --filename=absent",
+            2,
+            "cannot create the file absent - no job gives its size",
+        ),
+        (
+            "fio absent.fio",
+            2,
+            "cannot read the job file \"absent.fio\"",
+        ),
+        (
+            "fio --section=b job.fio",
+            2,
+            "there is no section called \"b\"",
+        ),
         (
             "fio --name=a --filename=victim --rw=randread --size=64m",
             3,
             "cannot read 67108864 bytes of victim - it has only 2097152 - lower size",
         ),
-        ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),
-        ("fio --name=a --numjobs=512 --nrfiles=128 --size=1m", 2, "65536 files or more, but at most 1024 can be open"),
-        ("fio --output-format=xml --name=a", 2, "give normal, json, json+ or terse"),
+        (
+            "fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000",
+            3,
+            "absent/x_bw.1.log",
+        ),
+        (
+            "fio --name=a --numjobs=512 --nrfiles=128 --size=1m",
+            2,
+            "65536 files or more, but at most 1024 can be open",
+        ),
+        (
+            "fio --output-format=xml --name=a",
+            2,
+            "give normal, json, json+ or terse",
+        ),
         ("fio", 2, "there is no job"),
     ] {
         let ended = bench.line(line).expect(code);
@@ -278,15 +461,21 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     assert_eq!(bench.read("victim"), before);
     let help = bench.flashproof(&["fio", "--help"]).expect(0);
     assert!(help.stdout.contains("--cmdhelp"));
-    let dry = bench.line("fio --name=a --filename=victim --rw=write --dry-run").expect(0);
-    assert!(dry.stdout.starts_with("a: (g=0): rw=write, bs=(R) 4096B-4096B"), "{}", dry.stdout);
+    let dry = bench
+        .line("fio --name=a --filename=victim --rw=write --dry-run")
+        .expect(0);
+    assert!(
+        dry.stdout
+            .starts_with("a: (g=0): rw=write, bs=(R) 4096B-4096B"),
+        "{}",
+        dry.stdout
+    );
 }
 
 #[test]
 fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
     let bench = Bench::new();
-    let line =
-        "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
+    let line = "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
     for (limits, code, says) in [
         ("log-flushes:50%>1ns", 1, "log-flushes"),
         ("log-flushes:50%>10s", 0, "PASS"),
@@ -294,52 +483,82 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
         ("log-flushes:50%>10s --sla=50%>1ns", 1, "log-writes"),
         ("50%>10s --sla=log-flushes:50%>1ns", 1, "log-flushes"),
     ] {
-        let ended = bench.line(&format!("fio {line}{limits} --out={OUT} --quiet")).expect(code);
+        let ended = bench
+            .line(&format!("fio {line}{limits} --out={OUT} --quiet"))
+            .expect(code);
         assert!(ended.stderr.contains(says), "{limits}: {}", ended.stderr);
         let again = bench.flashproof(&["report", OUT]).expect(code);
         assert!(again.stdout.contains(says), "{limits}: {}", again.stdout);
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
-    let unknown = bench.line(&format!("fio {line}wal-flushes:1%>1ms")).expect(2);
-    let says =
-        "cannot judge the stream \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
+    let unknown = bench
+        .line(&format!("fio {line}wal-flushes:1%>1ms"))
+        .expect(2);
+    let says = "cannot judge the stream \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
     assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
     bench.line(&format!("fio {line}log-flushes:1ms")).expect(2);
 
-    bench.line("fio --name=a --filename=new --size=1m --rw=read --sla=50%>100s --quiet").expect(0);
+    bench
+        .line("fio --name=a --filename=new --size=1m --rw=read --sla=50%>100s --quiet")
+        .expect(0);
     assert_eq!(bench.read("new").len() as u64, MIB);
 }
 
 #[test]
 fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
     device.put(8 * MIB, &[7; 1 << 20]);
     let line = |more: &str| format!("--name=a --filename={} --direct=1 {more}", device.name);
-    bench.line(&format!("fio {}", line("--rw=write --size=4m"))).expect_stderr(3, &["--erase"]);
+    bench
+        .line(&format!("fio {}", line("--rw=write --size=4m")))
+        .expect_stderr(3, &["--erase"]);
     let before = device.counters();
-    let write = line(&format!("--rw=randwrite --bs=16k --size=4m --iodepth=8 --erase={}", device.name));
+    let write = line(&format!(
+        "--rw=randwrite --bs=16k --size=4m --iodepth=8 --erase={}",
+        device.name
+    ));
     let (job, ended) = job(&bench, &write, 0);
     assert!(ended.stderr.contains("erasing"), "{}", ended.stderr);
-    assert_eq!((&job["write"]["total_ios"], &job["write"]["io_bytes"]), (&256.into(), &(4 * MIB).into()));
+    assert_eq!(
+        (&job["write"]["total_ios"], &job["write"]["io_bytes"]),
+        (&256.into(), &(4 * MIB).into())
+    );
     let written = device.counters().since(&before).unwrap().write;
     assert!(written.sectors >= 8_192, "{written:?}");
     let content = device.content();
     let (used, rest) = content.split_at(4 << 20);
-    assert!(used.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "each block was written");
-    assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "no other block was");
+    assert!(
+        used.chunks(512)
+            .all(|sector| sector.iter().any(|byte| *byte != 0)),
+        "each block was written"
+    );
+    assert!(
+        rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7,
+        "no other block was"
+    );
 }
 
 #[test]
 fn a_job_issues_from_the_cpus_it_names() {
     let bench = Bench::new();
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let all = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let all = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap();
     let last = all.trim().rsplit(['-', ',']).next().unwrap();
-    let line = format!("fio --name=a --filename=f --size=1m --rw=write --cpus_allowed={last} --out=run");
+    let line =
+        format!("fio --name=a --filename=f --size=1m --rw=write --cpus_allowed={last} --out=run");
     bench.line(&line).expect(0);
-    let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
-    bench.line(&line).expect_stderr(3, &["there is no CPU 1023 to run on - give other CPUs"]);
+    let line = format!(
+        "fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more"
+    );
+    bench
+        .line(&line)
+        .expect_stderr(3, &["there is no CPU 1023 to run on - give other CPUs"]);
     assert!(!bench.path("g").exists(), "no file is created before");
 }
 
@@ -349,7 +568,10 @@ fn files_that_are_no_earlier_output_are_kept_unless_forced() {
     let line = "fio --name=a --filename=sim: --direct=1 --rw=randread --rate_iops=100 --runtime=2 --time_based --quiet \
                 --output=out.txt --write_iops_log=a";
     let fio = |more: &str| bench.line(&format!("{line} {more}"));
-    for (number, format) in ["normal", "json", "terse", "normal"].into_iter().enumerate() {
+    for (number, format) in ["normal", "json", "terse", "normal"]
+        .into_iter()
+        .enumerate()
+    {
         fio(&format!("--out=run{number} --output-format={format}")).expect(0);
     }
     for foreign in ["out.txt", "a_iops.1.log"] {
@@ -383,7 +605,10 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
         assert_eq!(ended.stdout, "", "{}", ended.stderr);
         bench.json_file("out.json")
     };
-    Some([read("theirs", std::path::Path::new("fio")), read("ours", &link)])
+    Some([
+        read("theirs", std::path::Path::new("fio")),
+        read("ours", &link),
+    ])
 }
 
 /// Asserts that `ours` has every name of fio's JSON, with a value of the same type. Percentiles and bins are not
@@ -391,18 +616,28 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
-            for (name, value) in
-                theirs.iter().filter(|(name, _)| !["bins", "percentile", "disk_util"].contains(&name.as_str()))
+            for (name, value) in theirs
+                .iter()
+                .filter(|(name, _)| !["bins", "percentile", "disk_util"].contains(&name.as_str()))
             {
-                let of_ours = ours.get(name).unwrap_or_else(|| panic!("{path}.{name} is missing"));
+                let of_ours = ours
+                    .get(name)
+                    .unwrap_or_else(|| panic!("{path}.{name} is missing"));
                 assert_like(value, of_ours, &format!("{path}.{name}"));
             }
         }
         (Value::Array(theirs), Value::Array(ours)) => {
             assert_eq!(theirs.len(), ours.len(), "{path}");
-            theirs.iter().zip(ours).for_each(|(theirs, ours)| assert_like(theirs, ours, path));
+            theirs
+                .iter()
+                .zip(ours)
+                .for_each(|(theirs, ours)| assert_like(theirs, ours, path));
         }
-        _ => assert_eq!(std::mem::discriminant(theirs), std::mem::discriminant(ours), "{path}: {theirs} {ours}"),
+        _ => assert_eq!(
+            std::mem::discriminant(theirs),
+            std::mem::discriminant(ours),
+            "{path}: {theirs} {ours}"
+        ),
     }
 }
 
@@ -418,13 +653,20 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
                 [windows]\nstonewall\nrw=read\nbs=16k\nzonemode=strided\nzonesize=256k\nzoneskip=256k\n\
                 [checked]\nstonewall\nrw=write\nbs=4k\nsize=1m\nverify=crc32c\nverify_backlog=64\n\
                 [thousand]\nstonewall\nrw=write\nkb_base=1000\nbs=4k\nsize=400k\nloops=2\n";
-    let Some([theirs, ours]) = beside_fio(&bench, jobs) else { return };
+    let Some([theirs, ours]) = beside_fio(&bench, jobs) else {
+        return;
+    };
     assert_like(&theirs, &ours, "");
     let count = |json: &Value, job: usize| {
         let job = &json["jobs"][job];
         let of = |kind: &str, field: &str| job[kind][field].as_u64().unwrap();
         let each = ["read", "write"].map(|kind| (of(kind, "total_ios"), of(kind, "io_bytes")));
-        (job["jobname"].as_str().unwrap().to_owned(), job["groupid"].as_u64().unwrap(), each, of("sync", "total_ios"))
+        (
+            job["jobname"].as_str().unwrap().to_owned(),
+            job["groupid"].as_u64().unwrap(),
+            each,
+            of("sync", "total_ios"),
+        )
     };
     for job in 0..8 {
         let (theirs, ours) = (count(&theirs, job), count(&ours, job));
@@ -438,7 +680,9 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
             continue;
         }
         // Random numbers differ, so the split into reads and writes differs. In total, each block is accessed once.
-        let sum = |(_, _, [read, write], _): &(String, u64, [(u64, u64); 2], u64)| (read.0 + write.0, read.1 + write.1);
+        let sum = |(_, _, [read, write], _): &(String, u64, [(u64, u64); 2], u64)| {
+            (read.0 + write.0, read.1 + write.1)
+        };
         assert_eq!((sum(&theirs), sum(&ours)), ((256, 2 * MIB), (256, 2 * MIB)));
         assert!(ours.2[0].0.abs_diff(179) < 37, "about 70 %: {ours:?}");
     }
@@ -447,12 +691,18 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
 #[test]
 fn the_terse_line_has_the_fields_of_the_real_fio() {
     let bench = Bench::new();
-    let Some(_) = tool("fio", &["--version"]) else { return };
-    let line =
-        "--name=a --filename=data --size=1m --rw=randread --bs=4k --ioengine=psync --minimal --percentile_list=50:99";
+    let Some(_) = tool("fio", &["--version"]) else {
+        return;
+    };
+    let line = "--name=a --filename=data --size=1m --rw=randread --bs=4k --ioengine=psync --minimal --percentile_list=50:99";
     let fields = |program: std::path::PathBuf| -> Vec<String> {
         let ended = bench.program(program, &words(line)).expect(0);
-        ended.stdout.trim_end().split(';').map(str::to_owned).collect()
+        ended
+            .stdout
+            .trim_end()
+            .split(';')
+            .map(str::to_owned)
+            .collect()
     };
     let theirs = fields("fio".into());
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
@@ -475,23 +725,59 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     let fio = |line: &str| bench.program(bench.path("fio"), &words(line));
     let ended = fio("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k")
         .expect_stderr(0, &["laying out the file data: 1048576 bytes"])
-        .expect_stdout(0, &["     issued rwts: total=256,0,0,0 short=0,0,0,0 dropped=0,0,0,0"])
+        .expect_stdout(
+            0,
+            &["     issued rwts: total=256,0,0,0 short=0,0,0,0 dropped=0,0,0,0"],
+        )
         .expect_stdout(0, &["Run status group 0 (all jobs):\n   READ: bw="]);
-    assert_eq!(ended.stderr.matches("ioengine=libaio is replaced by io_uring\n").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended
+            .stderr
+            .matches("ioengine=libaio is replaced by io_uring\n")
+            .count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     for line in [
         "a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=io_uring, iodepth=1",
-        concat!("flashproof ", env!("CARGO_PKG_VERSION"), ", in the format of fio-3.33"),
+        concat!(
+            "flashproof ",
+            env!("CARGO_PKG_VERSION"),
+            ", in the format of fio-3.33"
+        ),
     ] {
-        assert!(ended.stdout.lines().any(|found| found == line), "{}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|found| found == line),
+            "{}",
+            ended.stdout
+        );
     }
-    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "data is written");
-    let mut left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        bench
+            .read("data")
+            .chunks(4096)
+            .all(|block| block.iter().any(|byte| *byte != 0)),
+        "data is written"
+    );
+    let mut left: Vec<_> = fs::read_dir(bench.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     left.retain(|name| name != "state");
     left.sort();
     assert_eq!(left, ["data", "fio"]);
-    assert_eq!(fio("--version").expect(0).stdout, "fio-3.33\n", "scripts read this line");
+    assert_eq!(
+        fio("--version").expect(0).stdout,
+        "fio-3.33\n",
+        "scripts read this line"
+    );
     // For an error, flashproof also has the exit code of fio.
-    for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
+    for line in [
+        "--name=a --bogus=1",
+        "no-such.fio",
+        "--name=a --filename=/dev/null --rw=read",
+    ] {
         fio(line).expect(1);
     }
 }
@@ -501,39 +787,68 @@ fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
     let bench = Bench::new();
     let device = LoopDevice::new(&bench, 4 * MIB, &[]);
     for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
-        let each = format!("--name=a --rw=write --bs=64k --size=1m --fsync=8 --fdatasync=4 --ioengine={engine}");
-        let on_files = format!("--out=files-{engine} --directory={} --numjobs=3 {each}", bench.path("").display());
+        let each = format!(
+            "--name=a --rw=write --bs=64k --size=1m --fsync=8 --fdatasync=4 --ioengine={engine}"
+        );
+        let on_files = format!(
+            "--out=files-{engine} --directory={} --numjobs=3 {each}",
+            bench.path("").display()
+        );
         let (_, ended) = job(&bench, &on_files, 0);
         for job in ended.json()["jobs"].as_array().unwrap() {
             // No sync follows the last of the 16 writes.
-            assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
+            assert_eq!(
+                (&job["write"]["total_ios"], &job["sync"]["total_ios"]),
+                (&16.into(), &3.into())
+            );
         }
         let run = results::run_dir::read(&bench.path(format!("files-{engine}"))).unwrap();
         let facts = &run.manifest.engine_facts;
-        assert_eq!((&facts["engine"], &facts["issuing_threads"]), (&"sync".into(), &3.into()), "{facts}");
-        let is_replaced = ended.stderr.contains(&format!("ioengine={engine} is replaced by psync\n"));
+        assert_eq!(
+            (&facts["engine"], &facts["issuing_threads"]),
+            (&"sync".into(), &3.into()),
+            "{facts}"
+        );
+        let is_replaced = ended
+            .stderr
+            .contains(&format!("ioengine={engine} is replaced by psync\n"));
         assert_eq!(is_replaced, engine != "psync", "{}", ended.stderr);
         let Some(device) = &device else { continue };
-        let on_device = format!("--out=device-{engine} --filename={0} --erase={0} --direct=1 {each}", device.name);
+        let on_device = format!(
+            "--out=device-{engine} --filename={0} --erase={0} --direct=1 {each}",
+            device.name
+        );
         let (job, _) = job(&bench, &on_device, 0);
-        assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
-        assert!(device.content()[..MIB as usize].chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)));
+        assert_eq!(
+            (&job["write"]["total_ios"], &job["sync"]["total_ios"]),
+            (&16.into(), &3.into())
+        );
+        assert!(
+            device.content()[..MIB as usize]
+                .chunks(512)
+                .all(|sector| sector.iter().any(|byte| *byte != 0))
+        );
     }
 }
 
 #[test]
 fn synchronous_jobs_run_beside_others() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else {
+        return;
+    };
     let line = format!(
         "fio --out=run --filename={} --direct=1 --rw=randread --bs=4k --name=calls --ioengine=psync --numjobs=2 --name=queue --ioengine=libaio --iodepth=4",
         device.name
     );
-    bench.line(&line).expect_stderr(0, &["ioengine=libaio is replaced by io_uring\n"]).shows(&[
-        "calls: (g=0): rw=randread",
-        "ioengine=psync, iodepth=1",
-        "ioengine=io_uring, iodepth=4",
-    ]);
+    bench
+        .line(&line)
+        .expect_stderr(0, &["ioengine=libaio is replaced by io_uring\n"])
+        .shows(&[
+            "calls: (g=0): rw=randread",
+            "ioengine=psync, iodepth=1",
+            "ioengine=io_uring, iodepth=4",
+        ]);
     let facts = bench.run().manifest.engine_facts;
     assert_ne!(facts["engine"], "sync");
     assert_eq!(facts["synchronous_threads"], 2, "{facts}");
@@ -554,10 +869,19 @@ fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled,
 
 #[test]
 fn a_device_that_never_answers_a_call_has_lost_it() {
-    for (line, stream) in [("--rw=randwrite --direct=1", "a-writes"), ("--rw=write --fdatasync=1", "a-flushes")] {
+    for (line, stream) in [
+        ("--rw=randwrite --direct=1", "a-writes"),
+        ("--rw=write --fdatasync=1", "a-flushes"),
+    ] {
         let bench = Bench::new();
-        let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-        let Some((throttled, mut running)) = hanging(&bench, &device, &format!("--runtime=2 {line}")) else { return };
+        let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+            return;
+        };
+        let Some((throttled, mut running)) =
+            hanging(&bench, &device, &format!("--runtime=2 {line}"))
+        else {
+            return;
+        };
         running.wait_to_hear(&format!("1 {stream} never completed"));
         // The kernel cannot end a process that waits for a device.
         running.wait_to_hear("this process can exit only when");
@@ -571,8 +895,12 @@ fn a_device_that_never_answers_a_call_has_lost_it() {
 #[test]
 fn a_signal_ends_a_run_whose_call_hangs() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    let Some((throttled, mut running)) = hanging(&bench, &device, "--rw=randwrite --direct=1 --runtime=600") else {
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
+    let Some((throttled, mut running)) =
+        hanging(&bench, &device, "--rw=randwrite --direct=1 --runtime=600")
+    else {
         return;
     };
     running.wait_for_interval(&bench, OUT);

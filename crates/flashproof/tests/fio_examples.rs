@@ -22,7 +22,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("cpp_null", "ioengine=cpp_null"),
     ("cross-stripe-verify", "write to the same range"),
     ("dedupe-global", "dedupe_global=1"),
-    ("example_latency_steadystate", "steadystate_check_interval=10"),
+    (
+        "example_latency_steadystate",
+        "steadystate_check_interval=10",
+    ),
     ("butterfly", "flow="),
     ("flow", "flow="),
     ("uring-cmd-zoned", "zonemode=zbd"),
@@ -42,25 +45,37 @@ const OTHER_ENGINES: &str = "\
 #[test]
 fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
     let Some(dir) = std::env::var_os("FLASHPROOF_FIO_EXAMPLES").map(PathBuf::from) else {
-        return support::skip("FLASHPROOF_FIO_EXAMPLES names no directory with fio's example jobs").unwrap_or(());
+        return support::skip("FLASHPROOF_FIO_EXAMPLES names no directory with fio's example jobs")
+            .unwrap_or(());
     };
     let bench = Bench::new();
     let (mut seen, mut wrong) = (0, Vec::new());
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".fio")).map(str::to_owned)
+        let Some(name) = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_suffix(".fio"))
+            .map(str::to_owned)
         else {
             continue;
         };
         let mut command = bench.prepare(&["fio", path.to_str().unwrap(), "--dry-run"]);
         let output = command.env("SIZE", "64m").output().unwrap();
-        let (code, text) = (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
-        let reason = REFUSED.iter().find(|(of, _)| *of == name).map(|(_, reason)| *reason);
+        let (code, text) = (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        let reason = REFUSED
+            .iter()
+            .find(|(of, _)| *of == name)
+            .map(|(_, reason)| *reason);
         let is_in = |list: &str| list.split(' ').any(|other| other == name);
         let reason = reason.or(is_in(OTHER_ENGINES).then_some("\"ioengine="));
         let is_known = reason.is_some() || is_in(ACCEPTED);
         let is_right = match reason {
-            Some(reason) => code == Some(2) && text.contains(reason) && text.contains("nothing was run"),
+            Some(reason) => {
+                code == Some(2) && text.contains(reason) && text.contains("nothing was run")
+            }
             None if is_known => code == Some(0),
             // An example of another version of fio, or one that needs other environment variables.
             None => matches!(code, Some(0 | 2)),

@@ -11,7 +11,9 @@ use support::{Bench, LoopDevice, MIB, Running, tool, words};
 fn fio(bench: &Bench, line: &str) -> Option<Value> {
     tool("fio", &["--version"])?;
     let mut command = bench.command("fio");
-    command.args(line.split_whitespace()).args(["--output-format=json", "--output=theirs.json"]);
+    command
+        .args(line.split_whitespace())
+        .args(["--output-format=json", "--output=theirs.json"]);
     Running::start(command).end().expect(0);
     Some(bench.json_file("theirs.json"))
 }
@@ -24,7 +26,12 @@ fn counts(job: &Value) -> [u64; 4] {
 /// Bytes of `file` in the page cache; `None`, with a message, without fincore.
 fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
     let path = bench.path(file);
-    tool("fincore", &["--bytes", "--noheadings", "--output", "RES", path.to_str()?])?.parse().ok()
+    tool(
+        "fincore",
+        &["--bytes", "--noheadings", "--output", "RES", path.to_str()?],
+    )?
+    .parse()
+    .ok()
 }
 
 /// Asserts that `flashproof fio` refuses the options of `line` before anything runs, with exit code `code` and a
@@ -39,7 +46,9 @@ fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
 #[test]
 fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
     // Bytes that fio 3.33 empties (MADV_REMOVE): the whole mapping, if a block device is mapped for writing.
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
@@ -57,31 +66,57 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
                 let before = device.counters();
                 let report = run();
                 let did = device.counters().since(&before).unwrap();
-                (counts(&report["jobs"][0]), report["disk_util"][0]["read_ios"].as_u64(), did)
+                (
+                    counts(&report["jobs"][0]),
+                    report["disk_util"][0]["read_ios"].as_u64(),
+                    did,
+                )
             };
-            let line = format!("--name=a --filename={} --bs=4k --ioengine=mmap {options}", device.name);
+            let line = format!(
+                "--name=a --filename={} --bs=4k --ioengine=mmap {options}",
+                device.name
+            );
             let (ours, ours_read, kernel) = did(&|| {
-                let line =
-                    format!("fio --out=run-{number}-{attempt} --erase={} {line} --output-format=json", device.name);
-                bench.line(&line).expect_stderr(0, &["mapped into memory"]).json()
+                let line = format!(
+                    "fio --out=run-{number}-{attempt} --erase={} {line} --output-format=json",
+                    device.name
+                );
+                bench
+                    .line(&line)
+                    .expect_stderr(0, &["mapped into memory"])
+                    .json()
             });
-            let facts =
-                results::run_dir::read(&bench.path(format!("run-{number}-{attempt}"))).unwrap().manifest.engine_facts;
+            let facts = results::run_dir::read(&bench.path(format!("run-{number}-{attempt}")))
+                .unwrap()
+                .manifest
+                .engine_facts;
             assert_eq!(facts["engine"], "sync");
             if tool("fio", &["--version"]).is_none() {
                 return true;
             }
             let (theirs, _, fios) = did(&|| fio(&bench, &line).unwrap());
             assert_eq!(ours, theirs, "{options}");
-            assert_eq!(kernel.write.sectors, fios.write.sectors - emptied_bytes / 512, "{options}");
+            assert_eq!(
+                kernel.write.sectors,
+                fios.write.sectors - emptied_bytes / 512,
+                "{options}"
+            );
             // disk_util does not include the reads of the guard.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
         // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
         assert!((0..12).any(agrees), "{options}: other reads than fio's");
     }
-    let line = format!("--name=a --filename={} --rw=write --ioengine=mmap --sync=dsync", device.name);
-    refused(&bench, &line, 2, "ioengine=mmap the kernel decides when pages are written back");
+    let line = format!(
+        "--name=a --filename={} --rw=write --ioengine=mmap --sync=dsync",
+        device.name
+    );
+    refused(
+        &bench,
+        &line,
+        2,
+        "ioengine=mmap the kernel decides when pages are written back",
+    );
 }
 
 #[test]
@@ -91,46 +126,86 @@ fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() 
     let line = "fio --out=run --name=a --filename=data --rw=randread --bs=4k --ioengine=mmap --time_based --runtime=60";
     let mut running = Running::start(bench.prepare(&words(line)));
     running.wait_for_interval(&bench, "run");
-    OpenOptions::new().write(true).open(bench.path("data")).unwrap().set_len(4096).unwrap();
-    running.end().expect_stderr(1, &["of data failed: only 0 bytes moved"]);
+    OpenOptions::new()
+        .write(true)
+        .open(bench.path("data"))
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
+    running
+        .end()
+        .expect_stderr(1, &["of data failed: only 0 bytes moved"]);
     assert!(bench.exists("run/verdict.json"));
 }
 
 #[test]
 fn writes_that_append_leave_what_a_file_has() {
     let bench = Bench::new();
-    bench.fio_jobs("--out=made --name=a --filename=ours --rw=write --size=1m --bs=64k", 0);
+    bench.fio_jobs(
+        "--out=made --name=a --filename=ours --rw=write --size=1m --bs=64k",
+        0,
+    );
     let before = bench.read("ours");
     bench.write("theirs", &before);
     let line = "--rw=randwrite --size=512k --bs=4k --file_append=1 --offset=64k";
     let (job, _) = bench.fio_jobs(&format!("--out=more --name=a --filename=ours {line}"), 0);
     let after = bench.read("ours");
-    assert_eq!((after.len(), after[..before.len()] == before), (3 << 19, true));
-    assert!(after[before.len()..].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    assert_eq!(
+        (after.len(), after[..before.len()] == before),
+        (3 << 19, true)
+    );
+    assert!(
+        after[before.len()..]
+            .chunks(4096)
+            .all(|block| block.iter().any(|byte| *byte != 0))
+    );
     // Two jobs of one call append to a new file.
-    bench.fio_jobs(&format!("--out=twice {line} --name=a --filename=new --name=b --filename=new --stonewall"), 0);
+    bench.fio_jobs(
+        &format!("--out=twice {line} --name=a --filename=new --name=b --filename=new --stonewall"),
+        0,
+    );
     assert_eq!(bench.read("new").len() as u64, MIB);
     if let Some(theirs) = fio(&bench, &format!("--name=a --filename=theirs {line}")) {
         let left = bench.read("theirs");
-        assert_eq!((left.len(), left[..before.len()] == before), (3 << 19, true));
+        assert_eq!(
+            (left.len(), left[..before.len()] == before),
+            (3 << 19, true)
+        );
         assert_eq!(counts(&job[0]), counts(&theirs["jobs"][0]));
     }
     for (options, says) in [
-        ("--rw=read --file_append=1", "with file_append, size is the number of bytes added to the end of each file"),
-        ("--rw=write --file_append=1 --numjobs=2", "only one job can write to a file"),
+        (
+            "--rw=read --file_append=1",
+            "with file_append, size is the number of bytes added to the end of each file",
+        ),
+        (
+            "--rw=write --file_append=1 --numjobs=2",
+            "only one job can write to a file",
+        ),
     ] {
-        refused(&bench, &format!("--name=a --filename=ours --size=64k {options}"), 2, says);
+        refused(
+            &bench,
+            &format!("--name=a --filename=ours --size=64k {options}"),
+            2,
+            says,
+        );
     }
     assert_eq!(bench.read("ours"), after);
     bench.line("fio --name=a --filename=ours:third --rw=write --bs=4k --size=64k --file_append=1 --out=two").expect(0);
     let ours = bench.read("ours");
-    assert!(ours.len() > after.len() && ours.starts_with(&after), "files of different sizes grow: {}", ours.len());
+    assert!(
+        ours.len() > after.len() && ours.starts_with(&after),
+        "files of different sizes grow: {}",
+        ours.len()
+    );
     assert_eq!(bench.read("third").len(), ours.len() - after.len());
 }
 
 #[test]
 fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     bench.write_victim("data", 4);
     tool("sync", &[bench.path("data").to_str().unwrap()]);
     let all = 4 * MIB;
@@ -143,11 +218,16 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
     .into_iter()
     .enumerate()
     {
-        let line = format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
+        let line =
+            format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
             // This job empties the page cache, as pre_read needs. For invalidate=0, the read below then fills the
             // cache.
-            bench.line(&format!("fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1")).expect(0);
+            bench
+                .line(&format!(
+                    "fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1"
+                ))
+                .expect(0);
             if options == "--invalidate=0" {
                 bench.read("data");
             }
@@ -158,14 +238,23 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
             cached_bytes(&bench, "data")
         };
         let Some(cached) = run(false) else { return };
-        assert!(expected.contains(&cached), "{options}: {cached} bytes are cached");
+        assert!(
+            expected.contains(&cached),
+            "{options}: {cached} bytes are cached"
+        );
         if let Some(theirs) = run(true) {
             // fio's small reads before the run cause readahead by the kernel.
-            let is_near = options.contains("offset") && theirs >= cached || theirs.abs_diff(cached) <= 256 << 10;
+            let is_near = options.contains("offset") && theirs >= cached
+                || theirs.abs_diff(cached) <= 256 << 10;
             assert!(is_near, "{options}: {cached} of ours, {theirs} of fio");
         }
     }
-    refused(&bench, "--name=a --filename=data --pre_read=1 --direct=1", 2, "pre_read fills the page cache");
+    refused(
+        &bench,
+        "--name=a --filename=data --pre_read=1 --direct=1",
+        2,
+        "pre_read fills the page cache",
+    );
 }
 
 #[test]
@@ -177,10 +266,15 @@ fn files_are_made_and_nothing_else() {
         let theirs = fio(&bench, &format!("--name=their-{rw} --rw={rw} {line}"));
         let their_counts = theirs.map_or([0; 4], |theirs| counts(&theirs["jobs"][0]));
         assert_eq!((counts(&job[0]), their_counts), ([0; 4], [0; 4]));
-        for name in (0..3).flat_map(|file| [format!("{rw}.0.{file}"), format!("their-{rw}.0.{file}")]) {
+        for name in
+            (0..3).flat_map(|file| [format!("{rw}.0.{file}"), format!("their-{rw}.0.{file}")])
+        {
             match fs::metadata(bench.path(&name)) {
                 Ok(file) => assert_eq!(file.len(), MIB, "{name}"),
-                Err(_) => assert!(name.starts_with("their") && tool("fio", &["--version"]).is_none(), "{name}"),
+                Err(_) => assert!(
+                    name.starts_with("their") && tool("fio", &["--version"]).is_none(),
+                    "{name}"
+                ),
             }
         }
     }
@@ -191,12 +285,22 @@ fn files_are_made_and_nothing_else() {
 #[test]
 fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not() {
     let bench = Bench::new();
-    let (_, _) = bench.fio_jobs("--out=write --name=w --filename=data --rw=write --bs=64k --size=4m", 0);
+    let (_, _) = bench.fio_jobs(
+        "--out=write --name=w --filename=data --rw=write --bs=64k --size=4m",
+        0,
+    );
     let before = bench.read("data");
-    let reads = "--name=r --rw=read --bs=64k --numjobs=4 --offset_increment=1m --size=4m --group_reporting";
+    let reads =
+        "--name=r --rw=read --bs=64k --numjobs=4 --offset_increment=1m --size=4m --group_reporting";
     let (jobs, ended) = bench.fio_jobs(&format!("--out=read --filename=data {reads}"), 0);
     assert_eq!(jobs[0]["read"]["io_bytes"], 4 * 4 * MIB);
-    assert!(ended.stderr.contains("extending the file data: 7340032 bytes"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("extending the file data: 7340032 bytes"),
+        "{}",
+        ended.stderr
+    );
     let after = bench.read("data");
     assert!(after.len() as u64 == 7 * MIB && after.starts_with(&before));
     bench.write_victim("victim", 4);

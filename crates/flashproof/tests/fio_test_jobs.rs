@@ -70,46 +70,87 @@ const FILES: &str = "t0002file foo xxx t0026file t0027file t0029file t0030file t
 /// Offsets in a log of bandwidth.
 fn offsets(bench: &Bench, log: &str) -> Vec<u64> {
     let text = bench.text(log);
-    text.lines().map(|line| line.split(", ").nth(4).unwrap().parse().unwrap()).collect()
+    text.lines()
+        .map(|line| line.split(", ").nth(4).unwrap().parse().unwrap())
+        .collect()
 }
 
 /// Error in the results of a job.
 fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
     let kbytes = |job: usize, kind: &str| report["jobs"][job][kind]["io_kbytes"].as_u64().unwrap();
     let expect = |what: &str, is: bool| (!is).then(|| format!("{what}: {report:#}"));
-    let blocks = |log: &str| offsets(bench, log).iter().map(|offset| offset / 4_096).collect::<Vec<_>>();
+    let blocks = |log: &str| {
+        offsets(bench, log)
+            .iter()
+            .map(|offset| offset / 4_096)
+            .collect::<Vec<_>>()
+    };
     match &name[..5] {
-        "t0005" => expect("reads as much as it writes", kbytes(0, "read") == 102_400 && kbytes(0, "write") == 102_400),
+        "t0005" => expect(
+            "reads as much as it writes",
+            kbytes(0, "read") == 102_400 && kbytes(0, "write") == 102_400,
+        ),
         "t0006" => {
             let ratio = kbytes(0, "read") as f64 / kbytes(0, "write") as f64;
-            expect("reads twice as much as it writes", (1.99..=2.01).contains(&ratio))
+            expect(
+                "reads twice as much as it writes",
+                (1.99..=2.01).contains(&ratio),
+            )
         }
         "t0007" => expect("ends at the end of the file", kbytes(0, "read") == 87_040),
         "t0008" => expect("reads each block once", kbytes(0, "read") == 32_768),
-        "t0019" => expect("in sequence", blocks("test_bw.log") == (0..256).collect::<Vec<_>>()),
+        "t0019" => expect(
+            "in sequence",
+            blocks("test_bw.log") == (0..256).collect::<Vec<_>>(),
+        ),
         "t0020" | "t0021" | "t0022" => {
             let seen = blocks("test_bw.log");
             let distinct = seen.iter().collect::<HashSet<_>>().len();
-            let follow = seen.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
-            expect("in random order", seen.len() == 256 && follow < 10 && (distinct == 256) == (&name[..5] != "t0022"))
+            let follow = seen
+                .windows(2)
+                .filter(|pair| pair[1] == pair[0] + 1)
+                .count();
+            expect(
+                "in random order",
+                seen.len() == 256 && follow < 10 && (distinct == 256) == (&name[..5] != "t0022"),
+            )
         }
-        "t0023" | "t0024" => ["basic", "bs", "bsrange", "bssplit"].iter().find_map(|job| {
-            let text = bench.text(&format!("{job}_bw.log"));
-            let fields = |line: &str| line.split(", ").skip(2).map(str::to_owned).collect::<Vec<_>>();
-            let lines: Vec<_> = text.lines().map(fields).collect();
-            let is_pair =
-                |pair: &[Vec<String>]| pair[0][0] == "2" && pair[1][0] == "1" && pair[0][1..3] == pair[1][1..3];
-            expect(job, !lines.is_empty() && lines.chunks(2).all(is_pair))
-        }),
+        "t0023" | "t0024" => ["basic", "bs", "bsrange", "bssplit"]
+            .iter()
+            .find_map(|job| {
+                let text = bench.text(&format!("{job}_bw.log"));
+                let fields = |line: &str| {
+                    line.split(", ")
+                        .skip(2)
+                        .map(str::to_owned)
+                        .collect::<Vec<_>>()
+                };
+                let lines: Vec<_> = text.lines().map(fields).collect();
+                let is_pair = |pair: &[Vec<String>]| {
+                    pair[0][0] == "2" && pair[1][0] == "1" && pair[0][1..3] == pair[1][1..3]
+                };
+                expect(job, !lines.is_empty() && lines.chunks(2).all(is_pair))
+            }),
         "t0025" => expect("reads back", kbytes(0, "read") == 128),
-        "t0027" => expect("has the pattern", bench.read("t0027file") == bench.read("t0027.pattern")),
+        "t0027" => expect(
+            "has the pattern",
+            bench.read("t0027file") == bench.read("t0027.pattern"),
+        ),
         "t0029" => expect("reads twice", kbytes(1, "read") == 8),
-        "t0033" => {
-            expect("both values", bench.text("log_clat.2.log").lines().all(|line| line.split(", ").count() == 6))
-        }
-        "t0034" => {
-            expect("issue times", bench.text("log_clat.1.log").lines().all(|line| line.split(", ").count() == 7))
-        }
+        "t0033" => expect(
+            "both values",
+            bench
+                .text("log_clat.2.log")
+                .lines()
+                .all(|line| line.split(", ").count() == 6),
+        ),
+        "t0034" => expect(
+            "issue times",
+            bench
+                .text("log_clat.1.log")
+                .lines()
+                .all(|line| line.split(", ").count() == 7),
+        ),
         _ => None,
     }
 }
@@ -117,9 +158,12 @@ fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
 #[test]
 fn test_jobs_of_fio_run_and_show_what_they_must() {
     let Some(dir) = std::env::var_os("FLASHPROOF_FIO_TEST_JOBS").map(PathBuf::from) else {
-        return support::skip("FLASHPROOF_FIO_TEST_JOBS names no directory with fio's test jobs").unwrap_or(());
+        return support::skip("FLASHPROOF_FIO_TEST_JOBS names no directory with fio's test jobs")
+            .unwrap_or(());
     };
-    let (Some(mut bench), mut problems) = (Bench::on_disk(), Vec::new()) else { return };
+    let (Some(mut bench), mut problems) = (Bench::on_disk(), Vec::new()) else {
+        return;
+    };
     let large = LARGE_JOBS.iter().filter(|_| support::long());
     for (name, code) in JOBS.iter().chain(large) {
         if !name.ends_with("-post") && *name != "t0031" {
@@ -130,7 +174,9 @@ fn test_jobs_of_fio_run_and_show_what_they_must() {
             let _ = fs::copy(dir.join("t0038.iolog"), bench.path("t0038.iolog"));
         }
         let mut command = bench.command(bench.path("fio"));
-        command.arg(dir.join(format!("{name}.fio"))).args(["--output-format=json", "--output=report"]);
+        command
+            .arg(dir.join(format!("{name}.fio")))
+            .args(["--output-format=json", "--output=report"]);
         let ended = Running::start({
             command.env("FLASHPROOF_ERASE", FILES);
             command

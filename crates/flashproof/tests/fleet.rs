@@ -12,36 +12,79 @@ use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
 fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_has_nothing_to_do() {
     let lab = Lab::simulated(3);
     lab.fleet(&["init", LAB]).expect(0);
-    lab.fleet(&["plan", LAB]).expect_stdout(0, &["3 drives on 1 host", "certify {drive} --load 1"]);
-    assert!(!lab.bench.exists("lab/plan.json") && !lab.bench.exists("lab/tasks"), "a plan changes nothing");
-    let ended = lab.fleet(&["run", LAB]).expect_stderr(0, &["[3/3] SIM0000"]);
+    lab.fleet(&["plan", LAB])
+        .expect_stdout(0, &["3 drives on 1 host", "certify {drive} --load 1"]);
+    assert!(
+        !lab.bench.exists("lab/plan.json") && !lab.bench.exists("lab/tasks"),
+        "a plan changes nothing"
+    );
+    let ended = lab
+        .fleet(&["run", LAB])
+        .expect_stderr(0, &["[3/3] SIM0000"]);
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
-    assert!(words.windows(4).any(|words| words == ["STEP", "PASS", "certify", "3"]), "{}", ended.stdout);
+    assert!(
+        words
+            .windows(4)
+            .any(|words| words == ["STEP", "PASS", "certify", "3"]),
+        "{}",
+        ended.stdout
+    );
     lab.fleet(&["run", LAB]).expect(0);
     for index in 0..3 {
-        assert_eq!((lab.events(index, "certify", "begun"), lab.events(index, "certify", "ended")), (1, 1));
+        assert_eq!(
+            (
+                lab.events(index, "certify", "begun"),
+                lab.events(index, "certify", "ended")
+            ),
+            (1, 1)
+        );
     }
-    lab.fleet(&["init", LAB]).expect_error(2, &["campaign.toml"]);
-    lab.bench.write("lab/campaign.toml", lab.bench.text("lab/campaign.toml").replace("--load 1", "--load 2"));
-    lab.fleet(&["run", LAB]).expect_error(2, &["its steps have changed since it began (certify)"]);
+    lab.fleet(&["init", LAB])
+        .expect_error(2, &["campaign.toml"]);
+    lab.bench.write(
+        "lab/campaign.toml",
+        lab.bench
+            .text("lab/campaign.toml")
+            .replace("--load 1", "--load 2"),
+    );
+    lab.fleet(&["run", LAB])
+        .expect_error(2, &["its steps have changed since it began (certify)"]);
 }
 
 #[test]
 fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
     let lab = Lab::new();
-    lab.drives(None, &[("GOOD", "sim:"), ("BAD", "sim:channels=1+read-us=2000")]);
+    lab.drives(
+        None,
+        &[("GOOD", "sim:"), ("BAD", "sim:channels=1+read-us=2000")],
+    );
     let after = SCREEN.replace("\"screen\"", "\"more\"");
     let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
     let last = SCREEN.replace("\"screen\"", "\"last\"");
     lab.campaign("steps", &format!("{SCREEN}{after}{last}{aside}"));
-    lab.fleet(&["run", LAB]).expect_stdout(1, &["drives that failed:\n  0001 BAD screen on "]);
+    lab.fleet(&["run", LAB])
+        .expect_stdout(1, &["drives that failed:\n  0001 BAD screen on "]);
     assert_eq!(lab.step(0, "more").0, "pass");
     let (now, why) = lab.step(1, "more");
-    assert!(now == "skipped" && why.starts_with("screen did not succeed: "), "{now} {why}");
-    assert_eq!(lab.step(1, "last"), ("skipped".to_owned(), "more was not run".to_owned()));
-    assert_eq!(lab.step(1, "aside").0, "fail", "a verdict on the drive is not repeated");
+    assert!(
+        now == "skipped" && why.starts_with("screen did not succeed: "),
+        "{now} {why}"
+    );
+    assert_eq!(
+        lab.step(1, "last"),
+        ("skipped".to_owned(), "more was not run".to_owned())
+    );
+    assert_eq!(
+        lab.step(1, "aside").0,
+        "fail",
+        "a verdict on the drive is not repeated"
+    );
     let again = lab.fleet(&["run", LAB, "--failed"]).expect(1);
-    assert!(lab.events(1, "screen", "begun") == 1 && !again.stderr.contains("[1/"), "{}", again.stderr);
+    assert!(
+        lab.events(1, "screen", "begun") == 1 && !again.stderr.contains("[1/"),
+        "{}",
+        again.stderr
+    );
 }
 
 #[test]
@@ -54,25 +97,46 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
         }
         assert!(!lab.bench.exists("lab/tasks") && !lab.bench.exists("lab/plan.json"));
     };
-    wrong(&format!("{SCREEN}sped = 1\n"), &["campaign.toml:6: unknown field `sped`"]);
+    wrong(
+        &format!("{SCREEN}sped = 1\n"),
+        &["campaign.toml:6: unknown field `sped`"],
+    );
     wrong(
         &SCREEN.replace("--load", "--laod"),
-        &["campaign.toml:2: step screen: \"run\" is no command of flashproof - unexpected argument '--laod'"],
+        &[
+            "campaign.toml:2: step screen: \"run\" is no command of flashproof - unexpected argument '--laod'",
+        ],
     );
-    wrong(&SCREEN.replace(" --out {out}", ""), &["\"run\" keeps no results - add --out {out}"]);
+    wrong(
+        &SCREEN.replace(" --out {out}", ""),
+        &["\"run\" keeps no results - add --out {out}"],
+    );
     wrong(
         &format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"),
         &["no free drive - no drive in the inventories matches"],
     );
-    wrong(&format!("{SCREEN}after = [\"screen\"]\n"), &["the steps screen wait for one another"]);
+    wrong(
+        &format!("{SCREEN}after = [\"screen\"]\n"),
+        &["the steps screen wait for one another"],
+    );
     lab.drives(Some("n1"), &[("SIM00001", "sim:")]);
     wrong(
         SCREEN,
-        &["the drive \"SIM00001\" is in two inventories, ", "n1.json and ", "two tasks would test one drive"],
+        &[
+            "the drive \"SIM00001\" is in two inventories, ",
+            "n1.json and ",
+            "two tasks would test one drive",
+        ],
     );
     for (text, part) in [
-        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "its format version is 9"),
-        ("{\"format_version\": 1, \"hst\": null}", "n1.json: unknown field `hst`"),
+        (
+            "{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}",
+            "its format version is 9",
+        ),
+        (
+            "{\"format_version\": 1, \"hst\": null}",
+            "n1.json: unknown field `hst`",
+        ),
         ("{\"format_version\": 1,", "n1.json: EOF while parsing"),
         (
             "{\"format_version\": 1, \"host\": \"a\\u001b\", \"taken_unix_ms\": 0, \"drives\": []}",
@@ -83,15 +147,33 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
         wrong(SCREEN, &[part, "create it again with"]);
     }
     fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
-    tool("mkfifo", &[lab.bench.path("lab/inventory/n1.json").to_str().unwrap()]).unwrap();
-    lab.fleet(&["plan", LAB]).expect_error(3, &["n1.json - it is a pipe, and only regular files are read"]);
+    tool(
+        "mkfifo",
+        &[lab.bench.path("lab/inventory/n1.json").to_str().unwrap()],
+    )
+    .unwrap();
+    lab.fleet(&["plan", LAB]).expect_error(
+        3,
+        &["n1.json - it is a pipe, and only regular files are read"],
+    );
     fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
     lab.campaign("x", SCREEN);
-    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["cannot run task 2 - the campaign has the tasks 0 to 1"]);
-    lab.fleet(&["task", LAB, "0", "--step", "sreen"]).expect_error(2, &["its steps are screen"]);
+    lab.fleet(&["task", LAB, "2"]).expect_error(
+        2,
+        &["cannot run task 2 - the campaign has the tasks 0 to 1"],
+    );
+    lab.fleet(&["task", LAB, "0", "--step", "sreen"])
+        .expect_error(2, &["its steps are screen"]);
     lab.bench.write("lab/plan.json", "{}");
-    lab.fleet(&["status", LAB]).expect_error(3, &["plan.json: missing field", "restore it from a backup"]);
-    lab.fleet(&["plan", "nowhere"]).expect_error(2, &["cannot open the campaign nowhere", "fleet inventory --out DIR"]);
+    lab.fleet(&["status", LAB])
+        .expect_error(3, &["plan.json: missing field", "restore it from a backup"]);
+    lab.fleet(&["plan", "nowhere"]).expect_error(
+        2,
+        &[
+            "cannot open the campaign nowhere",
+            "fleet inventory --out DIR",
+        ],
+    );
 }
 
 #[test]
@@ -103,18 +185,26 @@ fn links_in_the_results_are_not_followed() {
     fs::create_dir_all(lab.bench.path("lab/tasks")).unwrap();
     let task = lab.bench.path("lab/tasks/0000");
     std::os::unix::fs::symlink(&elsewhere, &task).unwrap();
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["tasks/0000 - it is a symbolic link"]);
+    lab.fleet(&["task", LAB, "0"])
+        .expect_error(3, &["tasks/0000 - it is a symbolic link"]);
     fs::remove_file(&task).unwrap();
     fs::create_dir_all(&task).unwrap();
     std::os::unix::fs::symlink(&elsewhere, task.join("screen")).unwrap();
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["tasks/0000/screen - it is a symbolic link"]);
+    lab.fleet(&["task", LAB, "0"])
+        .expect_error(3, &["tasks/0000/screen - it is a symbolic link"]);
     fs::remove_file(task.join("screen")).unwrap();
     fs::create_dir(task.join("screen")).unwrap();
     std::os::unix::fs::symlink(&elsewhere, task.join("screen/out")).unwrap();
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the results are a symbolic link"]);
-    std::os::unix::fs::symlink("/dev/zero", task.join("journal.jsonl")).unwrap();
     lab.fleet(&["task", LAB, "0"])
-        .expect_error(3, &["cannot read the journal", "a symbolic link, and only regular files"]);
+        .expect_error(3, &["the results are a symbolic link"]);
+    std::os::unix::fs::symlink("/dev/zero", task.join("journal.jsonl")).unwrap();
+    lab.fleet(&["task", LAB, "0"]).expect_error(
+        3,
+        &[
+            "cannot read the journal",
+            "a symbolic link, and only regular files",
+        ],
+    );
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
@@ -122,26 +212,44 @@ fn links_in_the_results_are_not_followed() {
 fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_back() {
     let lab = Lab::new();
     lab.drives(None, &[("S1", "sim:channels=2"), ("S2", "sim:channels=3")]);
-    lab.campaign("swap", &format!("{SCREEN}{}", SCREEN.replace("\"screen\"", "\"second\"")));
+    lab.campaign(
+        "swap",
+        &format!("{SCREEN}{}", SCREEN.replace("\"screen\"", "\"second\"")),
+    );
     for index in ["0", "1"] {
-        lab.fleet(&["task", LAB, index, "--step", "screen"]).expect(0);
+        lab.fleet(&["task", LAB, index, "--step", "screen"])
+            .expect(0);
     }
     lab.drives(None, &[("S9", "sim:channels=2")]);
     lab.fleet(&["run", LAB]).expect(3);
     let why = "the drive is not on this host: sim:channels=2 is now S9; put the drive back";
-    assert_eq!(lab.step(0, "second"), ("refused".to_owned(), why.to_owned()));
+    assert_eq!(
+        lab.step(0, "second"),
+        ("refused".to_owned(), why.to_owned())
+    );
     let (now, why) = lab.step(1, "second");
-    assert!(now == "refused" && why.contains("and there is no sim:channels=3"), "{now} {why}");
+    assert!(
+        now == "refused" && why.contains("and there is no sim:channels=3"),
+        "{now} {why}"
+    );
     let text = lab.fleet(&["status", LAB]).expect(3).stdout;
     assert_eq!(
-        text.lines().filter(|line| line.contains("could not run: the drive is not on this host")).count(),
+        text.lines()
+            .filter(|line| line.contains("could not run: the drive is not on this host"))
+            .count(),
         2,
         "{text}"
     );
     lab.drives(None, &[("S1", "sim:channels=2"), ("S2", "sim:channels=3")]);
     lab.fleet(&["run", LAB]).expect(3);
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
-    assert_eq!((lab.events(0, "screen", "begun"), lab.events(0, "second", "begun")), (1, 1));
+    assert_eq!(
+        (
+            lab.events(0, "screen", "begun"),
+            lab.events(0, "second", "begun")
+        ),
+        (1, 1)
+    );
 }
 
 /// A campaign with the real-time step on a loop device of this host.
@@ -156,18 +264,43 @@ fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
     let Some((lab, _device)) = real() else { return };
     let mut task = lab.start(&["task", LAB, "0"]);
     let stage_2 = lab.out(0, "certify/out/stage-2/intervals.csv");
-    task.wait_until("the second stage runs", || fs::metadata(&stage_2).is_ok_and(|file| file.len() > 200));
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["another process runs it by process", "wait for that process"]);
+    task.wait_until("the second stage runs", || {
+        fs::metadata(&stage_2).is_ok_and(|file| file.len() > 200)
+    });
+    lab.fleet(&["task", LAB, "0"]).expect_error(
+        3,
+        &[
+            "another process runs it by process",
+            "wait for that process",
+        ],
+    );
     task.end_by("KILL");
-    until("the command is gone", || lab.processes(&lab.out(0, "certify/out").display().to_string()).is_empty());
+    until("the command is gone", || {
+        lab.processes(&lab.out(0, "certify/out").display().to_string())
+            .is_empty()
+    });
     let (now, why) = lab.step(0, "certify");
-    assert!(now == "lost" && why.ends_with("but its process is gone"), "{now} {why}");
-    assert!(lab.fleet(&["status", LAB]).expect(3).stdout.contains("lost: begun "));
+    assert!(
+        now == "lost" && why.ends_with("but its process is gone"),
+        "{now} {why}"
+    );
+    assert!(
+        lab.fleet(&["status", LAB])
+            .expect(3)
+            .stdout
+            .contains("lost: begun ")
+    );
     lab.fleet(&["run", LAB]).expect(0);
     assert_eq!(lab.step(0, "certify").0, "pass");
     let output = fs::read_to_string(lab.out(0, "certify/output.txt")).unwrap();
-    assert!(!lab.out(0, "certify/out/stage-1.2").exists(), "the first stage was not repeated");
-    assert!(output.contains("stage 2 was begun 2 times; the last attempt counts"), "{output}");
+    assert!(
+        !lab.out(0, "certify/out/stage-1.2").exists(),
+        "the first stage was not repeated"
+    );
+    assert!(
+        output.contains("stage 2 was begun 2 times; the last attempt counts"),
+        "{output}"
+    );
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -185,12 +318,24 @@ fn a_cancelled_campaign_ends_with_partial_results_and_goes_on_later() {
     let Some((lab, _device)) = real() else { return };
     let mut run = lab.start(&["run", LAB]);
     let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
-    run.wait_until("the first stage runs", || fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200));
+    run.wait_until("the first stage runs", || {
+        fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200)
+    });
     lab.fleet(&["cancel", LAB]).expect(0);
-    run.end().expect_stdout(3, &["certify on ", "stopped: the campaign was cancelled"]);
-    assert!(lab.out(0, "certify/out/stage-1/verdict.json").exists(), "a partial verdict");
+    run.end()
+        .expect_stdout(3, &["certify on ", "stopped: the campaign was cancelled"]);
+    assert!(
+        lab.out(0, "certify/out/stage-1/verdict.json").exists(),
+        "a partial verdict"
+    );
     lab.fleet(&["run", LAB]).expect(0);
-    assert_eq!((lab.step(0, "certify").0.as_str(), lab.events(0, "certify", "stopped")), ("pass", 1));
+    assert_eq!(
+        (
+            lab.step(0, "certify").0.as_str(),
+            lab.events(0, "certify", "stopped")
+        ),
+        ("pass", 1)
+    );
 }
 
 #[test]
@@ -198,15 +343,28 @@ fn a_time_limit_stops_a_step_and_the_next_start_goes_on() {
     let Some((lab, _device)) = real() else { return };
     lab.campaign("real", &REAL.replace("\"10m\"", "\"10s\""));
     lab.fleet(&["task", LAB, "0"]).expect(75);
-    assert_eq!(lab.step(0, "certify"), ("stopped".to_owned(), "the time limit of 10 s was reached".to_owned()));
-    let again = (0..5).map(|_| lab.fleet(&["task", LAB, "0"]).code).find(|code| *code != Some(75));
-    assert_eq!((again, lab.step(0, "certify").0.as_str()), (Some(Some(0)), "pass"));
+    assert_eq!(
+        lab.step(0, "certify"),
+        (
+            "stopped".to_owned(),
+            "the time limit of 10 s was reached".to_owned()
+        )
+    );
+    let again = (0..5)
+        .map(|_| lab.fleet(&["task", LAB, "0"]).code)
+        .find(|code| *code != Some(75));
+    assert_eq!(
+        (again, lab.step(0, "certify").0.as_str()),
+        (Some(Some(0)), "pass")
+    );
 }
 
 #[test]
 fn only_a_drive_with_consent_is_erased() {
     let lab = Lab::new();
-    let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else { return };
+    let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else {
+        return;
+    };
     if tool("mkfs.ext4", &["-q", &device.name]).is_none() {
         return;
     }
@@ -219,12 +377,19 @@ fn only_a_drive_with_consent_is_erased() {
     command.env("FLASHPROOF_ERASE", &device.name);
     Running::start(command).end().expect(3);
     let (now, why) = lab.step(0, "write");
-    assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
+    assert!(
+        now == "refused" && why.contains("it would be erased"),
+        "{now} {why}"
+    );
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
-    lab.fleet(&["plan", LAB]).expect_stdout(0, &["lists \"S123\", which is no drive of this campaign"]);
+    lab.fleet(&["plan", LAB])
+        .expect_stdout(0, &["lists \"S123\", which is no drive of this campaign"]);
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
     assert!(device.content() == before, "the device was written to");
-    lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
+    lab.campaign(
+        "erase",
+        &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name),
+    );
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert!(device.content() != before);
 }
@@ -232,9 +397,10 @@ fn only_a_drive_with_consent_is_erased() {
 #[test]
 fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     let (lab, aside) = (Lab::new(), Bench::new());
-    let (Some(device), Some(other)) =
-        (LoopDevice::new(&lab.bench, 64 << 20, &[]), LoopDevice::new(&aside, 64 << 20, &[]))
-    else {
+    let (Some(device), Some(other)) = (
+        LoopDevice::new(&lab.bench, 64 << 20, &[]),
+        LoopDevice::new(&aside, 64 << 20, &[]),
+    ) else {
         return;
     };
     let step = |more: &str| {
@@ -246,25 +412,42 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     };
     // The second drive of the command line needs no consent, because it is empty. But it is not the task's drive.
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
-    lab.campaign("other", &step(&format!("--rw=write --filename={{drive}}:{}", other.name)));
+    lab.campaign(
+        "other",
+        &step(&format!("--rw=write --filename={{drive}}:{}", other.name)),
+    );
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
-    assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes only to"), "{now} {why}");
-    assert!(other.content().iter().all(|byte| *byte == 0), "the device was written to");
+    assert!(
+        now == "refused" && why.contains("FLASHPROOF_ONLY allows writes only to"),
+        "{now} {why}"
+    );
+    assert!(
+        other.content().iter().all(|byte| *byte == 0),
+        "the device was written to"
+    );
     // Another drive is at the path of the task's drive.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some(&host()), &[("S1", &other.name)]);
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
-    assert!(now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"), "{now} {why}");
+    assert!(
+        now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"),
+        "{now} {why}"
+    );
     // The drive of the task belongs to another host, where it has the same path.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
-    lab.fleet(&["run", LAB]).expect_error(2, &["it has drives of elsewhere"]);
+    lab.fleet(&["run", LAB])
+        .expect_error(2, &["it has drives of elsewhere"]);
     lab.fleet(&["task", LAB, "0"]).expect(3);
-    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, but this host is "));
+    assert!(
+        lab.step(0, "io")
+            .1
+            .starts_with("the drive is on host elsewhere, but this host is ")
+    );
 }
 
 #[test]
@@ -281,12 +464,16 @@ fn a_task_of_a_cancelled_campaign_begins_nothing() {
 #[test]
 fn a_results_directory_that_is_full_or_read_only_loses_nothing_that_was_there() {
     let lab = Lab::new();
-    let Some(_disk) = support::small_disk(&lab.bench, LAB, 4_096) else { return };
+    let Some(_disk) = support::small_disk(&lab.bench, LAB, 4_096) else {
+        return;
+    };
     let dir = lab.bench.path(LAB).display().to_string();
     let Some(_device) = lab.real() else { return };
     let mut run = lab.start(&["run", LAB]);
     let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
-    run.wait_until("the first stage runs", || fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200));
+    run.wait_until("the first stage runs", || {
+        fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200)
+    });
     let filler = lab.bench.path("lab/filler");
     let _ = fs::write(&filler, vec![0; 8 << 20]);
     run.end().expect(3);
@@ -294,7 +481,8 @@ fn a_results_directory_that_is_full_or_read_only_loses_nothing_that_was_there() 
     assert!(["refused", "lost"].contains(&now.as_str()), "{now} {why}");
     fs::remove_file(&filler).unwrap();
     tool("mount", &["-o", "remount,ro", &dir]).unwrap();
-    lab.fleet(&["run", LAB, "--failed"]).expect_error(3, &["Read-only file system"]);
+    lab.fleet(&["run", LAB, "--failed"])
+        .expect_error(3, &["Read-only file system"]);
     tool("mount", &["-o", "remount,rw", &dir]).unwrap();
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert_eq!(lab.step(0, "certify").0, "pass");
@@ -308,17 +496,30 @@ fn a_clock_that_is_an_hour_off_is_named() {
     }
     lab.campaign("clock", SCREEN);
     let mut command = lab.bench.command("faketime");
-    command.args(["-f", "+1h", FLASHPROOF, "fleet", "task", LAB, "0"]).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    command
+        .args(["-f", "+1h", FLASHPROOF, "fleet", "task", LAB, "0"])
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     Running::start(command).end().expect(0);
     let faults = lab.status()["faults"].to_string();
-    assert!(faults.contains(&format!("the clock of {} is 60 min ahead of the file server's", host())), "{faults}");
+    assert!(
+        faults.contains(&format!(
+            "the clock of {} is 60 min ahead of the file server's",
+            host()
+        )),
+        "{faults}"
+    );
 }
 
 #[test]
 fn xargs_runs_the_tasks_too() {
     let lab = Lab::simulated(4);
     lab.campaign("xargs", SCREEN);
-    Running::start(lab.bench.shell("seq 0 3 | xargs -n1 -P2 flashproof fleet task lab")).end().expect(0);
+    Running::start(
+        lab.bench
+            .shell("seq 0 3 | xargs -n1 -P2 flashproof fleet task lab"),
+    )
+    .end()
+    .expect(0);
     assert!((0..4).all(|index| lab.step(index, "screen").0 == "pass"));
 }
 
@@ -331,17 +532,34 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
     for (name, text) in [
         ("squeue", "echo '1|7|PENDING||Dependency|0 n1'".to_owned()),
         ("scancel", format!("echo scancel \"$@\" >> {log}")),
-        ("sbatch", format!("cat > /dev/null; echo sbatch \"$@\" >> {log}; expr 100 + $(wc -l < {log})")),
+        (
+            "sbatch",
+            format!("cat > /dev/null; echo sbatch \"$@\" >> {log}; expr 100 + $(wc -l < {log})"),
+        ),
     ] {
-        lab.bench.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));
-        tool("chmod", &["755", lab.bench.path(format!("bin/{name}")).to_str().unwrap()]).unwrap();
+        lab.bench
+            .write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));
+        tool(
+            "chmod",
+            &[
+                "755",
+                lab.bench.path(format!("bin/{name}")).to_str().unwrap(),
+            ],
+        )
+        .unwrap();
     }
     let fleet = |arguments: &[&str]| {
         let mut command = lab.prepare(arguments);
-        command.env("PATH", format!("{}:/usr/bin:/bin", lab.bench.path("bin").display()));
+        command.env(
+            "PATH",
+            format!("{}:/usr/bin:/bin", lab.bench.path("bin").display()),
+        );
         Running::start(command).end().expect(0)
     };
-    lab.drives(Some("n1"), &[("A", "/dev/a"), ("B", "/dev/b"), ("C", "/dev/c")]);
+    lab.drives(
+        Some("n1"),
+        &[("A", "/dev/a"), ("B", "/dev/b"), ("C", "/dev/c")],
+    );
     lab.drives(Some("n2"), &[("D", "/dev/d")]);
     let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
     lab.campaign(
@@ -350,19 +568,52 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
     );
     fleet(&["run", LAB]);
     let status = fleet(&["status", LAB, "--json"]).json();
-    let steps = status["tasks"][1]["steps"].as_array().unwrap().iter().map(|step| &step["now"]).collect::<Vec<_>>();
+    let steps = status["tasks"][1]["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| &step["now"])
+        .collect::<Vec<_>>();
     assert_eq!(steps, ["queued", "waiting"]);
     fleet(&["cancel", LAB]);
     let said = lab.bench.text("log");
-    let [first, second, cancel] = &said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    let [first, second, cancel] = &said.lines().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
     for (job, parts) in [
-        (first, ["--array=0,2%1 ", "--nodelist=n1 ", "--dependency=afterany:7 "]),
-        (second, ["--array=3%1 ", "--nodelist=n2 ", "--dependency=afterany:101:7 "]),
+        (
+            first,
+            [
+                "--array=0,2%1 ",
+                "--nodelist=n1 ",
+                "--dependency=afterany:7 ",
+            ],
+        ),
+        (
+            second,
+            [
+                "--array=3%1 ",
+                "--nodelist=n2 ",
+                "--dependency=afterany:101:7 ",
+            ],
+        ),
     ] {
-        let all = ["--requeue ", "--time=22 ", "--signal=B:TERM@120 ", "--gres=flash:1 ", "--partition=main"];
-        parts.iter().chain(&all).for_each(|part| assert!(job.contains(part), "{part}: {job}"));
+        let all = [
+            "--requeue ",
+            "--time=22 ",
+            "--signal=B:TERM@120 ",
+            "--gres=flash:1 ",
+            "--partition=main",
+        ];
+        parts
+            .iter()
+            .chain(&all)
+            .for_each(|part| assert!(job.contains(part), "{part}: {job}"));
     }
-    assert_eq!(*cancel, format!("scancel --state=PENDING --name={}", lab.job_name()));
+    assert_eq!(
+        *cancel,
+        format!("scancel --state=PENDING --name={}", lab.job_name())
+    );
 }
 
 #[test]
@@ -372,18 +623,35 @@ fn slurm_runs_every_step_of_every_drive_once_though_two_start_the_campaign() {
     let more = SCREEN.replace("\"screen\"", "\"more\"");
     lab.campaign(
         "twice",
-        &format!("{SCREEN}{more}[limits]\nper_host = 8\n{}", BY_SLURM.replace("=main", "=main\", \"--exclude=n[1-5]")),
+        &format!(
+            "{SCREEN}{more}[limits]\nper_host = 8\n{}",
+            BY_SLURM.replace("=main", "=main\", \"--exclude=n[1-5]")
+        ),
     );
     let (one, other) = (lab.start(&["run", LAB]), lab.start(&["run", LAB]));
     let said = one.end().expect(0).stdout + &other.end().expect(0).stdout;
-    assert!(said.contains("submitted 8 tasks") && said.contains("nothing to submit"), "{said}");
+    assert!(
+        said.contains("submitted 8 tasks") && said.contains("nothing to submit"),
+        "{said}"
+    );
     lab.slurm.unwrap().until("all steps passed", || {
         let status = lab.status();
-        let steps = status["tasks"].as_array().unwrap().iter().flat_map(|task| task["steps"].as_array().unwrap());
+        let steps = status["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|task| task["steps"].as_array().unwrap());
         steps.filter(|step| step["now"] == "pass").count() == 16
     });
     for (index, step) in (0..8).flat_map(|index| [(index, "screen"), (index, "more")]) {
-        assert_eq!((lab.events(index, step, "begun"), lab.events(index, step, "ended")), (1, 1), "{index} {step}");
+        assert_eq!(
+            (
+                lab.events(index, step, "begun"),
+                lab.events(index, step, "ended")
+            ),
+            (1, 1),
+            "{index} {step}"
+        );
     }
 }
 
@@ -400,9 +668,11 @@ fn on_nodes(name: &str, nodes: &[&str]) -> Option<(Lab, Vec<(Bench, LoopDevice)>
     lab.campaign(name, &format!("{REAL}{BY_SLURM}"));
     lab.fleet(&["run", LAB]).expect(0);
     let begun = |index: usize| {
-        fs::metadata(lab.out(index, "certify/out/stage-1/intervals.csv")).is_ok_and(|file| file.len() > 200)
+        fs::metadata(lab.out(index, "certify/out/stage-1/intervals.csv"))
+            .is_ok_and(|file| file.len() > 200)
     };
-    lab.slurm?.until("all drives are under test", || (0..nodes.len()).all(begun));
+    lab.slurm?
+        .until("all drives are under test", || (0..nodes.len()).all(begun));
     Some((lab, devices))
 }
 
@@ -420,67 +690,159 @@ fn all_pass(lab: &Lab, name: &str, drives: usize) {
 
 #[test]
 fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
-    let Some((lab, _devices)) = on_nodes("killed", &["n1", "n2", "n3"]) else { return };
+    let Some((lab, _devices)) = on_nodes("killed", &["n1", "n2", "n3"]) else {
+        return;
+    };
     let slurm = lab.slurm.unwrap();
     let task = |index: usize| {
-        lab.processes(&format!("fleet task {} .*{index}$", lab.bench.path(LAB).canonicalize().unwrap().display()))
+        lab.processes(&format!(
+            "fleet task {} .*{index}$",
+            lab.bench.path(LAB).canonicalize().unwrap().display()
+        ))
     };
-    let job = slurm.run("squeue", &["-h", "-w", "n3", "--name", &lab.job_name(), "-o", "%A"]);
+    let job = slurm.run(
+        "squeue",
+        &["-h", "-w", "n3", "--name", &lab.job_name(), "-o", "%A"],
+    );
     slurm.kill("controller");
     kill("KILL", &task(0));
     // Kill the node's daemon, then everything that this daemon started.
     slurm.kill("n2");
     slurm.kill("n3");
-    kill("KILL", &[task(2), lab.processes(&format!("slurmstepd: .{}.batch", job.trim()))].concat());
+    kill(
+        "KILL",
+        &[
+            task(2),
+            lab.processes(&format!("slurmstepd: .{}.batch", job.trim())),
+        ]
+        .concat(),
+    );
     slurm.controller();
-    slurm.until("the task is put back", || lab.step(0, "certify").0 == "queued");
+    slurm.until("the task is put back", || {
+        lab.step(0, "certify").0 == "queued"
+    });
     ["n2", "n3"].iter().for_each(|node| slurm.node(node));
     all_pass(&lab, "killed", 3);
-    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both tasks began again");
+    assert!(
+        lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2,
+        "both tasks began again"
+    );
 }
 
 #[test]
 fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
-    let Some((lab, _devices)) = on_nodes("preempted", &["n4", "n5"]) else { return };
+    let Some((lab, _devices)) = on_nodes("preempted", &["n4", "n5"]) else {
+        return;
+    };
     let slurm = lab.slurm.unwrap();
-    let urgent = ["--partition=urgent", "--nodelist=n4", "--gres=flash:2", "--exclusive"];
-    let submitted = slurm.run("sbatch", &[&urgent[..], &["--output=/dev/null", "--wrap=sleep 4"]].concat());
+    let urgent = [
+        "--partition=urgent",
+        "--nodelist=n4",
+        "--gres=flash:2",
+        "--exclusive",
+    ];
+    let submitted = slurm.run(
+        "sbatch",
+        &[&urgent[..], &["--output=/dev/null", "--wrap=sleep 4"]].concat(),
+    );
     assert!(submitted.contains("Submitted"), "{submitted}");
     // SIGTERM, as Slurm sends it before the time limit.
-    let job = slurm.run("squeue", &["-h", "-r", "-w", "n5", "--name", &lab.job_name(), "-o", "%i"]);
+    let job = slurm.run(
+        "squeue",
+        &[
+            "-h",
+            "-r",
+            "-w",
+            "n5",
+            "--name",
+            &lab.job_name(),
+            "-o",
+            "%i",
+        ],
+    );
     slurm.run("scancel", &["--batch", "--signal=TERM", job.trim()]);
-    slurm.until("the step was stopped", || lab.events(1, "certify", "stopped") == 1);
+    slurm.until("the step was stopped", || {
+        lab.events(1, "certify", "stopped") == 1
+    });
     all_pass(&lab, "preempted", 2);
-    assert!(lab.events(0, "certify", "begun") >= 2, "the task was preempted");
+    assert!(
+        lab.events(0, "certify", "begun") >= 2,
+        "the task was preempted"
+    );
 }
 
 #[test]
 fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     let lab = Lab::new();
-    let path = |number: u32, us: u32| (format!("SER{number:02}"), format!("sim:channels=4+read-us={us}+seed={number}"));
-    let drives: Vec<(String, String)> =
-        (1..=12).map(|number| path(number, if number == 7 { 600 } else { 300 + number })).collect();
-    let drives: Vec<(&str, &str)> = drives.iter().map(|(id, path)| (id.as_str(), path.as_str())).collect();
+    let path = |number: u32, us: u32| {
+        (
+            format!("SER{number:02}"),
+            format!("sim:channels=4+read-us={us}+seed={number}"),
+        )
+    };
+    let drives: Vec<(String, String)> = (1..=12)
+        .map(|number| path(number, if number == 7 { 600 } else { 300 + number }))
+        .collect();
+    let drives: Vec<(&str, &str)> = drives
+        .iter()
+        .map(|(id, path)| (id.as_str(), path.as_str()))
+        .collect();
     lab.drives(None, &drives);
     lab.campaign("odd", &format!("{SCREEN}[limits]\nper_host = 2\n"));
     lab.fleet(&["run", LAB]).expect(0);
-    let report = |more: &[&str]| lab.bench.flashproof(&[&["report", LAB], more].concat()).expect(0).stdout;
+    let report = |more: &[&str]| {
+        lab.bench
+            .flashproof(&[&["report", LAB], more].concat())
+            .expect(0)
+            .stdout
+    };
     let text = report(&[]);
-    let slow: Vec<&str> = text.lines().filter(|line| line.contains(" is slow: ")).collect();
-    assert!(slow.len() == 1 && slow[0].contains("drive \"SER07\" (M) is slow: "), "{text}");
+    let slow: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains(" is slow: "))
+        .collect();
+    assert!(
+        slow.len() == 1 && slow[0].contains("drive \"SER07\" (M) is slow: "),
+        "{text}"
+    );
     let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
     let slow = &json["examination"]["slow"][0];
-    assert!((1.6..2.4).contains(&slow["evidence"]["factor"].as_f64().unwrap()), "{slow}");
-    let medians = json["quantities"].as_array().unwrap().iter().find(|of| of["name"] == "median latency").unwrap();
+    assert!(
+        (1.6..2.4).contains(&slow["evidence"]["factor"].as_f64().unwrap()),
+        "{slow}"
+    );
+    let medians = json["quantities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|of| of["name"] == "median latency")
+        .unwrap();
     let slowest = medians["values"][6].as_f64().unwrap();
     assert!((550.0..700.0).contains(&slowest), "{medians}");
     report(&["--html", "page.html"]);
     let page = lab.bench.text("page.html");
-    let of_the_drive = lab.bench.path(LAB).canonicalize().unwrap().join("tasks/0006/screen/out/report.html");
+    let of_the_drive = lab
+        .bench
+        .path(LAB)
+        .canonicalize()
+        .unwrap()
+        .join("tasks/0006/screen/out/report.html");
     assert!(page.contains("SER07") && page.contains(of_the_drive.to_str().unwrap()));
-    let shared =
-        [report(&["--anonymous"]), report(&["--anonymous", "--json"]), report(&["--anonymous", "--markdown"])].concat();
-    assert!(!shared.contains("SER0") && !shared.contains(&host()) && !shared.contains("sim:channels"), "{shared}");
-    assert!(shared.contains("drive \"drive-0007\" (M) is slow: "), "{shared}");
-    lab.bench.line("report --anonymous lab/tasks/0000/screen/out").expect_error(2, &["only the report of a campaign"]);
+    let shared = [
+        report(&["--anonymous"]),
+        report(&["--anonymous", "--json"]),
+        report(&["--anonymous", "--markdown"]),
+    ]
+    .concat();
+    assert!(
+        !shared.contains("SER0") && !shared.contains(&host()) && !shared.contains("sim:channels"),
+        "{shared}"
+    );
+    assert!(
+        shared.contains("drive \"drive-0007\" (M) is slow: "),
+        "{shared}"
+    );
+    lab.bench
+        .line("report --anonymous lab/tasks/0000/screen/out")
+        .expect_error(2, &["only the report of a campaign"]);
 }

@@ -19,19 +19,29 @@ const PATIENCE: Duration = Duration::from_secs(600);
 #[test]
 #[ignore = "minutes: make soak"]
 fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
-    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (faults, seed) = (number("FLASHPROOF_FLEET_FAULTS", 20), number("FLASHPROOF_FLEET_SEED", 1));
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (faults, seed) = (
+        number("FLASHPROOF_FLEET_FAULTS", 20),
+        number("FLASHPROOF_FLEET_SEED", 1),
+    );
     let Some(lab) = Lab::on_slurm() else { return };
     let mut devices = Vec::new();
     for node in NODES {
         let bench = Bench::new();
-        let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+        let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else {
+            return;
+        };
         lab.drives(Some(node), &[(&device.name, &device.name)]);
         devices.push((bench, device));
     }
     lab.campaign(
         "drawn",
-        &format!("{}{}{BY_SLURM}", REAL.replace("5s", "8s"), REAL.replace("\"certify\"", "\"again\"")),
+        &format!(
+            "{}{}{BY_SLURM}",
+            REAL.replace("5s", "8s"),
+            REAL.replace("\"certify\"", "\"again\"")
+        ),
     );
     lab.fleet(&["run", LAB]).expect(0);
     let mut random = Random::new(seed);
@@ -43,13 +53,23 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
     }
     let began = Instant::now();
     while !is_over(&lab) {
-        assert!(began.elapsed() < PATIENCE, "seed {seed}: {}", lab.fleet(&["status", LAB]).stdout);
+        assert!(
+            began.elapsed() < PATIENCE,
+            "seed {seed}: {}",
+            lab.fleet(&["status", LAB]).stdout
+        );
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
         // A killed controller can forget that a job began; it then drains the node. An administrator would resume the
         // node.
-        for node in slurm.run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"]).lines() {
-            slurm.run("scontrol", &["update", &format!("nodename={node}"), "state=resume"]);
+        for node in slurm
+            .run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"])
+            .lines()
+        {
+            slurm.run(
+                "scontrol",
+                &["update", &format!("nodename={node}"), "state=resume"],
+            );
         }
         lab.fleet(&["run", LAB, "--failed"]);
         thread::sleep(Duration::from_secs(2));
@@ -82,8 +102,11 @@ fn make(lab: &Lab, task: usize, what: u64) {
         }
         // Starts the campaign twice at once, and also starts a task without the scheduler.
         5 => {
-            let runs =
-                [lab.start(&["run", LAB]), lab.start(&["run", LAB]), lab.start(&["task", LAB, &task.to_string()])];
+            let runs = [
+                lab.start(&["run", LAB]),
+                lab.start(&["run", LAB]),
+                lab.start(&["task", LAB, &task.to_string()]),
+            ];
             thread::sleep(Duration::from_secs(2));
             runs[2].signal("TERM");
             runs.into_iter().for_each(|run| drop(run.end()));
@@ -98,7 +121,11 @@ fn make(lab: &Lab, task: usize, what: u64) {
 
 fn is_over(lab: &Lab) -> bool {
     let status = lab.status();
-    let mut steps = status["tasks"].as_array().unwrap().iter().flat_map(|task| task["steps"].as_array().unwrap());
+    let mut steps = status["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|task| task["steps"].as_array().unwrap());
     steps.all(|step| step["now"] == "pass")
 }
 
@@ -106,14 +133,29 @@ fn is_over(lab: &Lab) -> bool {
 fn check(lab: &Lab, task: usize, seed: u64) {
     let mut times = Vec::new();
     for step in ["certify", "again"] {
-        assert_eq!(lab.events(task, step, "ended"), 1, "seed {seed}, task {task}, {step}");
+        assert_eq!(
+            lab.events(task, step, "ended"),
+            1,
+            "seed {seed}, task {task}, {step}"
+        );
         let out = lab.out(task, &format!("{step}/out"));
-        let series: Value = serde_json::from_str(&fs::read_to_string(out.join("series.json")).unwrap()).unwrap();
-        let done = series["steps"].as_array().unwrap().iter().filter(|step| step["state"] == "done").count();
+        let series: Value =
+            serde_json::from_str(&fs::read_to_string(out.join("series.json")).unwrap()).unwrap();
+        let done = series["steps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|step| step["state"] == "done")
+            .count();
         assert_eq!(done, 2, "seed {seed}, task {task}: {series}");
         let step_dir = lab.out(task, step);
-        let outs = fs::read_dir(step_dir).unwrap().flatten().filter(|entry| entry.path().is_dir());
-        let stages = outs.flat_map(|out| fs::read_dir(out.path()).unwrap().flatten()).map(|stage| stage.path());
+        let outs = fs::read_dir(step_dir)
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.path().is_dir());
+        let stages = outs
+            .flat_map(|out| fs::read_dir(out.path()).unwrap().flatten())
+            .map(|stage| stage.path());
         for stage in stages.filter(|stage| stage.join("manifest.json").exists()) {
             let began = run_dir::manifest(&stage).unwrap().started_unix_ms;
             let intervals = run_dir::read(&stage).map_or(0, |run| run.intervals);
@@ -124,7 +166,10 @@ fn check(lab: &Lab, task: usize, seed: u64) {
     for pair in times.windows(2) {
         let (before, after) = (&pair[0], &pair[1]);
         // A clock may be set by some milliseconds between two runs.
-        assert!(before.1 <= after.0 + 100, "seed {seed}: {before:?} and {after:?} at the same time");
+        assert!(
+            before.1 <= after.0 + 100,
+            "seed {seed}: {before:?} and {after:?} at the same time"
+        );
     }
     assert!(times.len() >= 4, "{times:?}");
 }

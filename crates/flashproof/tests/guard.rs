@@ -22,7 +22,11 @@ impl Case {
     }
 
     fn on(bench: Bench) -> Option<Self> {
-        Some(Self { device: LoopDevice::new(&bench, 32 * MIB, &[])?, bench, kernels_bytes: 0 })
+        Some(Self {
+            device: LoopDevice::new(&bench, 32 * MIB, &[])?,
+            bench,
+            kernels_bytes: 0,
+        })
     }
 
     /// A case with a file system to which the kernel writes nothing on its own after mount and sync.
@@ -30,8 +34,22 @@ impl Case {
         let case = Self::new()?;
         // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps some seconds after the
         // mount.
-        let (whole, initialised) = ("lazy_itable_init=0,lazy_journal_init=0", "^uninit_bg,^metadata_csum");
-        tool("mkfs.ext4", &["-q", "-F", "-O", initialised, "-E", whole, &case.device.name])?;
+        let (whole, initialised) = (
+            "lazy_itable_init=0,lazy_journal_init=0",
+            "^uninit_bg,^metadata_csum",
+        );
+        tool(
+            "mkfs.ext4",
+            &[
+                "-q",
+                "-F",
+                "-O",
+                initialised,
+                "-E",
+                whole,
+                &case.device.name,
+            ],
+        )?;
         Some(case)
     }
 
@@ -51,9 +69,15 @@ impl Case {
     }
 
     fn load(&self, seconds: u32, writes: bool) -> String {
-        let writes = if writes { "write-reqs-per-sec: 100\n" } else { "" };
+        let writes = if writes {
+            "write-reqs-per-sec: 100\n"
+        } else {
+            ""
+        };
         let device = &self.device.name;
-        format!("device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n{writes}")
+        format!(
+            "device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n{writes}"
+        )
     }
 
     /// Asserts that a writing load with these options is refused, and that nothing was written.
@@ -77,14 +101,18 @@ impl Case {
     #[track_caller]
     fn runs(&self, options: &[&str]) {
         let before = self.content();
-        self.bench.storage(&self.load(1, true), &[options, &LAX].concat()).expect(0);
+        self.bench
+            .storage(&self.load(1, true), &[options, &LAX].concat())
+            .expect(0);
         assert!(before != self.content());
     }
 
     /// Runs a writing load with these environment variables.
     fn run_with(&self, variables: &[(&str, &str)]) -> Ended {
         self.bench.write("test.conf", self.load(1, true));
-        let mut command = self.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
+        let mut command =
+            self.bench
+                .prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
         command.envs(variables.iter().copied());
         Running::start(command).end()
     }
@@ -92,7 +120,12 @@ impl Case {
     /// Starts a run beside other runs, and waits until it issues operations.
     fn start(&self, name: &str, options: &[&str]) -> Running {
         let load = self.load(20, true);
-        let mut running = self.bench.start_as(&format!("{name}.conf"), name, &load, &[options, &LAX].concat());
+        let mut running = self.bench.start_as(
+            &format!("{name}.conf"),
+            name,
+            &load,
+            &[options, &LAX].concat(),
+        );
         running.wait_for_interval(&self.bench, name);
         running
     }
@@ -100,55 +133,102 @@ impl Case {
 
 #[test]
 fn a_mounted_device_is_refused_whatever_is_said() {
-    let Some(case) = Case::with_file_system() else { return };
-    let Some((at, _unmount)) = case.mount(&case.device.name) else { return };
-    case.refused_whatever_is_said(&[&format!("it is mounted at {at}"), "unmount it, or name another device"]);
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
+    let Some((at, _unmount)) = case.mount(&case.device.name) else {
+        return;
+    };
+    case.refused_whatever_is_said(&[
+        &format!("it is mounted at {at}"),
+        "unmount it, or name another device",
+    ]);
 }
 
 /// Commands that keep a series in a directory, with options that make it short.
 const SERIES: [&[&str]; 3] = [
-    &["certify", "--load", "0.05", "--duration", "2", "--slice", "1", "--no-prep"],
-    &["rate", "--from", "0.01", "--up-to", "0.02", "--slice", "12", "--no-prep"],
+    &[
+        "certify",
+        "--load",
+        "0.05",
+        "--duration",
+        "2",
+        "--slice",
+        "1",
+        "--no-prep",
+    ],
+    &[
+        "rate",
+        "--from",
+        "0.01",
+        "--up-to",
+        "0.02",
+        "--slice",
+        "12",
+        "--no-prep",
+    ],
     &["baseline", "--duration", "67s", "--no-prep"],
 ];
 
 #[test]
 fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let name = case.device.name.as_str();
     let series = |command: &[&str], more: &[&str]| {
         let line = [
             command,
-            &[name, "--out", OUT, "--quiet", "--sla", "99%>10s"][..if command[0] == "baseline" { 4 } else { 6 }],
+            &[name, "--out", OUT, "--quiet", "--sla", "99%>10s"]
+                [..if command[0] == "baseline" { 4 } else { 6 }],
             more,
         ];
         case.bench.flashproof(&line.concat())
     };
     for command in SERIES {
-        series(command, &[]).expect_error(3, &[&format!("refusing to write to {name} - "), "ext4", "--erase"]);
+        series(command, &[]).expect_error(
+            3,
+            &[
+                &format!("refusing to write to {name} - "),
+                "ext4",
+                "--erase",
+            ],
+        );
         assert!(!case.bench.exists(OUT), "{command:?}");
     }
     {
-        let Some((at, _unmount)) = case.mount(name) else { return };
+        let Some((at, _unmount)) = case.mount(name) else {
+            return;
+        };
         for command in SERIES {
-            series(command, &["--erase", name]).expect_error(3, &[&format!("it is mounted at {at}")]);
+            series(command, &["--erase", name])
+                .expect_error(3, &[&format!("it is mounted at {at}")]);
             assert!(!case.bench.exists(OUT), "{command:?}");
         }
     }
     // The refused attempt does not fix the terms of the series.
     let [certify, ..] = SERIES;
-    let longer: Vec<&str> = certify.iter().map(|&word| if word == "2" { "3" } else { word }).collect();
+    let longer: Vec<&str> = certify
+        .iter()
+        .map(|&word| if word == "2" { "3" } else { word })
+        .collect();
     series(&longer, &["--erase", name]).expect_judged();
     assert!(case.bench.exists(&format!("{OUT}/series.json")));
 }
 
 #[test]
 fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let image = case.device.image.to_str().unwrap();
-    let Some(other) = tool("losetup", &["--find", "--show", image]) else { return };
+    let Some(other) = tool("losetup", &["--find", "--show", image]) else {
+        return;
+    };
     let _detach = Undo::with("losetup", &["--detach", &other]);
-    let Some((at, _unmount)) = case.mount(&other) else { return };
+    let Some((at, _unmount)) = case.mount(&other) else {
+        return;
+    };
     let other = other.trim_start_matches("/dev/");
     case.refused_whatever_is_said(&[
         &format!("its backing file {image} is held by the loop device {other} (mounted at {at})"),
@@ -160,19 +240,31 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
 fn swap_is_refused_whatever_is_said() {
     // The image is on a disk, because the kernel may swap to the device at any time (DAMON does so without memory
     // pressure). Pages of an image in memory would be swapped to themselves, and the kernel would wait forever.
-    let Some(mut case) = Bench::on_disk().and_then(Case::on) else { return };
+    let Some(mut case) = Bench::on_disk().and_then(Case::on) else {
+        return;
+    };
     case.kernels_bytes = MIB as usize;
     let name = case.device.name.as_str();
-    let Some(_) = tool("mkswap", &[name, "1024"]) else { return };
-    let Some(_) = tool("swapon", &[name]) else { return };
+    let Some(_) = tool("mkswap", &[name, "1024"]) else {
+        return;
+    };
+    let Some(_) = tool("swapon", &[name]) else {
+        return;
+    };
     let _off = Undo::with("swapoff", &[name]);
-    case.refused_whatever_is_said(&[&format!("it is used as swap; turn it off (`swapoff {name}`)")]);
+    case.refused_whatever_is_said(&[&format!(
+        "it is used as swap; turn it off (`swapoff {name}`)"
+    )]);
 }
 
 #[test]
 fn a_device_open_elsewhere_is_refused_with_who_has_it() {
     let Some(case) = Case::new() else { return };
-    let open = OpenOptions::new().read(true).write(true).open(&case.device.name).unwrap();
+    let open = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&case.device.name)
+        .unwrap();
     let mut sleep = Command::new("sleep");
     sleep.arg("60").stdin(open);
     let stranger = Running::start(sleep);
@@ -188,11 +280,15 @@ fn a_device_open_elsewhere_is_refused_with_who_has_it() {
 fn a_second_run_is_refused_until_the_first_ends() {
     let Some(case) = Case::new() else { return };
     let first = case.start("first", &[]);
-    let who =
-        format!("another run of flashproof uses it (process {}), exclusively; wait until that run ends", first.pid());
+    let who = format!(
+        "another run of flashproof uses it (process {}), exclusively; wait until that run ends",
+        first.pid()
+    );
     // The device changes under the first run, so its content is not compared here.
     for options in [&[][..], &["--shared"]] {
-        case.bench.storage(&case.load(1, true), options).expect_error(3, &[&who]);
+        case.bench
+            .storage(&case.load(1, true), options)
+            .expect_error(3, &[&who]);
         assert!(!case.bench.exists(OUT));
     }
     first.end_by("INT");
@@ -202,7 +298,10 @@ fn a_second_run_is_refused_until_the_first_ends() {
 #[test]
 fn runs_that_all_say_shared_run_together_and_keep_others_out() {
     let Some(case) = Case::new() else { return };
-    let (first, second) = (case.start("first", &["--shared"]), case.start("second", &["--shared"]));
+    let (first, second) = (
+        case.start("first", &["--shared"]),
+        case.start("second", &["--shared"]),
+    );
     let ended = case.bench.storage(&case.load(1, true), &[]);
     ended.expect_error(
         3,
@@ -219,13 +318,26 @@ fn runs_that_all_say_shared_run_together_and_keep_others_out() {
 
 #[test]
 fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let name = case.device.name.clone();
-    let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as you gave the device)");
-    let why = ["an ext4 file system, UUID ", "it would be erased", advice.as_str()];
+    let advice = format!(
+        "pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as you gave the device)"
+    );
+    let why = [
+        "an ext4 file system, UUID ",
+        "it would be erased",
+        advice.as_str(),
+    ];
     case.refused(&[], &why);
     // None of these is the name of the device: a part of the name, the name without /dev/, a wildcard, another word.
-    for wrong in [&name[..name.len() - 1], name.trim_start_matches("/dev/"), "/dev/*", "yes"] {
+    for wrong in [
+        &name[..name.len() - 1],
+        name.trim_start_matches("/dev/"),
+        "/dev/*",
+        "yes",
+    ] {
         case.refused(&["--erase", wrong], &why);
     }
     case.refused(&["--shared"], &why);
@@ -247,22 +359,37 @@ fn what_a_run_wrote_itself_is_not_asked_for() {
 
 #[test]
 fn the_environment_may_give_leave_too() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let name = case.device.name.clone();
     let run = |variable: &str| case.run_with(&[("FLASHPROOF_ERASE", variable)]);
     run("/dev/null").expect_error(3, &["it would be erased"]);
     let ended = run(&format!("/dev/null {name}")).expect(0);
-    assert!(ended.stderr.contains(&format!("{name}: erasing an ext4 file system, UUID ")), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("{name}: erasing an ext4 file system, UUID ")),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn only_the_devices_that_the_environment_names_are_written_to() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let name = case.device.name.clone();
     let run = |only: &str| case.run_with(&[("FLASHPROOF_ERASE", &name), ("FLASHPROOF_ONLY", only)]);
     let before = case.device.content();
     for other in ["/dev/null", "S1234", ""] {
-        run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes only to {other}")]);
+        run(other).expect_error(
+            3,
+            &[&format!(
+                "it is {name}, and FLASHPROOF_ONLY allows writes only to {other}"
+            )],
+        );
     }
     assert!(before == case.device.content(), "the device was written to");
     run(&format!("S1234 {name}")).expect(0);
@@ -272,17 +399,24 @@ fn only_the_devices_that_the_environment_names_are_written_to() {
 fn leave_that_reaches_no_device_is_worth_a_warning() {
     let bench = Bench::new();
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";
-    let ended = bench.storage(config, &[&["--erase", "/dev/null"], &LAX[..]].concat()).expect(0);
+    let ended = bench
+        .storage(config, &[&["--erase", "/dev/null"], &LAX[..]].concat())
+        .expect(0);
     let warning = "/dev/null is named for erasure, but is not a device of this configuration: the name is ignored";
     assert!(ended.warnings().contains(&warning), "{}", ended.stderr);
 }
 
 #[test]
 fn a_load_that_only_reads_needs_no_leave_and_changes_nothing() {
-    let Some(case) = Case::with_file_system() else { return };
+    let Some(case) = Case::with_file_system() else {
+        return;
+    };
     let before = case.device.content();
     case.bench.storage(&case.load(1, false), &LAX).expect(0);
     assert!(before == case.device.content(), "the device was written to");
-    assert!(!case.bench.exists("state"), "there is no record, because nothing was written");
+    assert!(
+        !case.bench.exists("state"),
+        "there is no record, because nothing was written"
+    );
     assert_eq!(support::totals(&case.bench.run(), "reads"), (100, 0, 0));
 }

@@ -34,7 +34,12 @@ struct Case {
 }
 
 const fn quick(line: &'static str) -> Case {
-    Case { line, names: &[], is_quick: true, except: &[] }
+    Case {
+        line,
+        names: &[],
+        is_quick: true,
+        except: &[],
+    }
 }
 
 const CASES: &[Case] = &[
@@ -44,7 +49,9 @@ const CASES: &[Case] = &[
          --out run --quiet",
     ),
     quick("flashproof index test.conf --out run --quiet"),
-    quick("flashproof storage tenants tenants.toml --device sim:capacity=8GiB --duration 1 --out run --quiet"),
+    quick(
+        "flashproof storage tenants tenants.toml --device sim:capacity=8GiB --duration 1 --out run --quiet",
+    ),
     quick("exec -a act_storage flashproof test.conf --out run"),
     quick("exec -a act_index flashproof test.conf --out run"),
     quick(
@@ -61,13 +68,22 @@ const CASES: &[Case] = &[
     quick("flashproof certify sim: --load 1 --duration 1m --out series --quiet"),
     Case {
         line: "flashproof rate sim: --out series --quiet",
-        names: &["series", "series/series.json", "series/01-1x", "series/01-1x/act.log"],
+        names: &[
+            "series",
+            "series/series.json",
+            "series/01-1x",
+            "series/01-1x/act.log",
+        ],
         is_quick: false,
         except: &[],
     },
     Case {
         line: "flashproof baseline sim: --duration 69s --out series --quiet",
-        names: &["series", "series/series.json", "series/001-saturation-round-1"],
+        names: &[
+            "series",
+            "series/series.json",
+            "series/001-saturation-round-1",
+        ],
         is_quick: false,
         except: &[],
     },
@@ -85,7 +101,9 @@ const CASES: &[Case] = &[
         is_quick: false,
         except: &[],
     },
-    quick("flashproof size profile $PROJECT/examples/cluster --out out --html page.html --device sim:"),
+    quick(
+        "flashproof size profile $PROJECT/examples/cluster --out out --html page.html --device sim:",
+    ),
     quick("flashproof size config --device sim: --load 1 --out new.conf"),
     quick(
         "flashproof size align sizing.conf --target r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144 --device sim: \
@@ -94,12 +112,21 @@ const CASES: &[Case] = &[
     Case {
         line: "flashproof size align sizing.conf --target r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144 --device sim: \
                --burst 60 --out new.conf --out-dir bursts",
-        names: &["new.conf", "bursts", "bursts/burst-1", "bursts/burst-1/act.log"],
+        names: &[
+            "new.conf",
+            "bursts",
+            "bursts/burst-1",
+            "bursts/burst-1/act.log",
+        ],
         is_quick: false,
         except: &[],
     },
-    quick("flashproof waf model waf.toml --device $FTL --no-latency --arrange shared --html page.html"),
-    quick("flashproof trace --from $PROJECT/crates/flashproof/tests/data/trace/ce-4.9.0.37-1s.txt.gz --csv sizes.csv"),
+    quick(
+        "flashproof waf model waf.toml --device $FTL --no-latency --arrange shared --html page.html",
+    ),
+    quick(
+        "flashproof trace --from $PROJECT/crates/flashproof/tests/data/trace/ce-4.9.0.37-1s.txt.gz --csv sizes.csv",
+    ),
     quick("flashproof report done --html page.html"),
     quick("flashproof report compare done done-b --html page.html"),
     #[cfg(feature = "export")]
@@ -114,7 +141,12 @@ const CASES: &[Case] = &[
         is_quick: false,
         except: &[],
     },
-    Case { line: "flashproof engine serve serve.conf", names: &["records"], is_quick: false, except: &[] },
+    Case {
+        line: "flashproof engine serve serve.conf",
+        names: &["records"],
+        is_quick: false,
+        except: &[],
+    },
     quick("flashproof fleet inventory --out lab-b --simulated sim:channels=4 --count 1 --quiet"),
     quick("flashproof fleet init lab"),
     Case {
@@ -130,8 +162,9 @@ const CASES: &[Case] = &[
 ];
 
 /// The client of a server.
-const CLIENT: &[Case] =
-    &[quick("flashproof engine client -p $SERVER -k 10 -g 100 -w RU,50 --duration 1 --out run --quiet")];
+const CLIENT: &[Case] = &[quick(
+    "flashproof engine client -p $SERVER -k 10 -g 100 -w RU,50 --duration 1 --out run --quiet",
+)];
 
 const SERVE: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
                      namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
@@ -140,13 +173,21 @@ const SERVE: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n p
 const DISK_CASES: &[Case] = &[
     Case {
         line: "flashproof check ./mine.toml disk --out out",
-        names: &["disk/flashproof-check", "disk/flashproof-check/.lock", "disk/flashproof-check/log"],
+        names: &[
+            "disk/flashproof-check",
+            "disk/flashproof-check/.lock",
+            "disk/flashproof-check/log",
+        ],
         is_quick: false,
         except: &[],
     },
     Case {
         line: "flashproof check durability disk --witness $SERVER",
-        names: &["disk/flashproof-durability", "disk/flashproof-durability/.lock", "disk/flashproof-durability/data"],
+        names: &[
+            "disk/flashproof-durability",
+            "disk/flashproof-durability/.lock",
+            "disk/flashproof-durability/data",
+        ],
         is_quick: false,
         except: &[],
     },
@@ -162,7 +203,13 @@ enum Obstacle {
     File,
 }
 
-const OBSTACLES: [Obstacle; 5] = [Obstacle::Link, Obstacle::Dangling, Obstacle::Pipe, Obstacle::Node, Obstacle::File];
+const OBSTACLES: [Obstacle; 5] = [
+    Obstacle::Link,
+    Obstacle::Dangling,
+    Obstacle::Pipe,
+    Obstacle::Node,
+    Obstacle::File,
+];
 
 /// A file of somebody else, and the missing target of a link.
 const VICTIM: &str = "victim-of-links";
@@ -203,10 +250,18 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, FileState> {
             let (path, metadata) = (entry.path(), entry.metadata().unwrap());
             let content = match metadata.file_type() {
                 kind if kind.is_file() => fs::read(&path).unwrap(),
-                kind if kind.is_symlink() => fs::read_link(&path).unwrap().as_os_str().as_bytes().to_owned(),
+                kind if kind.is_symlink() => fs::read_link(&path)
+                    .unwrap()
+                    .as_os_str()
+                    .as_bytes()
+                    .to_owned(),
                 _ => Vec::new(),
             };
-            let device = if metadata.file_type().is_char_device() { metadata.rdev() } else { 0 };
+            let device = if metadata.file_type().is_char_device() {
+                metadata.rdev()
+            } else {
+                0
+            };
             let object = FileState {
                 mode: metadata.mode(),
                 owner: (metadata.uid(), metadata.gid()),
@@ -237,7 +292,10 @@ impl CopiedBench {
         let load = "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 50\n";
         bench.write("base/test.conf", load);
         bench.write("base/wrong.conf", load.replace("read-reqs", "reed-reqs"));
-        bench.write("base/missing.conf", load.replace("sim:", "/dev/there-is-none"));
+        bench.write(
+            "base/missing.conf",
+            load.replace("sim:", "/dev/there-is-none"),
+        );
         bench.write("base/mine.toml", CHECK);
         bench.write("base/serve.conf", SERVE);
         for (from, name) in [
@@ -245,11 +303,18 @@ impl CopiedBench {
             ("examples/tenants/micron-2024-op14.toml", "waf.toml"),
             ("examples/sizing-paper.conf", "sizing.conf"),
         ] {
-            bench.write(format!("base/{name}").as_str(), fs::read(project().join(from)).unwrap());
+            bench.write(
+                format!("base/{name}").as_str(),
+                fs::read(project().join(from)).unwrap(),
+            );
         }
         bench.write(format!("base/{VICTIM}").as_str(), "precious");
         fs::create_dir(bench.path("base/disk")).unwrap();
-        let this = Self { bench, server, count: AtomicUsize::new(0) };
+        let this = Self {
+            bench,
+            server,
+            count: AtomicUsize::new(0),
+        };
         let base = this.bench.path("base");
         for line in [
             "flashproof storage test.conf --out done --quiet",
@@ -261,26 +326,44 @@ impl CopiedBench {
         }
         let step = "name = \"x\"\n[[step]]\nname = \"one\"\nrun = \"storage $DIR/test.conf --device {drive} --out {out}\"\n\
                     limit = \"1m\"\n";
-        this.bench.write("base/campaign/campaign.toml", step.replace("$DIR", base.to_str().unwrap()));
+        this.bench.write(
+            "base/campaign/campaign.toml",
+            step.replace("$DIR", base.to_str().unwrap()),
+        );
         this
     }
 
     /// A fresh copy of the base.
     fn dir(&self) -> PathBuf {
-        let dir = self.bench.path(format!("copy-{}", self.count.fetch_add(1, Ordering::Relaxed)));
-        tool("cp", &["-a", self.bench.path("base").to_str().unwrap(), dir.to_str().unwrap()]).unwrap();
+        let dir = self.bench.path(format!(
+            "copy-{}",
+            self.count.fetch_add(1, Ordering::Relaxed)
+        ));
+        tool(
+            "cp",
+            &[
+                "-a",
+                self.bench.path("base").to_str().unwrap(),
+                dir.to_str().unwrap(),
+            ],
+        )
+        .unwrap();
         dir
     }
 
     /// Runs a line for bash in `dir` to its end.
     fn run(&self, dir: &Path, line: &str) -> Ended {
         let line = match line.split_once("flashproof ") {
-            Some((before, rest)) if !before.contains("exec") => format!("{before}exec flashproof {rest}"),
+            Some((before, rest)) if !before.contains("exec") => {
+                format!("{before}exec flashproof {rest}")
+            }
             _ => line.to_owned(),
         };
         let ours = Path::new(FLASHPROOF).parent().unwrap().display();
         let mut command = self.bench.command("timeout");
-        command.args(["--kill-after=1", PATIENCE, "bash", "-c", &line]).current_dir(dir);
+        command
+            .args(["--kill-after=1", PATIENCE, "bash", "-c", &line])
+            .current_dir(dir);
         command.env("PATH", format!("{ours}:/usr/sbin:/usr/bin:/sbin:/bin"));
         command
             .env("FTL", FTL)
@@ -297,13 +380,28 @@ impl CopiedBench {
             let dir = self.dir();
             let before = tree(&dir);
             let ended = self.run(&dir, case.line);
-            assert!(matches!(ended.code, Some(0 | 1 | 4)), "{}: {}{}", case.line, ended.stdout, ended.stderr);
-            names.extend(tree(&dir).into_keys().filter(|path| !before.contains_key(path)));
+            assert!(
+                matches!(ended.code, Some(0 | 1 | 4)),
+                "{}: {}{}",
+                case.line,
+                ended.stdout,
+                ended.stderr
+            );
+            names.extend(
+                tree(&dir)
+                    .into_keys()
+                    .filter(|path| !before.contains_key(path)),
+            );
             fs::remove_dir_all(dir).unwrap();
         }
         // The name of a device's record has the inode of the file, which is different in each copy.
         names.retain(|name| !name.to_string_lossy().starts_with("state/devices/file_"));
-        names.retain(|name| !case.except.iter().any(|beginning| name.starts_with(beginning)));
+        names.retain(|name| {
+            !case
+                .except
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+        });
         names.sort();
         names.dedup();
         names
@@ -329,25 +427,46 @@ impl CopiedBench {
             wrong.push("the link's target was created".to_owned());
         }
         // A command that does not need the name, or tries again later, succeeds with a warning.
-        let is_refused =
-            matches!(ended.code, Some(2 | 3 | 255)) || said.contains("warning: ") || name.ends_with(".lock");
+        let is_refused = matches!(ended.code, Some(2 | 3 | 255))
+            || said.contains("warning: ")
+            || name.ends_with(".lock");
         let mut named = name.ancestors().filter(|part| *part != "");
         if !is_refused || !named.any(|part| said.contains(part.to_str().unwrap())) {
-            wrong.push(format!("exit code {:?}, and the message is `{}`", ended.code, said.trim()));
+            wrong.push(format!(
+                "exit code {:?}, and the message is `{}`",
+                ended.code,
+                said.trim()
+            ));
         }
         fs::remove_dir_all(dir).unwrap();
         let prefix = format!("{}, with {obstacle:?} at {}: ", case.line, name.display());
-        wrong.into_iter().map(|text| format!("{prefix}{text}")).collect()
+        wrong
+            .into_iter()
+            .map(|text| format!("{prefix}{text}"))
+            .collect()
     }
 }
 
 /// Objects that were changed or removed, and new objects that the output `said` does not name.
-fn differences(before: &BTreeMap<PathBuf, FileState>, after: &BTreeMap<PathBuf, FileState>, said: &str) -> Vec<String> {
-    let changed = before.iter().filter(|(path, object)| after.get(*path) != Some(*object));
+fn differences(
+    before: &BTreeMap<PathBuf, FileState>,
+    after: &BTreeMap<PathBuf, FileState>,
+    said: &str,
+) -> Vec<String> {
+    let changed = before
+        .iter()
+        .filter(|(path, object)| after.get(*path) != Some(*object));
     let changed = changed.map(|(path, _)| format!("{} was changed or removed", path.display()));
-    let is_named = |path: &Path| path.ancestors().any(|part| part != "" && said.contains(part.to_str().unwrap()));
-    let new = after.keys().filter(|path| !before.contains_key(*path) && !is_named(path));
-    changed.chain(new.map(|path| format!("{} was left", path.display()))).collect()
+    let is_named = |path: &Path| {
+        path.ancestors()
+            .any(|part| part != "" && said.contains(part.to_str().unwrap()))
+    };
+    let new = after
+        .keys()
+        .filter(|path| !before.contains_key(*path) && !is_named(path));
+    changed
+        .chain(new.map(|path| format!("{} was left", path.display())))
+        .collect()
 }
 
 /// Calls `each` with all `items`, two at a time.
@@ -367,23 +486,49 @@ fn in_parallel<T: Sync>(items: &[T], each: impl Fn(&T) + Sync) {
 /// Plants `obstacles_each` obstacles under each name that each case uses.
 fn walk(benches: &CopiedBench, cases: &[Case], obstacles_each: usize) {
     let wrong = Mutex::new(Vec::new());
-    let can_make_nodes = tool("mknod", &[benches.bench.path("node").to_str().unwrap(), "c", "1", "3"]).is_some();
-    in_parallel(&cases.iter().enumerate().collect::<Vec<_>>(), |(case_number, case)| {
-        let (listed, below): (Vec<_>, Vec<_>) = benches.names(case).into_iter().partition(|name| {
-            name.components().count() == 1 || case.names.iter().any(|listed| Path::new(listed) == name)
-        });
-        // Below a directory of results, some names with one obstacle each are enough.
-        let some = below.iter().step_by(below.len().div_ceil(OBSTACLES.len()).max(1));
-        let planted = listed.iter().map(|name| (name, obstacles_each)).chain(some.map(|name| (name, 1)));
-        for (number, (name, count)) in planted.enumerate() {
-            let obstacles = OBSTACLES.iter().cycle().skip(case_number + number).take(count);
-            for obstacle in obstacles.filter(|one| can_make_nodes || **one != Obstacle::Node) {
-                wrong.lock().unwrap().extend(benches.wrong(case, name, *obstacle));
+    let can_make_nodes = tool(
+        "mknod",
+        &[benches.bench.path("node").to_str().unwrap(), "c", "1", "3"],
+    )
+    .is_some();
+    in_parallel(
+        &cases.iter().enumerate().collect::<Vec<_>>(),
+        |(case_number, case)| {
+            let (listed, below): (Vec<_>, Vec<_>) =
+                benches.names(case).into_iter().partition(|name| {
+                    name.components().count() == 1
+                        || case.names.iter().any(|listed| Path::new(listed) == name)
+                });
+            // Below a directory of results, some names with one obstacle each are enough.
+            let some = below
+                .iter()
+                .step_by(below.len().div_ceil(OBSTACLES.len()).max(1));
+            let planted = listed
+                .iter()
+                .map(|name| (name, obstacles_each))
+                .chain(some.map(|name| (name, 1)));
+            for (number, (name, count)) in planted.enumerate() {
+                let obstacles = OBSTACLES
+                    .iter()
+                    .cycle()
+                    .skip(case_number + number)
+                    .take(count);
+                for obstacle in obstacles.filter(|one| can_make_nodes || **one != Obstacle::Node) {
+                    wrong
+                        .lock()
+                        .unwrap()
+                        .extend(benches.wrong(case, name, *obstacle));
+                }
             }
-        }
-    });
+        },
+    );
     let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} cases:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -394,64 +539,139 @@ fn nothing_of_others_is_changed_whatever_lies_under_the_names_of_a_command() {
 #[test]
 #[ignore = "a minute: make soak"]
 fn nothing_of_others_is_changed_whatever_lies_under_each_name() {
-    walk(&CopiedBench::new(Bench::new(), String::new()), CASES, OBSTACLES.len());
+    walk(
+        &CopiedBench::new(Bench::new(), String::new()),
+        CASES,
+        OBSTACLES.len(),
+    );
 }
 
 #[test]
 fn nothing_of_others_is_changed_by_a_client() {
     let server = Bench::new();
-    let Some((_running, port)) = serve(&server, SERVE) else { return };
+    let Some((_running, port)) = serve(&server, SERVE) else {
+        return;
+    };
     walk(&CopiedBench::new(Bench::new(), port.to_string()), CLIENT, 2);
 }
 
 #[test]
 fn nothing_of_others_is_changed_in_a_checked_directory() {
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
-    walk(&CopiedBench::new(bench, address), DISK_CASES, OBSTACLES.len());
+    walk(
+        &CopiedBench::new(bench, address),
+        DISK_CASES,
+        OBSTACLES.len(),
+    );
 }
 
 /// Commands that are refused, each with its exit code.
 const REFUSED: &[(i32, &str)] = &[
     (2, "flashproof storage wrong.conf --out a/b/run"),
     (3, "flashproof storage missing.conf --out a/b/run"),
-    (2, "flashproof storage test.conf --out a/b/run --sla nonsense"),
+    (
+        2,
+        "flashproof storage test.conf --out a/b/run --sla nonsense",
+    ),
     (3, "flashproof storage test.conf --out victim-of-links/run"),
-    (3, "flashproof storage test.conf --out /proc/there-is-none/run"),
+    (
+        3,
+        "flashproof storage test.conf --out /proc/there-is-none/run",
+    ),
     (2, "flashproof index wrong.conf --out a/b/run"),
-    (2, "flashproof storage tenants test.conf --device sim: --out a/b/run"),
-    (255, "exec -a act_storage flashproof missing.conf --out a/b/run"),
-    (2, "flashproof fio --out=a/b/run --output=new --name=a --filename=sim: --rw=read --name=b --rw=nonsense"),
-    (3, "flashproof fio --out=a/b/run --name=a --filename=/dev/there-is-none --rw=read --write_iolog=new"),
-    (3, "flashproof fio --out=a/b/run --name=a --filename=victim-of-links --rw=write --size=64k --write_bw_log=new"),
+    (
+        2,
+        "flashproof storage tenants test.conf --device sim: --out a/b/run",
+    ),
+    (
+        255,
+        "exec -a act_storage flashproof missing.conf --out a/b/run",
+    ),
+    (
+        2,
+        "flashproof fio --out=a/b/run --output=new --name=a --filename=sim: --rw=read --name=b --rw=nonsense",
+    ),
+    (
+        3,
+        "flashproof fio --out=a/b/run --name=a --filename=/dev/there-is-none --rw=read --write_iolog=new",
+    ),
+    (
+        3,
+        "flashproof fio --out=a/b/run --name=a --filename=victim-of-links --rw=write --size=64k --write_bw_log=new",
+    ),
     (3, "flashproof certify /dev/there-is-none --out a/b/series"),
     (2, "flashproof certify sim: --load 0 --out a/b/series"),
     (3, "flashproof rate /dev/there-is-none --out a/b/series"),
     (2, "flashproof baseline sim: --duration 1s --out a/b/series"),
     (2, "flashproof check nonsense sim: --out a/b/out"),
-    (3, "flashproof check etcd there-is-none --out a/b/out --html new.html"),
+    (
+        3,
+        "flashproof check etcd there-is-none --out a/b/out --html new.html",
+    ),
     (3, "flashproof check durability disk --witness 127.0.0.1:1"),
-    (3, "flashproof check witness --listen 127.0.0.1:0 --file victim-of-links"),
+    (
+        3,
+        "flashproof check witness --listen 127.0.0.1:0 --file victim-of-links",
+    ),
     (3, "flashproof prep victim-of-links"),
-    (2, "flashproof size profile $PROJECT/examples/cluster --out a/b/out --html victim-of-links"),
-    (3, "flashproof size profile $PROJECT/examples/cluster --out victim-of-links/out --html new.html"),
-    (2, "flashproof size profile there-is-none --out a/b/out --html new.html"),
-    (2, "flashproof size config --device sim: --load 0 --out new.conf"),
-    (2, "flashproof size config --device sim: --load 1 --out victim-of-links"),
-    (2, "flashproof size align wrong.conf --target r/s=1 --device sim: --out new.conf --out-dir a/b"),
-    (2, "flashproof waf model test.conf --device $FTL --html new.html"),
+    (
+        2,
+        "flashproof size profile $PROJECT/examples/cluster --out a/b/out --html victim-of-links",
+    ),
+    (
+        3,
+        "flashproof size profile $PROJECT/examples/cluster --out victim-of-links/out --html new.html",
+    ),
+    (
+        2,
+        "flashproof size profile there-is-none --out a/b/out --html new.html",
+    ),
+    (
+        2,
+        "flashproof size config --device sim: --load 0 --out new.conf",
+    ),
+    (
+        2,
+        "flashproof size config --device sim: --load 1 --out victim-of-links",
+    ),
+    (
+        2,
+        "flashproof size align wrong.conf --target r/s=1 --device sim: --out new.conf --out-dir a/b",
+    ),
+    (
+        2,
+        "flashproof waf model test.conf --device $FTL --html new.html",
+    ),
     (2, "flashproof trace --from victim-of-links --csv new.csv"),
     (3, "flashproof report done there-is-none --html new.html"),
-    (3, "flashproof report compare done there-is-none --html new.html"),
-    (2, "flashproof engine bench sim:capacity=1GiB --rows 1k --out a/b/run --json victim-of-links"),
-    (3, "flashproof engine bench /dev/there-is-none --rows 1k --out a/b/run --json new.json"),
+    (
+        3,
+        "flashproof report compare done there-is-none --html new.html",
+    ),
+    (
+        2,
+        "flashproof engine bench sim:capacity=1GiB --rows 1k --out a/b/run --json victim-of-links",
+    ),
+    (
+        3,
+        "flashproof engine bench /dev/there-is-none --rows 1k --out a/b/run --json new.json",
+    ),
     (2, "flashproof engine serve test.conf"),
     (3, "flashproof engine client -p 1 --out a/b/run"),
-    (2, "flashproof fleet inventory --simulated sim:nonsense=1 --out a/b/lab"),
+    (
+        2,
+        "flashproof fleet inventory --simulated sim:nonsense=1 --out a/b/lab",
+    ),
     (2, "flashproof fleet init there-is-none"),
     (2, "flashproof fleet run lab"),
     (3, "flashproof help --man victim-of-links"),
-    (2, "FLASHPROOF_METRICS_FILE=victim-of-links flashproof storage test.conf --out a/b/run"),
+    (
+        2,
+        "FLASHPROOF_METRICS_FILE=victim-of-links flashproof storage test.conf --out a/b/run",
+    ),
 ];
 
 #[test]
@@ -464,13 +684,25 @@ fn a_refused_command_leaves_exactly_the_files_of_before() {
         let ended = benches.run(&dir, line);
         let mut found = differences(&before, &tree(&dir), "");
         if ended.code != Some(*code) || ended.stderr.is_empty() {
-            found.push(format!("exit code {:?}, and the message is `{}`", ended.code, ended.stderr.trim()));
+            found.push(format!(
+                "exit code {:?}, and the message is `{}`",
+                ended.code,
+                ended.stderr.trim()
+            ));
         }
-        wrong.lock().unwrap().extend(found.into_iter().map(|text| format!("{line}: {text}")));
+        wrong
+            .lock()
+            .unwrap()
+            .extend(found.into_iter().map(|text| format!("{line}: {text}")));
         fs::remove_dir_all(dir).unwrap();
     });
     let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} cases:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -481,13 +713,20 @@ fn results_below_links_of_the_user_and_in_directories_for_all_are_written() {
     symlink("real", dir.join("parent")).unwrap();
     symlink("real/results", dir.join("results")).unwrap();
     for out in ["parent/run", "results/run", "parent/a/b"] {
-        benches.run(&dir, &format!("flashproof storage test.conf --out {out} --quiet")).expect(0);
+        benches
+            .run(
+                &dir,
+                &format!("flashproof storage test.conf --out {out} --quiet"),
+            )
+            .expect(0);
         assert!(dir.join(out).join("verdict.json").is_file(), "{out}");
     }
     assert!(dir.join("real/results/run").is_dir() && dir.join("results").is_symlink());
     // The directory of the run may be a link, too, if the directory behind it is empty.
     fs::create_dir(dir.join("real/empty")).unwrap();
     symlink("real/empty", dir.join("linked")).unwrap();
-    benches.run(&dir, "flashproof storage test.conf --out linked --quiet").expect(0);
+    benches
+        .run(&dir, "flashproof storage test.conf --out linked --quiet")
+        .expect(0);
     assert!(dir.join("real/empty/verdict.json").is_file());
 }

@@ -44,7 +44,13 @@ fn directory(bench: &Bench, name: &str, owner: u32, mode: u32) {
 /// Runs a command that is refused.
 fn refused(command: Command, parts: &[&str]) -> Ended {
     let ended = Running::start(command).end_within(PATIENCE);
-    assert!(matches!(ended.code, Some(2 | 3)), "{:?}\n{}\n{}", ended.code, ended.stdout, ended.stderr);
+    assert!(
+        matches!(ended.code, Some(2 | 3)),
+        "{:?}\n{}\n{}",
+        ended.code,
+        ended.stdout,
+        ended.stderr
+    );
     ended.says(parts);
     ended
 }
@@ -56,7 +62,9 @@ fn prepare(bench: &Bench, line: &str) -> Command {
 #[test]
 fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
     let bench = Bench::new();
-    let bytes: Vec<u8> = (0..3 * MIB).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
+    let bytes: Vec<u8> = (0..3 * MIB)
+        .map(|at| ((at * 2_654_435_761) >> 13) as u8)
+        .collect();
     for dir in ["plain", "linked"] {
         fs::create_dir(bench.path(dir)).unwrap();
     }
@@ -90,7 +98,9 @@ fn a_durability_test_in_a_directory_of_another_user_writes_only_its_own_files() 
     if !is_root() {
         return;
     }
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     directory(&bench, "theirs", NOBODY, 0o755);
     bench.write("victim", "precious");
     let (_witness, address) = witness(&bench, "127.0.0.1:0");
@@ -98,18 +108,28 @@ fn a_durability_test_in_a_directory_of_another_user_writes_only_its_own_files() 
     let mut tester = Running::start(prepare(&bench, &line));
     tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
     let own_dir = bench.path("theirs/flashproof-durability");
-    let present = fs::read_dir(&own_dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = present.chain((0..32).map(|number| format!("rename-{number}-new"))).collect();
+    let present = fs::read_dir(&own_dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = present
+        .chain((0..32).map(|number| format!("rename-{number}-new")))
+        .collect();
     names.sort();
     names.dedup();
     swap(&own_dir, &bench.path("victim"), &names);
     let before = acknowledged(&bench);
-    tester.wait_until("more writes are acknowledged", || acknowledged(&bench) > before + 50);
+    tester.wait_until("more writes are acknowledged", || {
+        acknowledged(&bench) > before + 50
+    });
     let ended = tester.end_by("INT");
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
     refused(prepare(&bench, &line), &["flashproof-durability"]);
     assert_eq!(bench.text("victim"), "precious");
-    assert_eq!(fs::read_dir(&own_dir).unwrap().count(), names.len(), "nothing of nobody's is removed");
+    assert_eq!(
+        fs::read_dir(&own_dir).unwrap().count(),
+        names.len(),
+        "nothing of nobody's is removed"
+    );
 }
 
 /// A check of one's own.
@@ -125,7 +145,9 @@ fn a_check_in_a_directory_of_another_user_removes_only_its_own_files() {
     if !is_root() {
         return;
     }
-    let Some(bench) = Bench::on_disk() else { return };
+    let Some(bench) = Bench::on_disk() else {
+        return;
+    };
     directory(&bench, "theirs", NOBODY, 0o755);
     bench.write("mine.toml", CHECK);
     fs::create_dir(bench.path("roots")).unwrap();
@@ -141,18 +163,30 @@ fn a_check_in_a_directory_of_another_user_removes_only_its_own_files() {
     let pipe = own_dir.join(".lock");
     tool("mkfifo", &[pipe.to_str().unwrap()]).unwrap();
     lchown(&pipe, Some(NOBODY), Some(NOBODY)).unwrap();
-    let mut writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    writer.write_all(b"flashproof check\nvictim\nlog\n").unwrap();
+    let mut writer = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&pipe)
+        .unwrap();
+    writer
+        .write_all(b"flashproof check\nvictim\nlog\n")
+        .unwrap();
     std::thread::sleep(Duration::from_millis(500));
     fs::rename(&own_dir, own_dir.with_file_name("with-pipe")).unwrap();
     symlink(bench.path("roots"), &own_dir).unwrap();
     let ended = check.end();
     assert!(ended.code.is_some(), "{}", ended.stderr);
     ended.says(&["another user moved it"]);
-    refused(prepare(&bench, &line.replace("run", "run-b")), &["flashproof-check"]);
+    refused(
+        prepare(&bench, &line.replace("run", "run-b")),
+        &["flashproof-check"],
+    );
     fs::remove_file(&own_dir).unwrap();
     fs::rename(own_dir.with_file_name("with-pipe"), &own_dir).unwrap();
-    refused(prepare(&bench, &line.replace("run", "run-c")), &["flashproof-check belongs to another user"]);
+    refused(
+        prepare(&bench, &line.replace("run", "run-c")),
+        &["flashproof-check belongs to another user"],
+    );
     for name in ["victim", "log", ".lock"] {
         assert_eq!(bench.text(&format!("roots/{name}")), "precious", "{name}");
     }
@@ -170,7 +204,10 @@ fn a_servers_log_is_never_written_to_a_device_nor_created_in_dev() {
     let bench = Bench::new();
     let missing = "/dev/flashproof-no-such-node";
     bench.write("serve.conf", serve_config(missing));
-    refused(prepare(&bench, "engine serve serve.conf"), &[missing, "files are not created in /dev"]);
+    refused(
+        prepare(&bench, "engine serve serve.conf"),
+        &[missing, "files are not created in /dev"],
+    );
     assert!(!Path::new(missing).exists());
     symlink("victim", bench.path("link")).unwrap();
     symlink("absent", bench.path("dangling")).unwrap();
@@ -182,11 +219,16 @@ fn a_servers_log_is_never_written_to_a_device_nor_created_in_dev() {
     }
     assert!(bench.text("victim") == "precious" && !bench.exists("absent"));
     assert!(!bench.exists("records"), "a refused server leaves no store");
-    let Some(device) = LoopDevice::new(&bench, MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, MIB, &[]) else {
+        return;
+    };
     device.put(0, &b"precious".repeat(1 << 10));
     let before = device.content();
     bench.write("serve.conf", serve_config(&device.name));
-    refused(prepare(&bench, "engine serve serve.conf"), &[&device.name, "only regular files are"]);
+    refused(
+        prepare(&bench, "engine serve serve.conf"),
+        &[&device.name, "only regular files are"],
+    );
     assert!(device.content() == before, "the device was written to");
 }
 
@@ -199,10 +241,22 @@ fn a_trigger_file_that_exists_is_refused_and_stays() {
     tool("mkfifo", &[bench.path("pipe").to_str().unwrap()]).unwrap();
     for name in ["file", "link", "dangling", "pipe"] {
         let before = bench.path(name).symlink_metadata().unwrap().ino();
-        let line = format!("fio --name=a --filename=sim: --rw=read --runtime=1 --time_based --trigger-file={name}");
-        refused(prepare(&bench, &format!("{line} --trigger=date>fired --out=run")), &[name]);
-        assert_eq!(bench.path(name).symlink_metadata().unwrap().ino(), before, "{name}");
-        assert!(!bench.exists("fired") && !bench.exists(OUT) && !bench.exists("absent"), "{name}");
+        let line = format!(
+            "fio --name=a --filename=sim: --rw=read --runtime=1 --time_based --trigger-file={name}"
+        );
+        refused(
+            prepare(&bench, &format!("{line} --trigger=date>fired --out=run")),
+            &[name],
+        );
+        assert_eq!(
+            bench.path(name).symlink_metadata().unwrap().ino(),
+            before,
+            "{name}"
+        );
+        assert!(
+            !bench.exists("fired") && !bench.exists(OUT) && !bench.exists("absent"),
+            "{name}"
+        );
     }
     assert_eq!(bench.text("file"), "precious");
 }
@@ -211,27 +265,41 @@ fn a_trigger_file_that_exists_is_refused_and_stays() {
 fn the_file_of_a_witness_is_not_created_through_a_link() {
     let bench = Bench::new();
     symlink("absent", bench.path("link")).unwrap();
-    refused(prepare(&bench, "check witness --listen 127.0.0.1:0 --file link"), &["link"]);
+    refused(
+        prepare(&bench, "check witness --listen 127.0.0.1:0 --file link"),
+        &["link"],
+    );
     assert!(!bench.exists("absent") && bench.path("link").is_symlink());
 }
 
 /// A writing load on the device.
 fn load(device: &LoopDevice) -> String {
     let name = &device.name;
-    format!("device-names: {name}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n")
+    format!(
+        "device-names: {name}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n"
+    )
 }
 
 #[test]
 fn the_state_directory_is_not_locked_through_a_link() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     fs::create_dir_all(bench.path("state/devices")).unwrap();
     give(&bench.path("state/devices"), 0, 0o700);
     bench.write("victim", "precious");
     for target in ["absent", "victim"] {
         symlink(bench.path(target), bench.path("state/devices/.lock")).unwrap();
-        let ended = bench.storage(&load(&device), &[&LAX[..], &["--erase", &device.name]].concat());
-        assert!(ended.stderr.contains("state/devices") && ended.stderr.contains("link"), "{}", ended.stderr);
+        let ended = bench.storage(
+            &load(&device),
+            &[&LAX[..], &["--erase", &device.name]].concat(),
+        );
+        assert!(
+            ended.stderr.contains("state/devices") && ended.stderr.contains("link"),
+            "{}",
+            ended.stderr
+        );
         assert!(!bench.exists("absent") && bench.text("victim") == "precious");
         assert!(bench.path("state/devices/.lock").is_symlink());
         fs::remove_file(bench.path("state/devices/.lock")).unwrap();
@@ -242,7 +310,9 @@ fn the_state_directory_is_not_locked_through_a_link() {
 #[test]
 fn a_record_in_a_state_directory_that_others_can_change_is_not_trusted() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     let run = || {
         let _ = fs::remove_dir_all(bench.path(OUT));
         bench.storage(&load(&device), &LAX)
@@ -266,7 +336,10 @@ const FIRES: &str = "[[step]]\nname = \"fires\"\nlimit = \"1m\"\nrun = \"fio --n
 fn firing() -> Lab {
     let lab = Lab::new();
     lab.drives(None, &[("S1", "sim:")]);
-    lab.campaign("fires", &FIRES.replace("$FIRED", lab.bench.path("fired").to_str().unwrap()));
+    lab.campaign(
+        "fires",
+        &FIRES.replace("$FIRED", lab.bench.path("fired").to_str().unwrap()),
+    );
     lab
 }
 
@@ -290,11 +363,17 @@ fn a_campaign_that_others_can_change_runs_no_command() {
         for command in ["plan", "run"] {
             refused(lab.prepare(&[command, LAB]), &[remedy]);
         }
-        assert!(!lab.bench.exists("fired") && !lab.bench.exists("lab/tasks"), "{name}");
+        assert!(
+            !lab.bench.exists("fired") && !lab.bench.exists("lab/tasks"),
+            "{name}"
+        );
     }
     let lab = firing();
     lab.fleet(&["run", LAB]);
-    assert!(lab.bench.exists("fired"), "the same campaign in root's own directory runs");
+    assert!(
+        lab.bench.exists("fired"),
+        "the same campaign in root's own directory runs"
+    );
 }
 
 #[test]
@@ -302,11 +381,20 @@ fn plans_and_journals_that_others_can_change_are_not_followed() {
     if !is_root() {
         return;
     }
-    for name in ["lab/plan.json", "lab/tasks/0000/journal.jsonl", "lab/tasks", "lab/tasks/0000"] {
+    for name in [
+        "lab/plan.json",
+        "lab/tasks/0000/journal.jsonl",
+        "lab/tasks",
+        "lab/tasks/0000",
+    ] {
         let lab = firing();
         lab.fleet(&["run", LAB]);
         fs::remove_file(lab.bench.path("fired")).unwrap();
-        let mode = if lab.bench.path(name).is_dir() { 0o755 } else { 0o644 };
+        let mode = if lab.bench.path(name).is_dir() {
+            0o755
+        } else {
+            0o644
+        };
         give(&lab.bench.path(name), NOBODY, mode);
         refused(lab.prepare(&["run", LAB]), &["chown root"]);
         assert!(!lab.bench.exists("fired"), "{name}");
@@ -319,12 +407,20 @@ fn a_series_that_others_can_change_is_not_resumed_and_a_check_of_others_not_run(
         return;
     }
     let bench = Bench::new();
-    bench.line("certify sim: --load 1 --duration 1m --out series --quiet").expect(0);
+    bench
+        .line("certify sim: --load 1 --duration 1m --out series --quiet")
+        .expect(0);
     give(&bench.path("series/series.json"), NOBODY, 0o644);
-    refused(prepare(&bench, "certify sim: --load 1 --duration 1m --out series"), &["series", "chown root"]);
+    refused(
+        prepare(&bench, "certify sim: --load 1 --duration 1m --out series"),
+        &["series", "chown root"],
+    );
     bench.write("mine.toml", CHECK);
     give(&bench.path("mine.toml"), 0, 0o666);
-    refused(prepare(&bench, "check ./mine.toml sim: --out run"), &["mine.toml", "chmod go-w"]);
+    refused(
+        prepare(&bench, "check ./mine.toml sim: --out run"),
+        &["mine.toml", "chmod go-w"],
+    );
     assert!(!bench.exists(OUT));
 }
 
@@ -335,15 +431,29 @@ fn the_caller_of_sudo_and_private_groups_are_trusted() {
     }
     for (owner, mode, is_private_group) in [(OTHER, 0o755, false), (OTHER, 0o775, true)] {
         let lab = firing();
-        for name in [LAB, "lab/campaign.toml", "lab/inventory", "lab/inventory/simulated.json"] {
-            let bits = if lab.bench.path(name).is_dir() { 0o111 } else { 0 };
+        for name in [
+            LAB,
+            "lab/campaign.toml",
+            "lab/inventory",
+            "lab/inventory/simulated.json",
+        ] {
+            let bits = if lab.bench.path(name).is_dir() {
+                0o111
+            } else {
+                0
+            };
             give(&lab.bench.path(name), owner, mode & (0o666 | bits));
         }
         refused(lab.prepare(&["run", LAB]), &["chown root"]);
         let mut command = lab.prepare(&["run", LAB]);
         command.env("SUDO_UID", owner.to_string());
         let ended = Running::start(command).end();
-        assert!(lab.bench.exists("fired"), "{is_private_group}: {}{}", ended.stdout, ended.stderr);
+        assert!(
+            lab.bench.exists("fired"),
+            "{is_private_group}: {}{}",
+            ended.stdout,
+            ended.stderr
+        );
     }
 }
 
@@ -353,14 +463,27 @@ fn results_are_written_into_directories_that_others_can_change() {
         return;
     }
     let bench = Bench::new();
-    bench.write("test.conf", "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n");
-    for (name, owner, mode) in
-        [("sticky", 0, 0o1777), ("open", 0, 0o777), ("theirs", NOBODY, 0o755), ("group", 0, 0o775)]
-    {
+    bench.write(
+        "test.conf",
+        "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n",
+    );
+    for (name, owner, mode) in [
+        ("sticky", 0, 0o1777),
+        ("open", 0, 0o777),
+        ("theirs", NOBODY, 0o755),
+        ("group", 0, 0o775),
+    ] {
         directory(&bench, name, owner, mode);
-        bench.line(&format!("storage test.conf --out {name}/a/run --quiet")).expect(0);
-        assert!(bench.path(name).join("a/run/verdict.json").is_file(), "{name}");
-        bench.line(&format!("report {name}/a/run --html {name}/page.html")).expect(0);
+        bench
+            .line(&format!("storage test.conf --out {name}/a/run --quiet"))
+            .expect(0);
+        assert!(
+            bench.path(name).join("a/run/verdict.json").is_file(),
+            "{name}"
+        );
+        bench
+            .line(&format!("report {name}/a/run --html {name}/page.html"))
+            .expect(0);
         assert!(bench.path(name).join("page.html").is_file(), "{name}");
     }
 }

@@ -19,7 +19,10 @@ fn each_client_write_reads_a_page_and_updates_two() {
     for more in [&[][..], &["--as-act"]] {
         index(&bench, config, more).expect(0);
         let run = bench.run();
-        assert_eq!((run.manifest.kind().as_str(), run.verdict.outcome), ("index", Outcome::Pass));
+        assert_eq!(
+            (run.manifest.kind().as_str(), run.verdict.outcome),
+            ("index", Outcome::Pass)
+        );
         if more.is_empty() {
             assert_eq!(totals(&run, "reads"), (10 * (23 + 7 + 14), 0, 0));
             assert_eq!(totals(&run, "writes"), (10 * 14, 0, 0));
@@ -35,16 +38,33 @@ fn each_client_write_reads_a_page_and_updates_two() {
 #[test]
 fn the_log_has_the_histograms_of_act_index() {
     let bench = Bench::new();
-    let config = "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 20\nwrite-reqs-per-sec: 10\n";
+    let config =
+        "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 20\nwrite-reqs-per-sec: 10\n";
     index(&bench, config, &[]).expect(0);
     let text = bench.text("run/act.log");
-    assert!(text.contains("\nIndex device IO test\n") && text.contains("\nACT-INDEX CONFIGURATION\n"), "{text}");
-    assert!(text.contains("\nservice-thread-reads-per-sec: 30\ncache-thread-reads-and-writes-per-sec: 20\n\n"));
+    assert!(
+        text.contains("\nIndex device IO test\n") && text.contains("\nACT-INDEX CONFIGURATION\n"),
+        "{text}"
+    );
+    assert!(text.contains(
+        "\nservice-thread-reads-per-sec: 30\ncache-thread-reads-and-writes-per-sec: 20\n\n"
+    ));
     let log = bench.read("run/act.log");
     let mut reader = Reader::new(&log[..]).unwrap();
-    assert_eq!(reader.header().histogram_names, ["reads", "sim:-reads", "writes", "sim:-writes"]);
-    let Some(Ok(last)) = reader.by_ref().last() else { panic!("{text}") };
-    assert_eq!(last.histograms.iter().map(|histogram| histogram.total()).collect::<Vec<_>>(), [100, 100, 40, 40]);
+    assert_eq!(
+        reader.header().histogram_names,
+        ["reads", "sim:-reads", "writes", "sim:-writes"]
+    );
+    let Some(Ok(last)) = reader.by_ref().last() else {
+        panic!("{text}")
+    };
+    assert_eq!(
+        last.histograms
+            .iter()
+            .map(|histogram| histogram.total())
+            .collect::<Vec<_>>(),
+        [100, 100, 40, 40]
+    );
 }
 
 #[test]
@@ -59,14 +79,21 @@ fn a_drive_too_slow_for_its_updates_is_named() {
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let config = "device-names: sim:read-us=9000+write-us=1000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 100\ncache-threads: 1\nmax-lag-sec: 10\n";
-    index(&bench, config, &[])
-        .expect_stdout(1, &["the bottleneck was the configured in-flight limit", "page-updates@"]);
+    index(&bench, config, &[]).expect_stdout(
+        1,
+        &[
+            "the bottleneck was the configured in-flight limit",
+            "page-updates@",
+        ],
+    );
 }
 
 #[test]
 fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     for engine in ["uring", "aio", "threads"] {
         let config = format!(
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 20\nwrite-reqs-per-sec: 23\nengine: {engine}\n",
@@ -75,7 +102,11 @@ fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
         let before = device.counters();
         index(&bench, &config, &LAX).expect(0);
         let run = bench.run();
-        assert_eq!((totals(&run, "reads"), totals(&run, "writes")), ((43 + 46, 0, 0), (46, 0, 0)), "{engine}");
+        assert_eq!(
+            (totals(&run, "reads"), totals(&run, "writes")),
+            ((43 + 46, 0, 0), (46, 0, 0)),
+            "{engine}"
+        );
         let delta = device.counters().since(&before).unwrap();
         // The kernel counts the flush after a blocking O_DSYNC write as a write, so sectors are compared instead.
         assert_eq!(delta.write.sectors, 46 * 8, "{engine}");
@@ -88,9 +119,23 @@ fn called_act_index_it_prints_acts_log() {
     let bench = Bench::new();
     let name = bench.path("act_index");
     symlink(FLASHPROOF, &name).unwrap();
-    bench.write(CONFIG, "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n");
-    let ended = bench.program(&name, &[CONFIG, "--out", OUT]).expect_stdout(0, &["after 1 sec:\nreads (10 total)\n"]);
-    assert!(ended.stdout.starts_with("\nACT version 6.6\nIndex device IO test\n"), "{}", ended.stdout);
+    bench.write(
+        CONFIG,
+        "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n",
+    );
+    let ended = bench
+        .program(&name, &[CONFIG, "--out", OUT])
+        .expect_stdout(0, &["after 1 sec:\nreads (10 total)\n"]);
+    assert!(
+        ended
+            .stdout
+            .starts_with("\nACT version 6.6\nIndex device IO test\n"),
+        "{}",
+        ended.stdout
+    );
     bench.write(CONFIG, "device-names: sim:\nrecord-bytes: 1536\n");
-    bench.program(&name, &[CONFIG]).expect_stderr(255, &["test.conf:2: record-bytes: a key of the storage test"]);
+    bench.program(&name, &[CONFIG]).expect_stderr(
+        255,
+        &["test.conf:2: record-bytes: a key of the storage test"],
+    );
 }

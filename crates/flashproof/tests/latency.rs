@@ -37,7 +37,11 @@ fn latency(bench: &Bench, arguments: &[&str]) -> Ended {
 
 /// Rows of the table in `stdout`.
 fn table(stdout: &str) -> Vec<&str> {
-    stdout.lines().skip_while(|line| !line.starts_with("slice")).skip(2).collect()
+    stdout
+        .lines()
+        .skip_while(|line| !line.starts_with("slice"))
+        .skip(2)
+        .collect()
 }
 
 #[test]
@@ -53,8 +57,16 @@ fn tables_are_those_of_acts_script_to_the_byte() {
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         let expected = fs::read_to_string(path.with_extension("out")).unwrap();
         let ended = as_act(&bench, &arguments);
-        assert_eq!(format!("{}exit {}\n", ended.stdout, ended.code.unwrap()), expected, "{arguments:?}");
-        assert_eq!(ended.stdout, latency(&bench, &arguments).stdout, "{arguments:?}");
+        assert_eq!(
+            format!("{}exit {}\n", ended.stdout, ended.code.unwrap()),
+            expected,
+            "{arguments:?}"
+        );
+        assert_eq!(
+            ended.stdout,
+            latency(&bench, &arguments).stdout,
+            "{arguments:?}"
+        );
         seen += 1;
     }
     assert_eq!(seen, 7);
@@ -67,7 +79,8 @@ fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&log).unwrap();
     bench.write("a.log", gzip.finish().unwrap());
-    let zstd = ruzstd::encoding::compress_to_vec(&log[..], ruzstd::encoding::CompressionLevel::Fastest);
+    let zstd =
+        ruzstd::encoding::compress_to_vec(&log[..], ruzstd::encoding::CompressionLevel::Fastest);
     bench.write("b.gz", zstd);
     let expected = latency(&bench, &["-l", US, "-t", "5"]).expect(0).stdout;
     for name in ["a.log", "b.gz"] {
@@ -82,7 +95,8 @@ fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
 
     let half = bench.read("a.log");
     bench.write("half", &half[..half.len() / 2]);
-    let ended = latency(&bench, &["-l", "half", "-t", "1"]).expect_stderr(0, &["half is compressed and truncated"]);
+    let ended = latency(&bench, &["-l", "half", "-t", "1"])
+        .expect_stderr(0, &["half is compressed and truncated"]);
     assert!(table(&ended.stdout).len() > 5);
 }
 
@@ -96,11 +110,17 @@ fn a_log_that_grows_shows_what_is_complete_and_says_what_was_left_out() {
     bench.write("cut.log", &log[..cut]);
     let ended = latency(&bench, &["-l", "cut.log", "-t", "2"]).expect(0);
     assert_eq!(table(&ended.stdout)[..3], table(&whole)[..3]);
-    assert!(table(&ended.stdout)[3].starts_with("-----"), "{}", ended.stdout);
+    assert!(
+        table(&ended.stdout)[3].starts_with("-----"),
+        "{}",
+        ended.stdout
+    );
     let line = log[..cut].lines().count();
     assert_eq!(
         ended.warnings(),
-        [format!("cut.log ends at line {line} within a report, which is left out: the log is complete up to 7 s")]
+        [format!(
+            "cut.log ends at line {line} within a report, which is left out: the log is complete up to 7 s"
+        )]
     );
 }
 
@@ -110,20 +130,51 @@ fn damage_names_file_line_what_was_expected_and_what_is_usable() {
     let log = bench.text(MS);
     let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
     for (from, to, expected, usable) in [
-        ("(04: 0000000041)", "(04: 00000004x1)", "histogram \"reads\", bucket 04: a count, found \"00000004x1\"", 4),
-        ("after 12 sec:", "after 5 sec:", "a time after 10 sec, found \"after 5 sec:\"", 10),
-        ("after 12 sec:", "after noon", "\"after N sec:\", found \"after noon\"", 10),
+        (
+            "(04: 0000000041)",
+            "(04: 00000004x1)",
+            "histogram \"reads\", bucket 04: a count, found \"00000004x1\"",
+            4,
+        ),
+        (
+            "after 12 sec:",
+            "after 5 sec:",
+            "a time after 10 sec, found \"after 5 sec:\"",
+            10,
+        ),
+        (
+            "after 12 sec:",
+            "after noon",
+            "\"after N sec:\", found \"after noon\"",
+            10,
+        ),
     ] {
         let damaged = log.replacen(from, to, 1);
         bench.write("bad.log", &damaged);
         for (act, code) in [(true, 255), (false, 3)] {
             let arguments = ["-l", "bad.log", "-t", "2"];
-            let ended = if act { as_act(&bench, &arguments) } else { latency(&bench, &arguments) }.expect(code);
-            let begins = format!("cannot read all of bad.log, line {}: expected {expected}; ", line(&damaged, to));
-            let [error] = ended.errors()[..] else { panic!("{}", ended.stderr) };
+            let ended = if act {
+                as_act(&bench, &arguments)
+            } else {
+                latency(&bench, &arguments)
+            }
+            .expect(code);
+            let begins = format!(
+                "cannot read all of bad.log, line {}: expected {expected}; ",
+                line(&damaged, to)
+            );
+            let [error] = ended.errors()[..] else {
+                panic!("{}", ended.stderr)
+            };
             assert!(error.starts_with(&begins), "{error}\n{begins}");
-            assert!(error.contains(&format!("the {usable} s before this line are complete")), "{error}");
-            let rows = table(&ended.stdout).iter().take_while(|row| !row.starts_with("-----")).count();
+            assert!(
+                error.contains(&format!("the {usable} s before this line are complete")),
+                "{error}"
+            );
+            let rows = table(&ended.stdout)
+                .iter()
+                .take_while(|row| !row.starts_with("-----"))
+                .count();
             assert_eq!(rows, usable / 2);
         }
     }
@@ -135,13 +186,31 @@ fn a_compressed_log_that_does_not_match_its_checksum_is_damaged_and_no_pass() {
     let level = ruzstd::encoding::CompressionLevel::Uncompressed;
     let mut zstd = ruzstd::encoding::compress_to_vec(&bench.read(MS)[..], level);
     // A digit becomes another digit, which only the checksum can detect.
-    let digit = zstd.windows(14).position(|bytes| bytes == b"record-bytes: ").unwrap() + 14;
+    let digit = zstd
+        .windows(14)
+        .position(|bytes| bytes == b"record-bytes: ")
+        .unwrap()
+        + 14;
     zstd[digit] ^= 1;
     bench.write("bad.zst", zstd);
     let ended = latency(&bench, &["-l", "bad.zst", "-t", "10", "--sla", "90%>1ms"]).expect(3);
-    let [error] = ended.errors()[..] else { panic!("{}", ended.stderr) };
-    assert!(error.contains("the zstd data is damaged: its bytes have the checksum "), "{error}");
-    assert!(ended.stdout.lines().last().unwrap().starts_with("INVALID bad.zst "), "{}", ended.stdout);
+    let [error] = ended.errors()[..] else {
+        panic!("{}", ended.stderr)
+    };
+    assert!(
+        error.contains("the zstd data is damaged: its bytes have the checksum "),
+        "{error}"
+    );
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .starts_with("INVALID bad.zst "),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
@@ -150,10 +219,18 @@ fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
     let log = bench.text(US);
     bench.write("twice.log", [&log[..], &log].concat());
     let ended = latency(&bench, &["-l", "twice.log", "-t", "10"]).expect(3);
-    assert!(ended.errors()[0].contains("the 24 s before this line are complete"), "{}", ended.stderr);
+    assert!(
+        ended.errors()[0].contains("the 24 s before this line are complete"),
+        "{}",
+        ended.stderr
+    );
     bench.write("back.log", log.replace("after 17 sec:", "after 7 sec:"));
     let ended = latency(&bench, &["-l", "back.log", "-t", "10"]).expect(3);
-    assert!(ended.errors()[0].contains("expected a time after 16 sec, found \"after 7 sec:\""), "{}", ended.stderr);
+    assert!(
+        ended.errors()[0].contains("expected a time after 16 sec, found \"after 7 sec:\""),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -173,8 +250,16 @@ fn logs_without_their_header_are_refused_in_both_languages() {
             "x is ACT version 7.0\n\nx ACT version not compatible\n",
             "ACT version \"7.0\"",
         ),
-        ("no log at all\n".to_owned(), "x ACT version not found\n", "found the end of the file"),
-        (String::new(), "x ACT version not found\n", "found the end of the file"),
+        (
+            "no log at all\n".to_owned(),
+            "x ACT version not found\n",
+            "found the end of the file",
+        ),
+        (
+            String::new(),
+            "x ACT version not found\n",
+            "found the end of the file",
+        ),
         (
             log.replace("report-interval-sec: 2", "report-interval-sec: 0"),
             "x is ACT version 6.6\n\nreporting interval must be more than 0\n",
@@ -198,24 +283,51 @@ fn logs_without_their_header_are_refused_in_both_languages() {
 fn a_bad_option_is_told_where_acts_script_crashes() {
     let bench = bench();
     for (option, value, says) in [
-        ("-s", "17", "start_bucket must be non-negative and less than 17\n"),
-        ("-s", "-1", "start_bucket must be non-negative and less than 17\n"),
+        (
+            "-s",
+            "17",
+            "start_bucket must be non-negative and less than 17\n",
+        ),
+        (
+            "-s",
+            "-1",
+            "start_bucket must be non-negative and less than 17\n",
+        ),
         ("-t", "0", "slice must be more than 0\n"),
         ("-n", "0", "num_buckets must be more than 0\n"),
         ("-e", "-5", "every_nth must be more than 0\n"),
         ("-t", "1h", ""),
     ] {
         let ended = as_act(&bench, &["-l", MS, option, value]).expect(255);
-        assert_eq!(ended.stdout, format!("act_latency.py -l {MS} {option} {value}\n{says}"));
+        assert_eq!(
+            ended.stdout,
+            format!("act_latency.py -l {MS} {option} {value}\n{says}")
+        );
         assert_eq!(ended.errors().len(), 1, "{}", ended.stderr);
         latency(&bench, &["-l", MS, option, value]).expect(2);
     }
     let ended = as_act(&bench, &["-t", "5"]).expect(255);
-    assert!(ended.stdout.starts_with("act_latency.py -t 5\nUsage:\n -l "), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .starts_with("act_latency.py -t 5\nUsage:\n -l "),
+        "{}",
+        ended.stdout
+    );
     let ended = as_act(&bench, &["-z"]).expect(255);
-    assert!(ended.stdout.starts_with("act_latency.py -z\noption -z not recognized\nUsage:\n"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .starts_with("act_latency.py -z\noption -z not recognized\nUsage:\n"),
+        "{}",
+        ended.stdout
+    );
     let help = latency(&bench, &["--help"]).expect(0);
-    assert!(help.stdout.contains("-h, --histogram") && !help.stdout.contains("-h, --help"), "{}", help.stdout);
+    assert!(
+        help.stdout.contains("-h, --histogram") && !help.stdout.contains("-h, --help"),
+        "{}",
+        help.stdout
+    );
 }
 
 #[test]
@@ -233,11 +345,20 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
 #[test]
 fn a_histogram_twice_shows_twice_and_one_that_is_not_there_shows_dashes() {
     let bench = bench();
-    let ended =
-        latency(&bench, &["-l", MS, "-t", "10", "-n", "1", "-h", "reads", "-h", "reads", "-h", "none"]).expect(0);
+    let ended = latency(
+        &bench,
+        &[
+            "-l", MS, "-t", "10", "-n", "1", "-h", "reads", "-h", "reads", "-h", "none",
+        ],
+    )
+    .expect(0);
     let rows = table(&ended.stdout);
     let cells: Vec<&str> = rows[0].split_whitespace().collect();
-    assert!(cells[1] == cells[2] && cells[1] != "0.00" && cells[3] == "-", "{}", rows[0]);
+    assert!(
+        cells[1] == cells[2] && cells[1] != "0.00" && cells[3] == "-",
+        "{}",
+        rows[0]
+    );
     let told = "has no histogram \"none\": it has reads, /dev/loop0-reads";
     assert!(ended.warnings()[0].contains(told), "{}", ended.stderr);
 }
@@ -246,12 +367,22 @@ fn a_histogram_twice_shows_twice_and_one_that_is_not_there_shows_dashes() {
 fn a_message_within_a_histogram_loses_none_of_its_buckets() {
     let bench = bench();
     let log = bench.text(MS);
-    let report =
-        log.find("after 10 sec:\nreads (40000 total)\n").unwrap() + "after 10 sec:\nreads (40000 total)\n".len();
+    let report = log.find("after 10 sec:\nreads (40000 total)\n").unwrap()
+        + "after 10 sec:\nreads (40000 total)\n".len();
     let error = "ERROR: reading /dev/loop0: 5 'Input/output error'\n";
-    bench.write("noisy.log", [&log[..report], error, &log[report..]].concat());
+    bench.write(
+        "noisy.log",
+        [&log[..report], error, &log[report..]].concat(),
+    );
     let clean = latency(&bench, &["-l", MS, "-t", "10"]).expect(0).stdout;
-    assert_eq!(table(&latency(&bench, &["-l", "noisy.log", "-t", "10"]).expect(0).stdout), table(&clean));
+    assert_eq!(
+        table(
+            &latency(&bench, &["-l", "noisy.log", "-t", "10"])
+                .expect(0)
+                .stdout
+        ),
+        table(&clean)
+    );
 }
 
 #[test]
@@ -262,7 +393,10 @@ fn a_slice_without_its_reports_is_left_out_and_the_later_ones_are_shown() {
     bench.write("gap.log", [&log[..lost.start], &log[lost.end..]].concat());
     let ended = latency(&bench, &["-l", "gap.log", "-t", "4"]).expect(0);
     let whole = latency(&bench, &["-l", MS, "-t", "4"]).expect(0).stdout;
-    let numbers: Vec<_> = table(&ended.stdout).iter().filter_map(|row| row[..5].trim().parse::<u64>().ok()).collect();
+    let numbers: Vec<_> = table(&ended.stdout)
+        .iter()
+        .filter_map(|row| row[..5].trim().parse::<u64>().ok())
+        .collect();
     assert_eq!(numbers, [1, 4, 5]);
     assert_eq!(table(&ended.stdout)[1..3], table(&whole)[3..5]);
     let told = "nothing is shown for slices 2 to 3 of 4 s: a report at the start or end";
@@ -274,11 +408,20 @@ fn a_slice_without_operations_has_no_percentage() {
     let bench = bench();
     bench.write("idle.log", idle_log());
     let ended = latency(&bench, &["-l", "idle.log", "-t", "1", "-n", "1", "-x"]).expect(0);
-    let rows: Vec<String> =
-        table(&ended.stdout).iter().map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let rows: Vec<String> = table(&ended.stdout)
+        .iter()
+        .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
     assert_eq!(
         rows,
-        ["1 25.00 4.0", "2 - 0.0", "3 75.00 4.0", "----- ------ ----------", "avg 50.00 2.7", "max 75.00 4.0"]
+        [
+            "1 25.00 4.0",
+            "2 - 0.0",
+            "3 75.00 4.0",
+            "----- ------ ----------",
+            "avg 50.00 2.7",
+            "max 75.00 4.0"
+        ]
     );
 }
 
@@ -286,10 +429,16 @@ fn a_slice_without_operations_has_no_percentage() {
 fn idle_log() -> String {
     let header = "ACT version 6.6\nStorage device IO test\nCopyright\u{20}\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
                   report-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\nHISTOGRAM NAMES\nreads\n\n";
-    let reports = [(3, 1), (3, 1), (4, 4)].iter().enumerate().map(|(index, (under, over))| {
-        let total = under + over;
-        format!("after {} sec:\nreads ({total} total)\n (00: {under:010}) (01: {over:010})\n\n", index + 1)
-    });
+    let reports = [(3, 1), (3, 1), (4, 4)]
+        .iter()
+        .enumerate()
+        .map(|(index, (under, over))| {
+            let total = under + over;
+            format!(
+                "after {} sec:\nreads ({total} total)\n (00: {under:010}) (01: {over:010})\n\n",
+                index + 1
+            )
+        });
     header.to_owned() + &reports.collect::<String>()
 }
 
@@ -298,13 +447,23 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
     let bench = bench();
     let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines[1..3], [format!("[1] {US} is ACT version 6.6"), format!("[2] {MS} is ACT version 6.6")]);
+    assert_eq!(
+        lines[1..3],
+        [
+            format!("[1] {US} is ACT version 6.6"),
+            format!("[2] {MS} is ACT version 6.6")
+        ]
+    );
     // Intervals of 1 and 2 s: slices of 6 s. The first log has four slices, the second has three.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
     let rows = table(&ended.stdout);
-    let alone = |log| latency(&bench, &["-l", log, "-t", "6", "-n", "2"]).expect(0).stdout;
+    let alone = |log| {
+        latency(&bench, &["-l", log, "-t", "6", "-n", "2"])
+            .expect(0)
+            .stdout
+    };
     let (us, ms) = (alone(US), alone(MS));
     assert_eq!(rows[0], format!("{}{}", table(&us)[0], &table(&ms)[0][5..]));
     assert_eq!(rows[3], format!("{}        -      -", table(&us)[3]));
@@ -315,40 +474,115 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
 fn csv_and_json_have_the_unrounded_numbers() {
     let bench = bench();
     let options = ["-l", MS, "-t", "10", "-n", "2", "-e", "3"];
-    let csv = latency(&bench, &[&options[..], &["--format", "csv"]].concat()).expect(0).stdout;
+    let csv = latency(&bench, &[&options[..], &["--format", "csv"]].concat())
+        .expect(0)
+        .stdout;
     assert_eq!(
         csv.lines().next().unwrap(),
         "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage"
     );
     let first = "storage-ms-interval2.log,reads,1,0,10,40000,4000,1,ms,5911,0.147775,";
-    assert_eq!((csv.lines().nth(1).unwrap(), csv.lines().count()), (first, 5));
-    let json = latency(&bench, &[&options[..], &["--format", "json", "--sla", "90%>1ms"]].concat()).expect(0).json();
+    assert_eq!(
+        (csv.lines().nth(1).unwrap(), csv.lines().count()),
+        (first, 5)
+    );
+    let json = latency(
+        &bench,
+        &[&options[..], &["--format", "json", "--sla", "90%>1ms"]].concat(),
+    )
+    .expect(0)
+    .json();
     let log = &json["logs"][0];
     let slice = &log["histograms"][0]["slices"][0];
-    assert_eq!((&slice["ops_over"][0], &slice["share_over"][0]), (&Value::from(5911), &Value::from(0.147775)));
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        (&slice["ops_over"][0], &slice["share_over"][0]),
+        (&Value::from(5911), &Value::from(0.147775))
+    );
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(keys(&json), ["format_version", "judgements", "logs"]);
     let of_a_log = "act_version complete_sec damage histograms log remarks report_interval_sec run slice_sec test \
                     thresholds truncated unit written_by";
     assert_eq!(keys(log), of_a_log.split(' ').collect::<Vec<_>>());
-    assert_eq!(keys(&log["histograms"][0]), ["average", "found", "histogram", "maximum", "slices"]);
-    assert_eq!(keys(slice), ["begin_sec", "end_sec", "iops", "ops", "ops_over", "share_over", "slice"]);
-    assert_eq!(keys(&json["judgements"][0]), ["by", "code", "decided_by", "log", "outcome", "reason", "sla"]);
+    assert_eq!(
+        keys(&log["histograms"][0]),
+        ["average", "found", "histogram", "maximum", "slices"]
+    );
+    assert_eq!(
+        keys(slice),
+        [
+            "begin_sec",
+            "end_sec",
+            "iops",
+            "ops",
+            "ops_over",
+            "share_over",
+            "slice"
+        ]
+    );
+    assert_eq!(
+        keys(&json["judgements"][0]),
+        [
+            "by",
+            "code",
+            "decided_by",
+            "log",
+            "outcome",
+            "reason",
+            "sla"
+        ]
+    );
     // docs/latency.md must explain each of these keys.
-    let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/latency.md")).unwrap();
-    for value in [&json, log, &log["histograms"][0], slice, &json["judgements"][0]] {
+    let docs = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/latency.md"
+    ))
+    .unwrap();
+    for value in [
+        &json,
+        log,
+        &log["histograms"][0],
+        slice,
+        &json["judgements"][0],
+    ] {
         for key in keys(value) {
-            assert!(docs.contains(&format!("`{key}`")), "docs/latency.md does not explain {key}");
+            assert!(
+                docs.contains(&format!("`{key}`")),
+                "docs/latency.md does not explain {key}"
+            );
         }
     }
 }
 
 #[test]
 fn markdown_is_a_table() {
-    let markdown = latency(&bench(), &["-l", MS, "-t", "10", "-n", "1", "-x", "--format", "markdown"]).expect(0).stdout;
+    let markdown = latency(
+        &bench(),
+        &[
+            "-l", MS, "-t", "10", "-n", "1", "-x", "--format", "markdown",
+        ],
+    )
+    .expect(0)
+    .stdout;
     let lines: Vec<&str> = markdown.lines().collect();
-    assert_eq!(lines[0], "**reads**, storage-ms-interval2.log: % of operations over each threshold, in slices of 10 s");
-    assert_eq!(lines[2..5], ["| slice | 1 ms | ops/s |", "|---:|---:|---:|", "| 1 | 14.78 | 4000.0 |"]);
+    assert_eq!(
+        lines[0],
+        "**reads**, storage-ms-interval2.log: % of operations over each threshold, in slices of 10 s"
+    );
+    assert_eq!(
+        lines[2..5],
+        [
+            "| slice | 1 ms | ops/s |",
+            "|---:|---:|---:|",
+            "| 1 | 14.78 | 4000.0 |"
+        ]
+    );
 }
 
 #[test]
@@ -360,16 +594,62 @@ fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
     };
     // 5,911 of 40,000 are 14.7775 %.
     let fail = judged("14.7775%>1ms", 1);
-    assert!(fail.starts_with(&format!("FAIL {MS} (SLA 14.7775%>1ms, by service): 14.8 % of reads on ")), "{fail}");
-    assert!(fail.contains("took over 1 ms in slice 1 (5,911 of 40,000; it must be below 14.7775 %)"), "{fail}");
+    assert!(
+        fail.starts_with(&format!(
+            "FAIL {MS} (SLA 14.7775%>1ms, by service): 14.8 % of reads on "
+        )),
+        "{fail}"
+    );
+    assert!(
+        fail.contains("took over 1 ms in slice 1 (5,911 of 40,000; it must be below 14.7775 %)"),
+        "{fail}"
+    );
     assert!(judged("14.7776%>1ms", 0).starts_with("PASS "));
-    let ended = latency(&bench, &["-l", US, "-t", "5", "--format", "csv", "--sla", "5%>1ms"]);
-    ended.expect_error(2, &["judging storage-us-commit-2dev.log by 5%>1ms", "the nearest at 512 and 1024 us"]);
+    let ended = latency(
+        &bench,
+        &["-l", US, "-t", "5", "--format", "csv", "--sla", "5%>1ms"],
+    );
+    ended.expect_error(
+        2,
+        &[
+            "judging storage-us-commit-2dev.log by 5%>1ms",
+            "the nearest at 512 and 1024 us",
+        ],
+    );
     // A named histogram is judged alone. Without a name, the reads and commit writes of each device are judged, too.
-    let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "1%>512us", "-h", "large-block-reads"]).expect(1);
-    assert!(ended.stdout.lines().last().unwrap().contains("of large-block-reads on all devices together"));
+    let ended = latency(
+        &bench,
+        &[
+            "-l",
+            US,
+            "-t",
+            "5",
+            "--sla",
+            "1%>512us",
+            "-h",
+            "large-block-reads",
+        ],
+    )
+    .expect(1);
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .contains("of large-block-reads on all devices together")
+    );
     let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "50%>512us"]).expect(1);
-    assert!(ended.stdout.lines().last().unwrap().contains("on /dev/loop0 took over 512 us"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .contains("on /dev/loop0 took over 512 us"),
+        "{}",
+        ended.stdout
+    );
 }
 
 /// The last line of a judgement of `log`.
@@ -383,16 +663,24 @@ fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
     let bench = Bench::new();
     let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/tests/data");
     let mut seen = 0;
-    for path in
-        [DATA, results].into_iter().flat_map(|dir| fs::read_dir(dir).unwrap()).map(|entry| entry.unwrap().path())
+    for path in [DATA, results]
+        .into_iter()
+        .flat_map(|dir| fs::read_dir(dir).unwrap())
+        .map(|entry| entry.unwrap().path())
     {
-        let Some(log) = path.to_str().filter(|path| path.ends_with(".log")) else { continue };
-        let in_us = fs::read_to_string(&path).unwrap().contains("microsecond-histograms: yes");
+        let Some(log) = path.to_str().filter(|path| path.ends_with(".log")) else {
+            continue;
+        };
+        let in_us = fs::read_to_string(&path)
+            .unwrap()
+            .contains("microsecond-histograms: yes");
         let sla = if in_us { "90%>1024us" } else { "90%>1ms" };
         let is_short = log.ends_with("storage-30x-not-done.log");
         let last = judgement(&bench, log, "1", sla, i32::from(is_short));
         assert_eq!(
-            last.contains("load of reads was not carried out: 18,959 of 60,000 operations after 1 s"),
+            last.contains(
+                "load of reads was not carried out: 18,959 of 60,000 operations after 1 s"
+            ),
             is_short,
             "{last}"
         );
@@ -410,24 +698,64 @@ fn a_log_of_less_load_than_its_header_is_no_pass() {
                   read-reqs-per-sec: 2000\nservice-threads: 1\nmax-lag-sec: 0\n";
     bench.storage(config, &["--sla", "5%>1ms"]).expect(1);
     let last = judgement(&bench, "run/act.log", "10", "5%>1ms", 1);
-    assert!(last.contains(" (SLA 5%>1ms, by service): the load of reads was not carried out: "), "{last}");
     assert!(
-        last.contains(" of 120,000 operations after 60 s, at the header's rate of 2,000/s; of the rest, 0 %"),
+        last.contains(" (SLA 5%>1ms, by service): the load of reads was not carried out: "),
         "{last}"
     );
-    let json = ["-l", "run/act.log", "-t", "10", "--sla", "5%>1ms", "--format", "json"];
-    assert_eq!(latency(&bench, &json).expect(1).json()["judgements"][0]["code"], "not-carried-out");
+    assert!(
+        last.contains(
+            " of 120,000 operations after 60 s, at the header's rate of 2,000/s; of the rest, 0 %"
+        ),
+        "{last}"
+    );
+    let json = [
+        "-l",
+        "run/act.log",
+        "-t",
+        "10",
+        "--sla",
+        "5%>1ms",
+        "--format",
+        "json",
+    ];
+    assert_eq!(
+        latency(&bench, &json).expect(1).json()["judgements"][0]["code"],
+        "not-carried-out"
+    );
     // A run that did its load passes. The same log does not, with a header of 100 times the load.
     let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-    bench.start_as("sound.conf", "sound", config, &["--quiet"]).end().expect(0);
+    bench
+        .start_as("sound.conf", "sound", config, &["--quiet"])
+        .end()
+        .expect(0);
     let log = bench.text("sound/act.log");
     judgement(&bench, "sound/act.log", "60", "5%>1ms", 0);
-    bench.write("edited.log", log.replace("internal-read-reqs-per-sec: 2000", "internal-read-reqs-per-sec: 200000"));
+    bench.write(
+        "edited.log",
+        log.replace(
+            "internal-read-reqs-per-sec: 2000",
+            "internal-read-reqs-per-sec: 200000",
+        ),
+    );
     let last = judgement(&bench, "edited.log", "60", "5%>1ms", 1);
-    assert!(last.contains("600,000 of 60,000,000 operations after 5 min, at the header's rate of 200,000/s"), "{last}");
-    bench.write("slower.log", log.replace("internal-read-reqs-per-sec: 2000", "internal-read-reqs-per-sec: 20"));
+    assert!(
+        last.contains(
+            "600,000 of 60,000,000 operations after 5 min, at the header's rate of 200,000/s"
+        ),
+        "{last}"
+    );
+    bench.write(
+        "slower.log",
+        log.replace(
+            "internal-read-reqs-per-sec: 2000",
+            "internal-read-reqs-per-sec: 20",
+        ),
+    );
     let last = judgement(&bench, "slower.log", "60", "5%>1ms", 4);
-    assert!(last.contains("the load of reads exceeds the header's rate: 600,000 of 6,000 operations"), "{last}");
+    assert!(
+        last.contains("the load of reads exceeds the header's rate: 600,000 of 6,000 operations"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -438,24 +766,40 @@ fn a_log_that_was_cut_is_no_pass() {
     let log = bench.text("run/act.log");
     let end = log.find("after 151 sec:").unwrap();
     for (name, end) in [("cut.log", end), ("torn.log", end + 60)] {
-        bench.write(name, log[..end].replace("test-duration-sec: 300", "test-duration-sec: 86400"));
+        bench.write(
+            name,
+            log[..end].replace("test-duration-sec: 300", "test-duration-sec: 86400"),
+        );
         let last = judgement(&bench, name, "60", "5%>1ms", 4);
-        let why = format!("INVALID {name} (SLA 5%>1ms, by service): the log is complete up to 2 min 30 s of 24 h: ");
+        let why = format!(
+            "INVALID {name} (SLA 5%>1ms, by service): the log is complete up to 2 min 30 s of 24 h: "
+        );
         assert!(last.starts_with(&why), "{last}");
         // Without limits, the tables are the same as ever.
         latency(&bench, &["-l", name, "-t", "60"]).expect(0);
     }
-    let json = ["-l", "cut.log", "-t", "60", "--sla", "5%>1ms", "--format", "json"];
-    assert_eq!(latency(&bench, &json).expect(4).json()["judgements"][0]["code"], "stopped");
+    let json = [
+        "-l", "cut.log", "-t", "60", "--sla", "5%>1ms", "--format", "json",
+    ];
+    assert_eq!(
+        latency(&bench, &json).expect(4).json()["judgements"][0]["code"],
+        "stopped"
+    );
 }
 
 #[test]
 fn a_log_with_a_part_lost_is_no_pass() {
     let bench = bench();
-    bench.write("bad.log", bench.text(MS).replace("after 16 sec:", "after 6 sec:"));
+    bench.write(
+        "bad.log",
+        bench.text(MS).replace("after 16 sec:", "after 6 sec:"),
+    );
     let ended = latency(&bench, &["-l", "bad.log", "-t", "4", "--sla", "90%>1ms"]).expect(3);
     let last = ended.stdout.lines().last().unwrap();
-    assert!(last.starts_with("INVALID bad.log") && last.contains("a part of the log could not be read"), "{last}");
+    assert!(
+        last.starts_with("INVALID bad.log") && last.contains("a part of the log could not be read"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -468,68 +812,158 @@ fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
     };
     let hung = judged(&["-l", "idle.log", "-t", "1"]);
     assert!(hung.starts_with("INVALID idle.log "), "{hung}");
-    assert!(hung.contains("slice 2 (1 to 2 s) has no operation of reads"), "{hung}");
+    assert!(
+        hung.contains("slice 2 (1 to 2 s) has no operation of reads"),
+        "{hung}"
+    );
     let missing = judged(&["-l", MS, "-t", "10", "-h", "reads", "-h", "typo"]);
-    assert!(missing.contains("the log has no histogram \"typo\" to judge: it has reads, "), "{missing}");
+    assert!(
+        missing.contains("the log has no histogram \"typo\" to judge: it has reads, "),
+        "{missing}"
+    );
 }
 
 #[test]
 fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their_run() {
     let bench = Bench::new();
     for name in ["A.conf", "B.conf"] {
-        bench.write(name, "device-names: sim:\ntest-duration-sec: 12\nread-reqs-per-sec: 500\n");
+        bench.write(
+            name,
+            "device-names: sim:\ntest-duration-sec: 12\nread-reqs-per-sec: 500\n",
+        );
     }
-    bench.flashproof(&["storage", "A.conf", "B.conf", "--out", OUT, "--slice", "6"]).expect(0);
+    bench
+        .flashproof(&["storage", "A.conf", "B.conf", "--out", OUT, "--slice", "6"])
+        .expect(0);
     let several = "several configurations, each with its own log - give one of -l run/act-A.log, -l run/act-B.log, or \
                    all";
-    latency(&bench, &["-l", OUT]).expect_stderr(2, &["cannot read run as one log - this run has ", several]);
-    let json = latency(&bench, &["-l", "run/act-A.log", "-l", "run/act-B.log", "--format", "json"]).expect(0).json();
+    latency(&bench, &["-l", OUT])
+        .expect_stderr(2, &["cannot read run as one log - this run has ", several]);
+    let json = latency(
+        &bench,
+        &[
+            "-l",
+            "run/act-A.log",
+            "-l",
+            "run/act-B.log",
+            "--format",
+            "json",
+        ],
+    )
+    .expect(0)
+    .json();
     for log in json["logs"].as_array().unwrap() {
-        assert_eq!((&log["slice_sec"], &log["complete_sec"]), (&6.into(), &12.into()), "{json}");
+        assert_eq!(
+            (&log["slice_sec"], &log["complete_sec"]),
+            (&6.into(), &12.into()),
+            "{json}"
+        );
     }
 }
 
 #[test]
 fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     let bench = Bench::new();
-    let config = "device-names: sim: sim:read-us=3000\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n";
-    bench.storage(config, &["--sla", "5%>1500us,1%>8ms"]).expect(1);
+    let config =
+        "device-names: sim: sim:read-us=3000\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n";
+    bench
+        .storage(config, &["--sla", "5%>1500us,1%>8ms"])
+        .expect(1);
     let ended = latency(&bench, &["-l", OUT, "-t", "10"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines[1], "run is ACT version 6.6");
     let words = |begins: &str| {
-        lines.iter().find(|line| line.starts_with(begins)).unwrap().split_whitespace().collect::<Vec<_>>()
+        lines
+            .iter()
+            .find(|line| line.starts_with(begins))
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
     };
-    let columns = ["milliseconds", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std", "dev"];
+    let columns = [
+        "milliseconds",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "max",
+        "mean",
+        "std",
+        "dev",
+    ];
     assert_eq!(words("milliseconds"), columns);
-    assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
+    assert_eq!(
+        words("stream"),
+        ["stream", "offered/s", "achieved/s", "errors", "not", "done"]
+    );
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
     // A run of 20 s has one slice of 20 s, a run killed after 12 s has one of 12 s. A log alone keeps ACT's slice of an
     // hour.
     let whole = latency(&bench, &["-l", OUT]).expect(0).stdout;
-    assert_eq!(table(&whole).iter().filter(|line| line.trim_start().starts_with('1')).count(), 1, "{whole}");
+    assert_eq!(
+        table(&whole)
+            .iter()
+            .filter(|line| line.trim_start().starts_with('1'))
+            .count(),
+        1,
+        "{whole}"
+    );
     let (killed, log) = (bench.path("killed"), bench.path(OUT).join("act.log"));
     fs::create_dir(&killed).unwrap();
     for name in ["manifest.json", "intervals.csv", "telemetry.csv", "act.log"] {
         let text = fs::read_to_string(bench.path(OUT).join(name)).unwrap();
-        let behind = if name == "act.log" { "\nafter 13 sec" } else { "\n13," };
+        let behind = if name == "act.log" {
+            "\nafter 13 sec"
+        } else {
+            "\n13,"
+        };
         let end = text.find(behind).map(|at| at + 1);
         fs::write(killed.join(name), &text[..end.unwrap_or(text.len())]).unwrap();
     }
     let json = latency(&bench, &["-l", "killed", "--format", "json"]).json();
-    assert_eq!((&json["logs"][0]["slice_sec"], &json["logs"][0]["complete_sec"]), (&12.into(), &12.into()), "{json}");
+    assert_eq!(
+        (
+            &json["logs"][0]["slice_sec"],
+            &json["logs"][0]["complete_sec"]
+        ),
+        (&12.into(), &12.into()),
+        "{json}"
+    );
     let alone = latency(&bench, &["-l", log.to_str().unwrap()]).expect(2);
-    assert!(alone.stdout.ends_with("could not find 3600 seconds of data\n"), "{alone:?}");
+    assert!(
+        alone
+            .stdout
+            .ends_with("could not find 3600 seconds of data\n"),
+        "{alone:?}"
+    );
     // Half of the reads are on the slow device. 1.5 ms is not an edge of the log's buckets, but the run counted the
     // reads over 1.5 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
-    assert!(last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"), "{last}");
+    assert!(
+        last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"),
+        "{last}"
+    );
     // 2 ms is an edge of the log's buckets, but the run did not count the reads over 2 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
-    assert!(ended.stdout.lines().last().unwrap().contains("by service): 100 % of reads on sim:read-us=3000"));
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .last()
+            .unwrap()
+            .contains("by service): 100 % of reads on sim:read-us=3000")
+    );
     latency(&bench, &["-l", OUT, "--sla", "5%>3us", "--format", "csv"])
         .expect_error(2, &["had this limit in its --sla"]);
-    let json = latency(&bench, &["-l", OUT, "-t", "10", "--format", "json"]).expect(0).json();
-    assert!(json["logs"][0]["run"]["latencies"][0]["service"]["p9999_ns"].as_u64().unwrap() > 2_900_000);
+    let json = latency(&bench, &["-l", OUT, "-t", "10", "--format", "json"])
+        .expect(0)
+        .json();
+    assert!(
+        json["logs"][0]["run"]["latencies"][0]["service"]["p9999_ns"]
+            .as_u64()
+            .unwrap()
+            > 2_900_000
+    );
 }

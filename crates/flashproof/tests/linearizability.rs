@@ -40,7 +40,10 @@ struct Event {
 
 impl Event {
     fn new(what: What, lasts_ms: u64) -> Self {
-        Self { what, lasts: Duration::from_millis(lasts_ms) }
+        Self {
+            what,
+            lasts: Duration::from_millis(lasts_ms),
+        }
     }
 
     /// A random event. Its length can be below or above that of a lease (2 s), of a takeover from a dead node (1 s),
@@ -61,20 +64,32 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     if target.join(name).exists() {
         return Some(target.join(name));
     }
-    let why = [name, "linearizability"].map(|name| std::fs::read_to_string(target.join(format!("{name}.missing"))));
+    let why = [name, "linearizability"]
+        .map(|name| std::fs::read_to_string(target.join(format!("{name}.missing"))));
     let why = why.into_iter().find_map(Result::ok);
-    skip(why.unwrap_or("run scripts/linearizability-setup".into()).trim())
+    skip(
+        why.unwrap_or("run scripts/linearizability-setup".into())
+            .trim(),
+    )
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|error| panic!("{name}={text}: {error}"))
+    })
 }
 
 /// True if both nodes have all records: then each node is the replica of some partitions.
 fn is_whole(addresses: [SocketAddr; 2]) -> bool {
     addresses.into_iter().all(|at| {
         let partitions = info(at, "replicas");
-        let replicas = partitions.trim_end().trim_end_matches(';').rsplit(',').next().unwrap_or_default();
+        let replicas = partitions
+            .trim_end()
+            .trim_end_matches(';')
+            .rsplit(',')
+            .next()
+            .unwrap_or_default();
         let of = |name| statistic_of(at, "statistics", name);
         replicas.contains(|bits| !"A=".contains(bits))
             && of("cluster_size") == 2
@@ -94,7 +109,10 @@ impl Loaded {
         let nodes = pair.start_both()?.map(Some);
         let mut command = pair.bench.command(program);
         let hosts = pair.addresses.map(|at| at.to_string()).join(",");
-        command.args(["-nodes", &hosts, "-out", "."]).args(more).stdin(Stdio::piped());
+        command
+            .args(["-nodes", &hosts, "-out", "."])
+            .args(more)
+            .stdin(Stdio::piped());
         until("both are paired", || is_whole(pair.addresses));
         let mut load = Running::start(command);
         load.wait_to_hear("ready");
@@ -110,14 +128,22 @@ impl Loaded {
         let Event { what, lasts } = event;
         // In these events, the second node does not hear the first.
         let is_silent = matches!(what, What::Split | What::Pause(1));
-        self.load.tell(&format!("{} {what:?} of {lasts:?}", if is_silent { "silent" } else { "event" }));
+        self.load.tell(&format!(
+            "{} {what:?} of {lasts:?}",
+            if is_silent { "silent" } else { "event" }
+        ));
         match what {
             What::Kill(_) | What::KillBoth => {
-                let killed: Vec<_> =
-                    (0..2).filter(|node| what == What::KillBoth || what == What::Kill(*node)).collect();
-                killed.iter().for_each(|node| kill_9(self.nodes[*node].take()));
+                let killed: Vec<_> = (0..2)
+                    .filter(|node| what == What::KillBoth || what == What::Kill(*node))
+                    .collect();
+                killed
+                    .iter()
+                    .for_each(|node| kill_9(self.nodes[*node].take()));
                 thread::sleep(lasts);
-                killed.iter().for_each(|node| self.nodes[*node] = self.pair.start(*node));
+                killed
+                    .iter()
+                    .for_each(|node| self.nodes[*node] = self.pair.start(*node));
             }
             What::Pause(node) => {
                 self.node(node).signal("STOP");
@@ -147,7 +173,9 @@ impl Loaded {
         }
         // A node that was cut off learns with a delay that the other took over.
         thread::sleep(CALM);
-        until(&format!("both have all records after {event:?}"), || is_whole(self.pair.addresses));
+        until(&format!("both have all records after {event:?}"), || {
+            is_whole(self.pair.addresses)
+        });
         self.load.tell("whole");
         thread::sleep(CALM);
     }
@@ -156,15 +184,40 @@ impl Loaded {
     fn end(mut self) -> Value {
         self.load.tell("end");
         let ended = self.load.end_within(CHECK_MAX).expect(0);
-        self.nodes.into_iter().flatten().for_each(Running::terminate);
+        self.nodes
+            .into_iter()
+            .flatten()
+            .for_each(Running::terminate);
         let summary = ended.json();
-        keys(&summary, "events").iter().for_each(|event| println!("{event}"));
-        let counts = ["illegal_keys", "undecided_keys", "undone_keys", "lost", "lost_as_documented", "different"];
-        let counts = counts.map(|name| format!("{name}: {}", keys(&summary, name).len())).join(", ");
-        let numbers = summary.as_object().unwrap().iter().filter(|(_, value)| value.is_number());
-        let numbers = numbers.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ");
+        keys(&summary, "events")
+            .iter()
+            .for_each(|event| println!("{event}"));
+        let counts = [
+            "illegal_keys",
+            "undecided_keys",
+            "undone_keys",
+            "lost",
+            "lost_as_documented",
+            "different",
+        ];
+        let counts = counts
+            .map(|name| format!("{name}: {}", keys(&summary, name).len()))
+            .join(", ");
+        let numbers = summary
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, value)| value.is_number());
+        let numbers = numbers
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect::<Vec<_>>()
+            .join(", ");
         println!("{}{numbers}, {counts}", ended.stderr);
-        for key in ["illegal_keys", "lost"].into_iter().flat_map(|name| keys(&summary, name)).take(2) {
+        for key in ["illegal_keys", "lost"]
+            .into_iter()
+            .flat_map(|name| keys(&summary, name))
+            .take(2)
+        {
             let name = format!("key-{key}.txt");
             if self.pair.bench.exists(&name) {
                 println!("{name}:\n{}", self.pair.bench.text(&name));
@@ -181,7 +234,9 @@ fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
 
 #[test]
 fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node() {
-    let Some(program) = program("linearizability") else { return };
+    let Some(program) = program("linearizability") else {
+        return;
+    };
     let settings = ["", "", "commit-to-device true\n filesize 128M"];
     let separable = Pair::separable(settings);
     let may_split = separable.is_some();
@@ -189,73 +244,157 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
     let seed = number("FLASHPROOF_PAIR_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let mut random = Random::new(seed);
     let events: Vec<_> = match drawn {
-        Some(events) => (0..events).map(|_| Event::draw(&mut random, may_split)).collect(),
+        Some(events) => (0..events)
+            .map(|_| Event::draw(&mut random, may_split))
+            .collect(),
         None => {
             let split = may_split.then_some(Event::new(What::Split, 4000));
-            [Event::new(What::Kill(0), 1500), Event::new(What::Pause(1), 4000)].into_iter().chain(split).collect()
+            [
+                Event::new(What::Kill(0), 1500),
+                Event::new(What::Pause(1), 4000),
+            ]
+            .into_iter()
+            .chain(split)
+            .collect()
         }
     };
     println!("FLASHPROOF_PAIR_SEED={seed}: {events:?}");
     let pair = separable.unwrap_or_else(|| Pair::new(settings));
-    let rate: &[&str] = if drawn.is_some() { &["-measure", "10s"] } else { &["-rate-max", "2000"] };
-    let Some(mut loaded) = Loaded::start(pair, &program, rate) else { return };
+    let rate: &[&str] = if drawn.is_some() {
+        &["-measure", "10s"]
+    } else {
+        &["-rate-max", "2000"]
+    };
+    let Some(mut loaded) = Loaded::start(pair, &program, rate) else {
+        return;
+    };
     for event in &events {
         loaded.cause(*event);
     }
     let summary = loaded.end();
     let numbers = ["operations", "old_reads"].map(|name| summary[name].as_u64());
-    let wrong = ["illegal_keys", "undecided_keys", "lost", "undone_keys", "different"].map(|name| keys(&summary, name));
-    assert_eq!((&summary["linearizable"], numbers[1], wrong), (&true.into(), Some(0), [&[][..]; 5]), "seed {seed}");
-    assert!(summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64), "{summary}");
+    let wrong = [
+        "illegal_keys",
+        "undecided_keys",
+        "lost",
+        "undone_keys",
+        "different",
+    ]
+    .map(|name| keys(&summary, name));
+    assert_eq!(
+        (&summary["linearizable"], numbers[1], wrong),
+        (&true.into(), Some(0), [&[][..]; 5]),
+        "seed {seed}"
+    );
+    assert!(
+        summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64),
+        "{summary}"
+    );
     // During each event some writes succeeded, and each long event disturbed some writes.
-    let seen = keys(&summary, "events").iter().zip(&events).filter(|(seen, event)| {
-        let failed = ["writes_refused", "writes_unknown"].map(|name| seen[name].as_u64().unwrap()).iter().sum::<u64>();
-        let is_long = event.lasts > Duration::from_secs(3);
-        seen["writes_acknowledged"].as_u64() > Some(0) && (failed > 0 || !is_long)
-    });
+    let seen = keys(&summary, "events")
+        .iter()
+        .zip(&events)
+        .filter(|(seen, event)| {
+            let failed = ["writes_refused", "writes_unknown"]
+                .map(|name| seen[name].as_u64().unwrap())
+                .iter()
+                .sum::<u64>();
+            let is_long = event.lasts > Duration::from_secs(3);
+            seen["writes_acknowledged"].as_u64() > Some(0) && (failed > 0 || !is_long)
+        });
     assert_eq!(seen.count(), events.len(), "{summary}");
 }
 
 #[test]
 fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_the_other() {
-    let Some(program) = program("linearizability") else { return };
-    let Some(pair) = Pair::failing(["", "", "commit-to-device true"]) else { return };
-    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "2000"]) else { return };
+    let Some(program) = program("linearizability") else {
+        return;
+    };
+    let Some(pair) = Pair::failing(["", "", "commit-to-device true"]) else {
+        return;
+    };
+    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "2000"]) else {
+        return;
+    };
     for what in [What::Fail(0), What::End(0), What::Fail(1), What::End(1)] {
         loaded.cause(Event::new(what, 500));
     }
     let summary = loaded.end();
-    let wrong = ["illegal_keys", "undecided_keys", "lost", "undone_keys", "different"].map(|name| keys(&summary, name));
-    assert_eq!((&summary["linearizable"], wrong), (&true.into(), [&[][..]; 5]), "{summary}");
+    let wrong = [
+        "illegal_keys",
+        "undecided_keys",
+        "lost",
+        "undone_keys",
+        "different",
+    ]
+    .map(|name| keys(&summary, name));
+    assert_eq!(
+        (&summary["linearizable"], wrong),
+        (&true.into(), [&[][..]; 5]),
+        "{summary}"
+    );
 }
 
 #[test]
 fn where_the_master_alone_acknowledges_only_what_it_did_around_an_event_is_lost() {
-    let Some(program) = program("linearizability") else { return };
-    let settings = ["", "write-commit-level-override master", "commit-to-device true"];
-    let Some(pair) = Pair::separable(settings) else { return };
-    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "1000", "-may-lose"]) else { return };
-    for event in [Event::new(What::Kill(1), 1500), Event::new(What::Split, 4000)] {
+    let Some(program) = program("linearizability") else {
+        return;
+    };
+    let settings = [
+        "",
+        "write-commit-level-override master",
+        "commit-to-device true",
+    ];
+    let Some(pair) = Pair::separable(settings) else {
+        return;
+    };
+    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "1000", "-may-lose"])
+    else {
+        return;
+    };
+    for event in [
+        Event::new(What::Kill(1), 1500),
+        Event::new(What::Split, 4000),
+    ] {
         loaded.cause(event);
     }
     let summary = loaded.end();
-    assert_eq!((&summary["linearizable"], keys(&summary, "lost")), (&true.into(), &[][..]), "{summary}");
-    assert!(!keys(&summary, "lost_as_documented").is_empty(), "{summary}");
+    assert_eq!(
+        (&summary["linearizable"], keys(&summary, "lost")),
+        (&true.into(), &[][..]),
+        "{summary}"
+    );
+    assert!(
+        !keys(&summary, "lost_as_documented").is_empty(),
+        "{summary}"
+    );
 }
 
 #[test]
 fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
-    let Some(program) = program("linearizability") else { return };
+    let Some(program) = program("linearizability") else {
+        return;
+    };
     let pair = Pair::new(["", "", "flush-max-ms 0"]);
-    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "1000", "-measure", "1s"]) else { return };
+    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "1000", "-measure", "1s"])
+    else {
+        return;
+    };
     loaded.cause(Event::new(What::KillBoth, 0));
     let summary = loaded.end();
     assert_eq!(summary["linearizable"], false, "{summary}");
-    assert!(!keys(&summary, "lost").is_empty() && !keys(&summary, "illegal_keys").is_empty(), "{summary}");
+    assert!(
+        !keys(&summary, "lost").is_empty() && !keys(&summary, "illegal_keys").is_empty(),
+        "{summary}"
+    );
 }
 
 #[test]
 fn the_check_finds_faults_in_made_up_histories() {
-    let Some(program) = program("linearizability-tests") else { return };
-    Running::start(crate::support::Bench::new().command(program)).end().expect_stdout(0, &["PASS"]);
+    let Some(program) = program("linearizability-tests") else {
+        return;
+    };
+    Running::start(crate::support::Bench::new().command(program))
+        .end()
+        .expect_stdout(0, &["PASS"]);
 }

@@ -18,9 +18,27 @@ const NEAR_A_LIMIT: f64 = 0.25;
 const LONG: Duration = Duration::from_secs(3_600);
 
 /// Makes a baseline of two minutes by `command`, and returns the prediction from it.
-fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla: &[&str]) -> Prediction {
+fn predicted(
+    bench: &Bench,
+    command: impl Fn() -> Command,
+    device: &[&str],
+    sla: &[&str],
+) -> Prediction {
     let mut baseline = command();
-    baseline.args([&["baseline", "--duration", "2m", "--out", "baseline", "--quiet"], device].concat());
+    baseline.args(
+        [
+            &[
+                "baseline",
+                "--duration",
+                "2m",
+                "--out",
+                "baseline",
+                "--quiet",
+            ],
+            device,
+        ]
+        .concat(),
+    );
     Running::start(baseline).end_within(LONG).expect(0);
     let mut predict = command();
     predict.args([&["rate", "predict", "baseline", "--quiet"], sla].concat());
@@ -42,30 +60,55 @@ fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla:
 fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
     command.args([&["rate", "--out", "rate", "--quiet"], options].concat());
     Running::start(command).end_within(LONG).expect(0);
-    Series::read(&bench.path("rate")).unwrap().unwrap().conclusion.unwrap().rating.unwrap()
+    Series::read(&bench.path("rate"))
+        .unwrap()
+        .unwrap()
+        .conclusion
+        .unwrap()
+        .rating
+        .unwrap()
 }
 
 #[test]
 fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
     let drives = [
         // Too few channels, and service times that differ.
-        ("sim:channels=1+read-us=500+write-us=300+jitter-pct=60", NEAR),
+        (
+            "sim:channels=1+read-us=500+write-us=300+jitter-pct=60",
+            NEAR,
+        ),
         // A freeze each quarter of a second.
-        ("sim:channels=2+read-us=700+write-us=500+stall-ms=4+stall-every-s=0.25", NEAR),
+        (
+            "sim:channels=2+read-us=700+write-us=500+stall-ms=4+stall-every-s=0.25",
+            NEAR,
+        ),
         // Too little bandwidth for large writes, which hold up reads.
         ("sim:channels=2+read-us=300+write-us=200+write-mbps=8", NEAR),
-        ("sim:channels=8+read-us=90+write-us=30+read-mbps=400+write-mbps=150+jitter-pct=30", NEAR),
+        (
+            "sim:channels=8+read-us=90+write-us=30+read-mbps=400+write-mbps=150+jitter-pct=30",
+            NEAR,
+        ),
         // A limit of operations per second, as on a cloud volume.
-        ("sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50", NEAR),
+        (
+            "sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50",
+            NEAR,
+        ),
         // A freeze and the operation before it together take about as long as ACT's limit of 8 ms.
-        ("sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25", NEAR_A_LIMIT),
+        (
+            "sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25",
+            NEAR_A_LIMIT,
+        ),
     ];
     let few = if support::long() { drives.len() } else { 1 };
     for (drive, near) in drives.into_iter().take(few) {
         let bench = Bench::new();
         let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
         assert_eq!(prediction.declined, None, "{prediction:#?}");
-        let found = rating(&bench, bench.prepare::<&str>(&[]), &[drive, "--from", "0.1"]);
+        let found = rating(
+            &bench,
+            bench.prepare::<&str>(&[]),
+            &[drive, "--from", "0.1"],
+        );
         assert_near(drive, &prediction, found, near);
         let page = bench.flashproof(&["report", "baseline"]).expect(0);
         assert!(!page.stdout.is_empty());
@@ -73,11 +116,22 @@ fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
 }
 
 fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
-    let Prediction { rating, rating_low, rating_high, .. } = prediction;
+    let Prediction {
+        rating,
+        rating_low,
+        rating_high,
+        ..
+    } = prediction;
     println!("{drive}: predicted {rating:?} ({rating_low:?} to {rating_high:?}), found {found}");
     let rating = rating.unwrap();
-    assert!((rating / found - 1.0).abs() <= near, "{drive}: {found} was found\n{prediction:#?}");
-    assert!(*rating_low <= Some(rating) && Some(rating) <= *rating_high, "{prediction:#?}");
+    assert!(
+        (rating / found - 1.0).abs() <= near,
+        "{drive}: {found} was found\n{prediction:#?}"
+    );
+    assert!(
+        *rating_low <= Some(rating) && Some(rating) <= *rating_high,
+        "{prediction:#?}"
+    );
 }
 
 /// Expected prediction for a drive.
@@ -96,9 +150,21 @@ const LOW: f64 = 0.2;
 
 /// Drives that change over time, the length of runs that check the prediction (seconds), and the expected prediction.
 const CHANGING: [(&str, u64, Told); 4] = [
-    ("sim:channels=2+read-us=300+write-us=200+stall-ms=25+stall-every-s=4", 400, Told::Rating),
-    ("sim:channels=2+stall-ms=200+stall-every-s=3", 300, Told::Nothing),
-    ("sim:channels=2+read-us=100+write-us=60+slow-after-s=1800+slow-factor=3", 0, Told::Declined(DeclinedBy::Drift)),
+    (
+        "sim:channels=2+read-us=300+write-us=200+stall-ms=25+stall-every-s=4",
+        400,
+        Told::Rating,
+    ),
+    (
+        "sim:channels=2+stall-ms=200+stall-every-s=3",
+        300,
+        Told::Nothing,
+    ),
+    (
+        "sim:channels=2+read-us=100+write-us=60+slow-after-s=1800+slow-factor=3",
+        0,
+        Told::Declined(DeclinedBy::Drift),
+    ),
     (
         "sim:ftl+capacity=2GiB+precondition=2+channels=4+dies=2+op=28%+suspend-us=off",
         0,
@@ -120,10 +186,21 @@ fn a_baseline_says_what_it_cannot_know() {
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
     // A single stall of 5 s in an hour exceeds ACT's limits, and the baseline cannot show if one will come.
-    assert_eq!(prediction.declined.map(|declined| declined.cause), Some(DeclinedBy::Stalls));
-    for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --duration 3min"]
-    {
-        assert!(prediction.unknown.contains(told), "{told}: {}", prediction.unknown);
+    assert_eq!(
+        prediction.declined.map(|declined| declined.cause),
+        Some(DeclinedBy::Stalls)
+    );
+    for told in [
+        "1 stall of 5",
+        "rarer than one in 40 min",
+        "after 2 h of load",
+        "flashproof baseline --duration 3min",
+    ] {
+        assert!(
+            prediction.unknown.contains(told),
+            "{told}: {}",
+            prediction.unknown
+        );
     }
 }
 
@@ -135,7 +212,9 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
         "device-names: {drive}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: {writes}\n"
     );
     bench.write("hour.conf", &config);
-    let ended = Running::start(bench.prepare(&["storage", "hour.conf", "--quiet", "--out", "hour"])).end_within(LONG);
+    let ended =
+        Running::start(bench.prepare(&["storage", "hour.conf", "--quiet", "--out", "hour"]))
+            .end_within(LONG);
     assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
     ended.code == Some(0)
 }
@@ -145,7 +224,13 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
 fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
     let bench = Bench::new();
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    let Prediction { rating, rating_low, rating_high, declined, .. } = &prediction;
+    let Prediction {
+        rating,
+        rating_low,
+        rating_high,
+        declined,
+        ..
+    } = &prediction;
     let told = match (declined, rating) {
         (Some(declined), _) => Told::Declined(declined.cause),
         (None, Some(_)) => Told::Rating,
@@ -153,12 +238,24 @@ fn assert_predicted(drive: &str, seconds: u64, expected: Told) {
     };
     assert_eq!(told, expected, "{drive}: {prediction:#?}");
     if let Some((low, high)) = rating_low.zip(*rating_high) {
-        assert!(Some(low) <= *rating && *rating <= Some(high) && high <= 2.0 * low, "{prediction:#?}");
-        assert!(holds(drive, low, seconds), "{drive} does not hold {low}x\n{prediction:#?}");
-        assert!(!holds(drive, high, seconds), "{drive} holds {high}x\n{prediction:#?}");
+        assert!(
+            Some(low) <= *rating && *rating <= Some(high) && high <= 2.0 * low,
+            "{prediction:#?}"
+        );
+        assert!(
+            holds(drive, low, seconds),
+            "{drive} does not hold {low}x\n{prediction:#?}"
+        );
+        assert!(
+            !holds(drive, high, seconds),
+            "{drive} holds {high}x\n{prediction:#?}"
+        );
     }
     if told == Told::Nothing {
-        assert!(!holds(drive, LOW, seconds), "{drive} holds {LOW}x\n{prediction:#?}");
+        assert!(
+            !holds(drive, LOW, seconds),
+            "{drive} holds {LOW}x\n{prediction:#?}"
+        );
     }
 }
 
@@ -182,20 +279,39 @@ fn the_rating_of_a_throttled_device_is_predicted() {
                 return Some(false);
             }
             let short = ["--slice", "60", "--from", from];
-            let found = rating(&bench, throttled.command(&bench), &[&options[..], &short, &sla].concat());
+            let found = rating(
+                &bench,
+                throttled.command(&bench),
+                &[&options[..], &short, &sla].concat(),
+            );
             assert_near(&format!("{limits:?}"), &prediction, found, NEAR);
             Some(true)
         };
         // A busy machine does not behave like a drive of channels and service times, so three baselines are tried.
-        let outcome = (0..3).map(|_| is_predicted()).find(|outcome| *outcome != Some(false));
-        assert!(outcome.is_some(), "{limits:?}: three baselines, no prediction");
+        let outcome = (0..3)
+            .map(|_| is_predicted())
+            .find(|outcome| *outcome != Some(false));
+        assert!(
+            outcome.is_some(),
+            "{limits:?}: three baselines, no prediction"
+        );
     }
 }
 
 #[test]
 fn a_signal_ends_it_while_it_fits() {
     let bench = Bench::new();
-    bench.flashproof(&["baseline", "sim:channels=4", "--duration", "70s", "--out", "b", "--quiet"]).expect(0);
+    bench
+        .flashproof(&[
+            "baseline",
+            "sim:channels=4",
+            "--duration",
+            "70s",
+            "--out",
+            "b",
+            "--quiet",
+        ])
+        .expect(0);
     let before = bench.text("b/series.json");
     let mut running = Running::start(bench.prepare(&["rate", "predict", "b"]));
     running.wait_to_hear("fitting a simulated drive");
@@ -206,12 +322,31 @@ fn a_signal_ends_it_while_it_fits() {
 #[test]
 fn what_is_no_baseline_is_refused() {
     let bench = Bench::new();
-    bench.line("rate predict nowhere").expect_error(2, &["there is no series in nowhere - No such file"]);
-    bench.storage("device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n", &[]).expect(0);
-    bench.flashproof(&["rate", "predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
-    bench.flashproof(&["rate", "predict", "/dev/zero"]).expect_error(2, &["it is not a directory"]);
-    bench.flashproof(&["rate", "sim:", "--up-to", "1", "--slice", "12", "--out", "rate", "--quiet"]).expect(0);
-    bench.flashproof(&["rate", "predict", "rate"]).expect_error(2, &["it is not a baseline"]);
+    bench
+        .line("rate predict nowhere")
+        .expect_error(2, &["there is no series in nowhere - No such file"]);
+    bench
+        .storage(
+            "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n",
+            &[],
+        )
+        .expect(0);
+    bench
+        .flashproof(&["rate", "predict", OUT])
+        .expect_error(2, &["it is the directory of a single run"]);
+    bench
+        .flashproof(&["rate", "predict", "/dev/zero"])
+        .expect_error(2, &["it is not a directory"]);
+    bench
+        .flashproof(&[
+            "rate", "sim:", "--up-to", "1", "--slice", "12", "--out", "rate", "--quiet",
+        ])
+        .expect(0);
+    bench
+        .flashproof(&["rate", "predict", "rate"])
+        .expect_error(2, &["it is not a baseline"]);
     bench.write("series.json", "{");
-    bench.flashproof(&["rate", "predict", "."]).expect_error(3, &["series.json"]);
+    bench
+        .flashproof(&["rate", "predict", "."])
+        .expect_error(3, &["series.json"]);
 }

@@ -14,9 +14,15 @@ use sys::salt::is_stamped;
 const ODD_BYTES: u64 = 3 * MIB + 5 * 512;
 
 fn record_path(bench: &Bench) -> PathBuf {
-    let dir = fs::read_dir(bench.path("state/devices")).unwrap().map(|entry| entry.unwrap().path());
-    let records: Vec<_> = dir.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
-    let [record] = &records[..] else { panic!("one record: {records:?}") };
+    let dir = fs::read_dir(bench.path("state/devices"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let records: Vec<_> = dir
+        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .collect();
+    let [record] = &records[..] else {
+        panic!("one record: {records:?}")
+    };
     record.clone()
 }
 
@@ -45,7 +51,10 @@ fn salt(bench: &Bench, fill: u32, len: u64) -> Vec<u8> {
 #[track_caller]
 fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(found.len(), expected.len());
-    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let differs = found
+        .iter()
+        .zip(expected)
+        .position(|(found, expected)| found != expected);
     assert_eq!(differs, None, "the first byte that differs");
 }
 
@@ -59,11 +68,17 @@ struct Case {
 impl Case {
     fn new(size_bytes: u64) -> Option<Self> {
         let bench = Bench::new();
-        Some(Self { device: LoopDevice::new(&bench, size_bytes, &[])?, bench })
+        Some(Self {
+            device: LoopDevice::new(&bench, size_bytes, &[])?,
+            bench,
+        })
     }
 
     fn start(&self, more: &[&str]) -> Running {
-        Running::start(self.bench.prepare(&[&["prep", &self.device.name], more].concat()))
+        Running::start(
+            self.bench
+                .prepare(&[&["prep", &self.device.name], more].concat()),
+        )
     }
 
     fn prep(&self, more: &[&str]) -> Ended {
@@ -84,7 +99,9 @@ impl Case {
     fn used_bytes(&self) -> u64 {
         let manifest = self.bench.json_file("before/manifest.json");
         fs::remove_dir_all(self.bench.path("before")).unwrap();
-        manifest["device_facts"][0]["used_bytes"].as_u64().unwrap_or_else(|| panic!("{manifest}"))
+        manifest["device_facts"][0]["used_bytes"]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{manifest}"))
     }
 }
 
@@ -92,8 +109,11 @@ const WRITES: &str = "write-reqs-per-sec: 100\n";
 
 #[test]
 fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
-    let Some(case) = Case::new(ODD_BYTES) else { return };
-    let read_back = " MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in ";
+    let Some(case) = Case::new(ODD_BYTES) else {
+        return;
+    };
+    let read_back =
+        " MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in ";
     let ended = case.prep(&["--seed", "7"]).expect_stdout(0, &[read_back]);
     let expected = salt(&case.bench, 1, ODD_BYTES);
     assert_same(&case.device.content(), &expected);
@@ -102,19 +122,35 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     assert!(expected.chunks(512).all(|sector| is_stamped(sector, key)));
     let prepared = &record["prepared"];
     assert_eq!(
-        (&prepared["seed"], &prepared["passes_done"], &prepared["mark_bytes"]),
+        (
+            &prepared["seed"],
+            &prepared["passes_done"],
+            &prepared["mark_bytes"]
+        ),
         (&json!(7), &json!(2), &json!(0))
     );
-    assert_eq!((&prepared["sample"]["bytes"], &prepared["sample"]["mismatches"]), (&json!(ODD_BYTES), &json!(0)));
+    assert_eq!(
+        (
+            &prepared["sample"]["bytes"],
+            &prepared["sample"]["mismatches"]
+        ),
+        (&json!(ODD_BYTES), &json!(0))
+    );
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
-    let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
+    let says = format!(
+        "{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ",
+        case.device.name
+    );
     assert!(ended.stdout.starts_with(&says), "{}", ended.stdout);
 
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
     // The data of a storage test is flashproof's, too, but cannot be computed from the record.
-    case.prep(&["--verify"]).expect_error(3, &["it was written to since its preparation (storage test)"]);
+    case.prep(&["--verify"]).expect_error(
+        3,
+        &["it was written to since its preparation (storage test)"],
+    );
     case.prep(&[]).expect(0);
 }
 
@@ -124,9 +160,13 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
     for odd in [1, 20, 700, 4096 + 513] {
         let size = 2 * MIB + odd;
         bench.write("file", vec![b'x'; size as usize]);
-        bench.flashproof(&["prep", "file", "--zero-only", "--erase", "file"]).expect(0);
+        bench
+            .flashproof(&["prep", "file", "--zero-only", "--erase", "file"])
+            .expect(0);
         assert_same(&bench.read("file"), &vec![0; size as usize]);
-        bench.flashproof(&["prep", "file", "--fills", "2"]).expect(0);
+        bench
+            .flashproof(&["prep", "file", "--fills", "2"])
+            .expect(0);
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
@@ -144,11 +184,14 @@ fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
     let bench = Bench::new();
     bench.write_victim("one", 1);
     bench.write("two", vec![0; MIB as usize]);
-    bench
-        .flashproof(&["prep", "two", "one"])
-        .expect_error(3, &["refusing to write to one - data of no known format in"]);
+    bench.flashproof(&["prep", "two", "one"]).expect_error(
+        3,
+        &["refusing to write to one - data of no known format in"],
+    );
     assert_same(&bench.read("two"), &vec![0; MIB as usize]);
-    bench.flashproof(&["prep", "two", "one", "--erase", "one"]).expect(0);
+    bench
+        .flashproof(&["prep", "two", "one", "--erase", "one"])
+        .expect(0);
     assert!(bench.read("two") != vec![0; MIB as usize]);
 }
 
@@ -157,31 +200,46 @@ fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let plan = "file: 1048576 bytes, zeros and 2 x salt: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
-    bench.flashproof(&["prep", "file", "--fills", "2", "--dry-run"]).expect_stdout(0, &[plan]);
+    bench
+        .flashproof(&["prep", "file", "--fills", "2", "--dry-run"])
+        .expect_stdout(0, &[plan]);
     bench.write_victim("one", 1);
     bench
         .flashproof(&["prep", "file", "one", "--dry-run"])
-        .expect_error(3, &["refusing to write to one - data of no known format in"]);
+        .expect_error(
+            3,
+            &["refusing to write to one - data of no known format in"],
+        );
     assert_same(&bench.read("file"), &vec![0; MIB as usize]);
     assert!(!bench.path("state").exists(), "a record was made");
-    let ended = bench.flashproof(&["prep", "sim:capacity=1TB", "--use-pct", "80", "--dry-run"]).expect(0);
+    let ended = bench
+        .flashproof(&["prep", "sim:capacity=1TB", "--use-pct", "80", "--dry-run"])
+        .expect(0);
     let plan = "(80.0 %), zeros and 1 x salt: 1.6 TB to write, 27 min at 1 GB/s";
     assert!(ended.stdout.contains(plan), "{}", ended.stdout);
 }
 
 #[test]
 fn a_preparation_goes_on_exactly_at_its_mark() {
-    let Some(case) = Case::new(ODD_BYTES) else { return };
+    let Some(case) = Case::new(ODD_BYTES) else {
+        return;
+    };
     case.prep(&["--seed", "7"]).expect(0);
     let mark = 9 * 131_072;
     // The data has flashproof's stamps, but is not the expected data.
-    case.device.put(mark, &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize]);
+    case.device.put(
+        mark,
+        &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize],
+    );
     interrupt(&case.bench, 1, mark);
     let written_bytes = || case.device.counters().write.sectors * 512;
     let before = written_bytes();
     let ended = case.prep(&[]).expect(0);
     assert_eq!(written_bytes() - before, ODD_BYTES - mark);
-    let going_on = format!("{}: resuming at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)", case.device.name);
+    let going_on = format!(
+        "{}: resuming at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)",
+        case.device.name
+    );
     assert!(ended.stderr.contains(&going_on), "{}", ended.stderr);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
 }
@@ -195,22 +253,36 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
     let whole = bench.read("file");
     // The start of the data is zeros, as after a discard.
     let lost = [&vec![0; mark as usize][..], &whole[mark as usize..]].concat();
-    for (passes_done, mark_bytes, spots) in [(1, mark, "64 of 64 places"), (2, 0, " of 64 places")] {
+    for (passes_done, mark_bytes, spots) in [(1, mark, "64 of 64 places"), (2, 0, " of 64 places")]
+    {
         bench.write("file", &lost);
         interrupt(&bench, passes_done, mark_bytes);
         let end = if mark_bytes > 0 { mark_bytes } else { MIB };
-        let says = format!("cannot resume file - by its record all bytes before {end} are written, but ");
-        let parts = [&says, spots, "the first at byte ", "found 0000000000", "--restart"];
-        bench.flashproof(&["prep", "file", "--samples", "0"]).expect_error(3, &parts);
+        let says =
+            format!("cannot resume file - by its record all bytes before {end} are written, but ");
+        let parts = [
+            &says,
+            spots,
+            "the first at byte ",
+            "found 0000000000",
+            "--restart",
+        ];
+        bench
+            .flashproof(&["prep", "file", "--samples", "0"])
+            .expect_error(3, &parts);
         assert_same(&bench.read("file"), &lost);
         // If the data match the record, the preparation resumes.
         bench.write("file", &whole);
-        bench.flashproof(&["prep", "file", "--samples", "0"]).expect(0);
+        bench
+            .flashproof(&["prep", "file", "--samples", "0"])
+            .expect(0);
         assert_same(&bench.read("file"), &whole);
     }
     bench.write("file", &lost);
     interrupt(&bench, 1, mark);
-    bench.flashproof(&["prep", "file", "--restart", "--seed", "7"]).expect(0);
+    bench
+        .flashproof(&["prep", "file", "--restart", "--seed", "7"])
+        .expect(0);
     assert_same(&bench.read("file"), &whole);
 }
 
@@ -230,54 +302,111 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     });
     let ended = running.end_by(signal);
     let prepared = &record(&case.bench)["prepared"];
-    assert_eq!(prepared["ended_unix_s"], Value::Null, "the preparation was interrupted");
+    assert_eq!(
+        prepared["ended_unix_s"],
+        Value::Null,
+        "the preparation was interrupted"
+    );
     case.storage("").expect(0);
     case.prep(&fills[..2]).expect(0);
-    assert_same(&case.device.content(), &salt(&case.bench, 30, 64 * MIB + 512));
+    assert_same(
+        &case.device.content(),
+        &salt(&case.bench, 30, 64 * MIB + 512),
+    );
     Some((case, ended))
 }
 
 #[test]
 fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
-    let Some((_, ended)) = interrupted_by("KILL") else { return };
+    let Some((_, ended)) = interrupted_by("KILL") else {
+        return;
+    };
     assert_eq!(ended.signal, Some(9));
 }
 
 #[test]
 fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
-    let Some((_, ended)) = interrupted_by("INT") else { return };
-    ended.expect_stderr(4, &[": interrupted; to resume: ", "--fills 30 --seed 3 --checkpoint 0"]);
+    let Some((_, ended)) = interrupted_by("INT") else {
+        return;
+    };
+    ended.expect_stderr(
+        4,
+        &[
+            ": interrupted; to resume: ",
+            "--fills 30 --seed 3 --checkpoint 0",
+        ],
+    );
 }
 
 /// Level and text of the doctor's finding about `device`, by the name of the check.
 #[track_caller]
 fn finding(bench: &Bench, device: &str, check: &str) -> Option<(String, String)> {
     let report = bench.flashproof(&["doctor", device, "--json"]).json();
-    let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == check)?.clone();
-    Some((found["level"].as_str()?.to_owned(), found["finding"].as_str()?.to_owned()))
+    let found = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == check)?
+        .clone();
+    Some((
+        found["level"].as_str()?.to_owned(),
+        found["finding"].as_str()?.to_owned(),
+    ))
 }
 
 /// Asserts the finding about the preparation: its level, and a part of its text.
 #[track_caller]
 fn assert_preparation(bench: &Bench, device: &str, level: &str, says: &str) {
     let (found_level, text) = finding(bench, device, "preparation").unwrap();
-    assert!(found_level == level && text.contains(says), "{found_level}: {text}");
+    assert!(
+        found_level == level && text.contains(says),
+        "{found_level}: {text}"
+    );
 }
 
 #[test]
 fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
     // All 1,024 places of such a device are samples.
-    let Some(case) = Case::new(4 * MIB) else { return };
+    let Some(case) = Case::new(4 * MIB) else {
+        return;
+    };
     let (bench, name) = (&case.bench, case.device.name.as_str());
-    let discard = |len: &str| tool("blkdiscard", &["-f", "--offset", "65536", "--length", len, name]);
+    let discard = |len: &str| {
+        tool(
+            "blkdiscard",
+            &["-f", "--offset", "65536", "--length", len, name],
+        )
+    };
     case.prep(&[]).expect(0);
-    assert_preparation(bench, name, "ok", "written once (2 passes), and 0 of 1024 samples are empty");
+    assert_preparation(
+        bench,
+        name,
+        "ok",
+        "written once (2 passes), and 0 of 1024 samples are empty",
+    );
     // 10 places are less than 1 %, 11 places are more.
     let Some(_) = discard("40960") else { return };
-    assert_preparation(bench, name, "ok", "10 of 1024 samples are empty (all bytes 0x00, or all 0xff)");
+    assert_preparation(
+        bench,
+        name,
+        "ok",
+        "10 of 1024 samples are empty (all bytes 0x00, or all 0xff)",
+    );
     discard("45056").unwrap();
-    assert_preparation(bench, name, "warning", "no longer prepared: 11 of 1024 samples are empty");
-    case.prep(&["--verify"]).expect_error(3, &["cannot verify ", "no longer prepared: 11 of 1024 samples", "prep"]);
+    assert_preparation(
+        bench,
+        name,
+        "warning",
+        "no longer prepared: 11 of 1024 samples are empty",
+    );
+    case.prep(&["--verify"]).expect_error(
+        3,
+        &[
+            "cannot verify ",
+            "no longer prepared: 11 of 1024 samples",
+            "prep",
+        ],
+    );
 
     tool("blkdiscard", &["-f", name]).unwrap();
     let says = "it is not prepared, although its record says so: 1024 of 1024 samples are empty";
@@ -285,9 +414,17 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
     let ended = case.storage("").expect(0);
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     let findings = bench.json_file("before/manifest.json")["findings"].clone();
-    let in_manifest = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "preparation").unwrap();
+    let in_manifest = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == "preparation")
+        .unwrap();
     assert_eq!(in_manifest["level"], "warning");
-    assert!(in_manifest["finding"].as_str().unwrap().starts_with(says), "{in_manifest}");
+    assert!(
+        in_manifest["finding"].as_str().unwrap().starts_with(says),
+        "{in_manifest}"
+    );
     fs::remove_dir_all(bench.path("before")).unwrap();
     case.storage(WRITES).expect(0);
     fs::remove_dir_all(bench.path("before")).unwrap();
@@ -298,36 +435,76 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
 
 #[test]
 fn a_file_system_that_discards_and_our_own_trims_and_zeros_end_a_preparation() {
-    let Some(case) = Case::new(8 * MIB) else { return };
+    let Some(case) = Case::new(8 * MIB) else {
+        return;
+    };
     let (bench, name) = (&case.bench, case.device.name.as_str());
     case.prep(&[]).expect(0);
-    let fio = ["fio", "--name=t", "--filename", name, "--bs=64k", "--size=1m", "--offset=1m", "--out"];
-    bench.flashproof(&[&fio[..], &["written", "--rw=write"]].concat()).expect(0);
+    let fio = [
+        "fio",
+        "--name=t",
+        "--filename",
+        name,
+        "--bs=64k",
+        "--size=1m",
+        "--offset=1m",
+        "--out",
+    ];
+    bench
+        .flashproof(&[&fio[..], &["written", "--rw=write"]].concat())
+        .expect(0);
     assert_preparation(bench, name, "ok", "0 of 1024 samples are empty");
     for (out, more) in [("trimmed", "--rw=trim"), ("zeroed", "--rw=write")] {
-        let zeros: &[&str] = if out == "zeroed" { &["--zero_buffers"] } else { &[] };
-        bench.flashproof(&[&fio[..], &[out, more], zeros].concat()).expect(0);
-        assert_preparation(bench, name, "warning", "or emptied by a test (the last: fio test)");
+        let zeros: &[&str] = if out == "zeroed" {
+            &["--zero_buffers"]
+        } else {
+            &[]
+        };
+        bench
+            .flashproof(&[&fio[..], &[out, more], zeros].concat())
+            .expect(0);
+        assert_preparation(
+            bench,
+            name,
+            "warning",
+            "or emptied by a test (the last: fio test)",
+        );
         case.prep(&[]).expect(0);
     }
-    let Some(_) = tool("mkfs.ext4", &["-q", "-F", name]) else { return };
-    assert_preparation(bench, name, "warning", "it is not prepared, although its record says so: ");
+    let Some(_) = tool("mkfs.ext4", &["-q", "-F", name]) else {
+        return;
+    };
+    assert_preparation(
+        bench,
+        name,
+        "warning",
+        "it is not prepared, although its record says so: ",
+    );
 }
 
 #[test]
 fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
     let bench = Bench::new();
     bench.write("file", vec![0; 2 * MIB as usize]);
-    bench.flashproof(&["prep", "file", "--use-pct", "50"]).expect(0);
+    bench
+        .flashproof(&["prep", "file", "--use-pct", "50"])
+        .expect(0);
     assert_preparation(&bench, "file", "ok", "0 of 256 samples are empty");
     // `write` truncates the file, which keeps its inode.
     bench.write("file", vec![0; 2 * MIB as usize]);
     let says = "256 of 256 samples are empty (all bytes 0x00, or all 0xff), none has a stamp of flashproof: ";
     assert_preparation(&bench, "file", "warning", says);
     bench.write("file", b"stranger".repeat(MIB as usize / 4));
-    assert_preparation(&bench, "file", "warning", "0 of 256 samples are empty (all bytes 0x00, or all 0xff), none");
+    assert_preparation(
+        &bench,
+        "file",
+        "warning",
+        "0 of 256 samples are empty (all bytes 0x00, or all 0xff), none",
+    );
     let says = "it was discarded or overwritten since, or another file or device has its name now - prepare it first";
-    bench.flashproof(&["prep", "file", "--verify"]).expect_error(3, &["cannot verify file - it is not prepared", says]);
+    bench
+        .flashproof(&["prep", "file", "--verify"])
+        .expect_error(3, &["cannot verify file - it is not prepared", says]);
 }
 
 #[test]
@@ -341,91 +518,182 @@ fn a_preparation_that_failed_is_shown_by_every_later_run() {
     let mut content = bench.read("file");
     content[size - 1] ^= 1;
     bench.write("file", &content);
-    let at = format!("1 of 513 places read back differ, the first at byte {}", size - 1);
-    bench.flashproof(&["prep", "file"]).expect_error(1, &["file does not hold the written data: ", &at]);
-    assert_preparation(&bench, "file", "warning", "all passes are written, but 1 of 513 places read back differ");
+    let at = format!(
+        "1 of 513 places read back differ, the first at byte {}",
+        size - 1
+    );
+    bench
+        .flashproof(&["prep", "file"])
+        .expect_error(1, &["file does not hold the written data: ", &at]);
+    assert_preparation(
+        &bench,
+        "file",
+        "warning",
+        "all passes are written, but 1 of 513 places read back differ",
+    );
 
     // A later preparation succeeds, and does not remove the cause.
     let failure = "a read-back after its preparation found other data than written: 1 of 513 places, the first at byte";
-    let warned = |ended: &Ended| ended.warnings().iter().any(|warning| warning.contains(failure));
+    let warned = |ended: &Ended| {
+        ended
+            .warnings()
+            .iter()
+            .any(|warning| warning.contains(failure))
+    };
     let again = bench.flashproof(&["prep", "file", "--restart"]).expect(0);
     assert!(warned(&again), "{}", again.stderr);
     assert_preparation(&bench, "file", "ok", "0 of 512 samples are empty");
     bench.flashproof(&["doctor", "file"]).expect(1);
     let (level, text) = finding(&bench, "file", "read-back").unwrap();
-    assert!(level == "problem" && text.starts_with(failure), "{level}: {text}");
+    assert!(
+        level == "problem" && text.starts_with(failure),
+        "{level}: {text}"
+    );
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n\
                   write-reqs-per-sec: 10\nlarge-block-op-kbytes: 16\n";
     let ended = bench.storage(config, &support::LAX).expect(0);
     assert!(warned(&ended), "{}", ended.stderr);
-    let findings = bench.json_file(&format!("{}/manifest.json", support::OUT))["findings"].to_string();
+    let findings =
+        bench.json_file(&format!("{}/manifest.json", support::OUT))["findings"].to_string();
     assert!(findings.contains(failure), "{findings}");
     fs::remove_file(record_path(&bench)).unwrap();
     assert_eq!(finding(&bench, "file", "read-back"), None);
 }
 
-const RANDOM: [&str; 6] = ["--for", "random-writes", "--over-provisioning", "20", "--cache-bytes", "64KiB"];
+const RANDOM: [&str; 6] = [
+    "--for",
+    "random-writes",
+    "--over-provisioning",
+    "20",
+    "--cache-bytes",
+    "64KiB",
+];
 
 #[test]
 fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
-    let Some(case) = Case::new(ODD_BYTES) else { return };
+    let Some(case) = Case::new(ODD_BYTES) else {
+        return;
+    };
     let written = || case.device.counters().write.sectors * 512;
     let before = written();
-    let ended = case.prep(&[&RANDOM[..], &["--seed", "7"]].concat()).expect(0);
+    let ended = case
+        .prep(&[&RANDOM[..], &["--seed", "7"]].concat())
+        .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
     // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
-    assert_eq!(record(&case.bench)["prepared"]["random"]["pass_bytes"], json!(pass_bytes));
+    assert_eq!(
+        record(&case.bench)["prepared"]["random"]["pass_bytes"],
+        json!(pass_bytes)
+    );
     let says = "random writes of 4096 bytes, 3776512 bytes in all (over-provisioning 20.0 % of the logical capacity";
     assert!(ended.stdout.contains(says), "{}", ended.stdout);
 
     case.prep(&["--verify"]).expect(0);
-    let image = OpenOptions::new().write(true).open(&case.device.image).unwrap();
-    image.write_all_at(&[!case.device.content()[2_000_001]], 2_000_001).unwrap();
-    case.prep(&["--verify"]).expect_error(1, &["1 of 769 places read back differ, the first at byte 2000001"]);
+    let image = OpenOptions::new()
+        .write(true)
+        .open(&case.device.image)
+        .unwrap();
+    image
+        .write_all_at(&[!case.device.content()[2_000_001]], 2_000_001)
+        .unwrap();
+    case.prep(&["--verify"]).expect_error(
+        1,
+        &["1 of 769 places read back differ, the first at byte 2000001"],
+    );
 
     // A file has no discard. This file has 8 blocks of 32 KiB and a short last block.
     let size = 8 * 32768 + 700;
     case.bench.write("file", vec![0; size]);
-    let larger = ["prep", "file", "--for", "random-writes", "--block", "32k", "--over-provisioning", "50"];
+    let larger = [
+        "prep",
+        "file",
+        "--for",
+        "random-writes",
+        "--block",
+        "32k",
+        "--over-provisioning",
+        "50",
+    ];
     let ended = case.bench.flashproof(&larger).expect(0);
-    assert!(ended.warnings()[0].contains("file: it does not support discard"), "{:?}", ended.warnings());
-    case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
-    case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect_stdout(0, &["393216 bytes in all"]);
+    assert!(
+        ended.warnings()[0].contains("file: it does not support discard"),
+        "{:?}",
+        ended.warnings()
+    );
+    case.bench
+        .flashproof(&["prep", "file", "--verify"])
+        .expect(0);
+    case.bench
+        .flashproof(&[&larger[..], &["--dry-run"]].concat())
+        .expect_stdout(0, &["393216 bytes in all"]);
     // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
-    case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);
+    case.bench
+        .flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"])
+        .expect(0);
     let sim = "sim:ftl+capacity=64MiB+op=28%+superblock=256KiB";
-    case.bench.flashproof(&[&["prep", sim], &RANDOM[..]].concat()).expect_stdout(0, &["80531456 bytes in all"]);
+    case.bench
+        .flashproof(&[&["prep", sim], &RANDOM[..]].concat())
+        .expect_stdout(0, &["80531456 bytes in all"]);
 }
 
 #[test]
 fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     let size = 128 * MIB + 512;
     let Some(case) = Case::new(size) else { return };
-    let options = ["--for", "random-writes", "--over-provisioning", "90", "--seed", "3", "--checkpoint", "0"];
+    let options = [
+        "--for",
+        "random-writes",
+        "--over-provisioning",
+        "90",
+        "--seed",
+        "3",
+        "--checkpoint",
+        "0",
+    ];
     let mut running = case.start(&options);
     let mark = || {
         let state = case.bench.path("state/devices");
         let entries = fs::read_dir(state).into_iter().flatten();
-        let texts = entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default());
-        let record = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok()).next();
-        record.and_then(|record| record["prepared"]["mark_bytes"].as_u64()).unwrap_or(0)
+        let texts =
+            entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default());
+        let record = texts
+            .filter_map(|text| serde_json::from_str::<Value>(&text).ok())
+            .next();
+        record
+            .and_then(|record| record["prepared"]["mark_bytes"].as_u64())
+            .unwrap_or(0)
     };
     running.wait_until("some of it is written", || mark() > 4 * MIB);
     assert_eq!(running.end_by("KILL").signal, Some(9));
     let killed_at = mark();
-    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "the preparation was interrupted");
+    assert_eq!(
+        record(&case.bench)["prepared"]["ended_unix_s"],
+        Value::Null,
+        "the preparation was interrupted"
+    );
 
-    case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " and is now no"]);
+    case.prep(&[]).expect_error(
+        2,
+        &[
+            "random writes (--for) ",
+            " in blocks of 4096 ",
+            " and is now no",
+        ],
+    );
     let lost = case.device.content();
     case.device.put(0, &vec![0; size as usize]);
-    let refused = ["cannot resume", &format!("all bytes before {killed_at} are written, but 64 of 64 places")];
+    let refused = [
+        "cannot resume",
+        &format!("all bytes before {killed_at} are written, but 64 of 64 places"),
+    ];
     case.prep(&options[..4]).expect_error(3, &refused);
     case.device.put(0, &lost);
-    case.prep(&options[..4]).expect_stderr(0, &[&format!("resuming at byte {killed_at} of ")]);
+    case.prep(&options[..4])
+        .expect_stderr(0, &[&format!("resuming at byte {killed_at} of ")]);
     assert_same(&case.device.content(), &salt(&case.bench, 1, size));
 }
 
@@ -439,7 +707,11 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     let seven = bench.read("slot");
     prep(&["--seed", "8"]).expect_error(
         2,
-        &["interrupted at byte 131072 of 1048576 of pass 2 of 2", "seed was 7 and is now 8", "--restart"],
+        &[
+            "interrupted at byte 131072 of 1048576 of pass 2 of 2",
+            "seed was 7 and is now 8",
+            "--restart",
+        ],
     );
     prep(&["--fills", "2"]).expect_error(2, &["fills was 1 and is now 2"]);
 
@@ -447,7 +719,14 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     bench.write("other", vec![0; MIB as usize]);
     fs::rename(bench.path("slot"), bench.path("pulled")).unwrap();
     fs::rename(bench.path("other"), bench.path("slot")).unwrap();
-    prep(&[]).expect_error(2, &["the preparation interrupted under this name", "the device is now", "--restart"]);
+    prep(&[]).expect_error(
+        2,
+        &[
+            "the preparation interrupted under this name",
+            "the device is now",
+            "--restart",
+        ],
+    );
     assert_same(&bench.read("slot"), &vec![0; MIB as usize]);
     prep(&["--restart", "--seed", "8"]).expect(0);
     prep(&[]).expect(0);
@@ -471,21 +750,34 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
     bench.write("file", vec![0; MIB as usize]);
     bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
     let (one, complete) = (bench.read("file"), record(&bench));
-    let Some(in_the_way) = freeze_record(&bench) else { return };
-    let refused = ["cannot prepare file - its preparation cannot be recorded", "would become wrong"];
-    bench.flashproof(&["prep", "file", "--seed", "2"]).expect_error(3, &refused);
+    let Some(in_the_way) = freeze_record(&bench) else {
+        return;
+    };
+    let refused = [
+        "cannot prepare file - its preparation cannot be recorded",
+        "would become wrong",
+    ];
+    bench
+        .flashproof(&["prep", "file", "--seed", "2"])
+        .expect_error(3, &refused);
     assert_same(&bench.read("file"), &one);
     assert_eq!(record(&bench), complete);
 
     // A resumed preparation would write with another key.
     drop(in_the_way);
     interrupt(&bench, 1, 131_072);
-    let Some(in_the_way) = freeze_record(&bench) else { return };
-    bench.flashproof(&["prep", "file"]).expect_error(3, &refused);
+    let Some(in_the_way) = freeze_record(&bench) else {
+        return;
+    };
+    bench
+        .flashproof(&["prep", "file"])
+        .expect_error(3, &refused);
     assert_same(&bench.read("file"), &one);
     drop(in_the_way);
     bench.flashproof(&["prep", "file"]).expect(0);
-    bench.flashproof(&["prep", "file", "--verify", "--samples", "999999"]).expect(0);
+    bench
+        .flashproof(&["prep", "file", "--verify", "--samples", "999999"])
+        .expect(0);
 }
 
 #[test]
@@ -497,18 +789,25 @@ fn what_cannot_be_recorded_is_prepared_as_a_whole_or_not_at_all() {
         command.env("FLASHPROOF_STATE", "/dev/null/state");
         Running::start(command).end()
     };
-    prep(&["--use-pct", "50"]).expect_error(3, &["cannot prepare file", "which part must stay unused"]);
+    prep(&["--use-pct", "50"])
+        .expect_error(3, &["cannot prepare file", "which part must stay unused"]);
     assert_same(&bench.read("file"), &vec![0; MIB as usize]);
     let said = prep(&[]).expect(0).warnings().join("|");
-    assert!(said.contains("this preparation cannot be recorded"), "{said}");
+    assert!(
+        said.contains("this preparation cannot be recorded"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
-    let Some(case) = Case::new(8 * MIB) else { return };
+    let Some(case) = Case::new(8 * MIB) else {
+        return;
+    };
     let half = 4 * MIB;
     case.device.put(0, &b"precious".repeat(MIB as usize));
-    case.prep(&["--use-pct", "50", "--erase", &case.device.name]).expect(0);
+    case.prep(&["--use-pct", "50", "--erase", &case.device.name])
+        .expect(0);
     let content = case.device.content();
     assert_same(&content[..half as usize], &salt(&case.bench, 1, half));
     if record(&case.bench)["prepared"]["rest_discarded"] == json!(true) {
@@ -520,13 +819,17 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
     case.device.put(half, &stranger);
     for writes in ["", WRITES] {
         let ended = case.storage(writes).expect(0);
-        let says = format!("{}: only its first {half} bytes (50.0 %) are used", case.device.name);
+        let says = format!(
+            "{}: only its first {half} bytes (50.0 %) are used",
+            case.device.name
+        );
         assert!(ended.stderr.contains(&says), "{}", ended.stderr);
         assert_eq!(case.used_bytes(), half);
         assert_same(&case.device.content()[half as usize..], &stranger);
     }
     // A preparation of the whole device needs consent, because it would overwrite this data.
-    case.prep(&[]).expect_error(3, &["refusing to write to", "data of no known format in"]);
+    case.prep(&[])
+        .expect_error(3, &["refusing to write to", "data of no known format in"]);
     case.prep(&["--erase", &case.device.name]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, 8 * MIB));
     case.storage(WRITES).expect(0);
@@ -535,17 +838,28 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
 
 #[test]
 fn a_byte_that_changed_is_found_and_named() {
-    let Some(case) = Case::new(ODD_BYTES) else { return };
+    let Some(case) = Case::new(ODD_BYTES) else {
+        return;
+    };
     case.prep(&[]).expect(0);
     let at = 2_000_001;
-    let image = OpenOptions::new().write(true).open(&case.device.image).unwrap();
+    let image = OpenOptions::new()
+        .write(true)
+        .open(&case.device.image)
+        .unwrap();
     let was = case.device.content()[at as usize];
     image.write_all_at(&[was ^ 1], at).unwrap();
     case.prep(&["--verify"]).expect_error(
         1,
-        &["1 of 769 places read back differ, the first at byte 2000001 expected", &format!("found {:02x}", was ^ 1)],
+        &[
+            "1 of 769 places read back differ, the first at byte 2000001 expected",
+            &format!("found {:02x}", was ^ 1),
+        ],
     );
-    assert_eq!(record(&case.bench)["prepared"]["sample"]["mismatches"], json!(1));
+    assert_eq!(
+        record(&case.bench)["prepared"]["sample"]["mismatches"],
+        json!(1)
+    );
     image.write_all_at(&[was], at).unwrap();
     case.prep(&["--verify"]).expect(0);
 }
@@ -554,33 +868,63 @@ fn a_byte_that_changed_is_found_and_named() {
 fn a_write_error_fails_its_device_and_no_other() {
     let bench = Bench::new();
     let bad = "sim:capacity=1GiB+bad=512MiB-513MiB";
-    let ended = bench.flashproof(&["prep", bad, "sim:capacity=1GiB"]).expect(1);
+    let ended = bench
+        .flashproof(&["prep", bad, "sim:capacity=1GiB"])
+        .expect(1);
     let error = ended.errors()[0];
-    assert!(error.starts_with("write of 131072 bytes at byte 53687") && error.contains(bad), "{error}");
-    assert!(error.ends_with("Input/output error (os error 5)"), "{error}");
-    assert!(ended.stdout.starts_with("sim:capacity=1GiB: prepared: "), "{}", ended.stdout);
+    assert!(
+        error.starts_with("write of 131072 bytes at byte 53687") && error.contains(bad),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("Input/output error (os error 5)"),
+        "{error}"
+    );
+    assert!(
+        ended.stdout.starts_with("sim:capacity=1GiB: prepared: "),
+        "{}",
+        ended.stdout
+    );
 
     // A file with holes on a file system that has no room to fill them: the kernel itself answers EIO.
-    let Some(_disk) = small_disk(&bench, "disk", 16 << 10) else { return };
+    let Some(_disk) = small_disk(&bench, "disk", 16 << 10) else {
+        return;
+    };
     let image = bench.path("disk/image");
     fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
-    let Some(name) = tool("losetup", &["--find", "--show", image.to_str().unwrap()]) else { return };
+    let Some(name) = tool("losetup", &["--find", "--show", image.to_str().unwrap()]) else {
+        return;
+    };
     let device = LoopDevice { name, image };
     bench.write("good", vec![0; MIB as usize]);
-    let ended = bench.flashproof(&["prep", &device.name, "good", "--checkpoint", "0"]).expect(1);
+    let ended = bench
+        .flashproof(&["prep", &device.name, "good", "--checkpoint", "0"])
+        .expect(1);
     let error = ended.errors()[0];
-    assert!(error.starts_with("write of 131072 bytes at byte ") && error.contains(&device.name), "{error}");
+    assert!(
+        error.starts_with("write of 131072 bytes at byte ") && error.contains(&device.name),
+        "{error}"
+    );
     assert!(error.contains("(os error "), "{error}");
-    assert!(ended.stdout.starts_with("good: prepared: "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("good: prepared: "),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn discard_is_refused_where_there_is_none_and_done_where_there_is() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
-    bench.line("prep file --discard-first").expect_error(3, &["cannot discard file", "leave out --discard-first"]);
-    let Some(case) = Case::new(ODD_BYTES) else { return };
-    case.prep(&["--discard-first", "--skip-zero", "--fills", "2"]).expect(0);
+    bench
+        .line("prep file --discard-first")
+        .expect_error(3, &["cannot discard file", "leave out --discard-first"]);
+    let Some(case) = Case::new(ODD_BYTES) else {
+        return;
+    };
+    case.prep(&["--discard-first", "--skip-zero", "--fills", "2"])
+        .expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 2, ODD_BYTES));
 }
 
@@ -592,9 +936,12 @@ fn under_the_name_of_acts_program_it_speaks_plainly_and_fails_with_its_code() {
     symlink(FLASHPROOF, &link).unwrap();
     let run = |arguments: &[&str]| bench.program(&link, arguments);
     let ended = run(&["file"]).expect(0);
-    let says =
-        "file size = 3148288 bytes, 24 large blocks\ncleaning device file\nsalting device file\nchecking device file\n";
-    let plain: Vec<_> = ended.stdout.lines().filter(|line| !line.ends_with('%')).collect();
+    let says = "file size = 3148288 bytes, 24 large blocks\ncleaning device file\nsalting device file\nchecking device file\n";
+    let plain: Vec<_> = ended
+        .stdout
+        .lines()
+        .filter(|line| !line.ends_with('%'))
+        .collect();
     assert!(plain.join("\n").starts_with(says), "{}", ended.stdout);
     assert!(plain[4].starts_with("file: prepared: "), "{}", ended.stdout);
     assert_same(&bench.read("file"), &salt(&bench, 1, ODD_BYTES));
@@ -620,17 +967,49 @@ fn what_cannot_be_is_a_usage_error() {
         &["prep", "sim:", "--over-provisioning", "7"],
         &["prep", "sim:", "--for", "random-writes", "--fills", "2"],
         &["prep", "sim:", "--for", "random-writes", "--zero-only"],
-        &["prep", "sim:", "--for", "random-writes", "--over-provisioning", "0"],
-        &["prep", "sim:", "--for", "random-writes", "--over-provisioning", "nan"],
+        &[
+            "prep",
+            "sim:",
+            "--for",
+            "random-writes",
+            "--over-provisioning",
+            "0",
+        ],
+        &[
+            "prep",
+            "sim:",
+            "--for",
+            "random-writes",
+            "--over-provisioning",
+            "nan",
+        ],
         &["prep", "sim:", "--for", "random-writes", "--block", "5k"],
         &["prep", "sim:", "--for", "random-writes", "--block", "256k"],
-        &["prep", "sim:capacity=1GiB", "--for", "random-writes", "--cache-bytes", "900MiB"],
-        &["prep", "sim:capacity=1GiB", "--for", "random-writes", "--use-pct", "40"],
+        &[
+            "prep",
+            "sim:capacity=1GiB",
+            "--for",
+            "random-writes",
+            "--cache-bytes",
+            "900MiB",
+        ],
+        &[
+            "prep",
+            "sim:capacity=1GiB",
+            "--for",
+            "random-writes",
+            "--use-pct",
+            "40",
+        ],
         &["prep", "file", "--verify", "--for", "random-writes"],
         &["waf", "prep", "sim:"],
         &["waf", "prep", "/dev/null"],
     ] {
         let ended = bench.flashproof(arguments).expect(2);
-        assert!(ended.stderr.starts_with("error: "), "{arguments:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.starts_with("error: "),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
 }

@@ -10,7 +10,10 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
-use support::{Bench, CONFIG, FLASHPROOF, Killed, LAX, LoopDevice, MIB, Nobody, OUT, Running, skip, tool, totals};
+use support::{
+    Bench, CONFIG, FLASHPROOF, Killed, LAX, LoopDevice, MIB, Nobody, OUT, Running, skip, tool,
+    totals,
+};
 
 /// Sectors of a read of 1.5 KiB, a size that no other program reads.
 const RECORD_SECTORS: u32 = 3;
@@ -25,7 +28,11 @@ fn on_file(seconds: u32, more: &str) -> String {
 }
 
 fn ops(verdict: &Verdict, stream: &str) -> u64 {
-    verdict.streams.iter().find(|totals| totals.name == stream).map_or(0, |totals| totals.ops)
+    verdict
+        .streams
+        .iter()
+        .find(|totals| totals.name == stream)
+        .map_or(0, |totals| totals.ops)
 }
 
 /// Operations under the name `name` in the last chunk of the run's act.log.
@@ -33,7 +40,10 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
     let bytes = bench.read("run/act.log");
     let mut reader = Reader::new(&bytes[..]).unwrap();
     let names = reader.header().histogram_names.clone();
-    let at = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
+    let at = names
+        .iter()
+        .position(|known| known == name)
+        .unwrap_or_else(|| panic!("{name} in {names:?}"));
     let mut total = 0;
     for chunk in reader.by_ref() {
         total = chunk.unwrap().histograms[at].total();
@@ -44,7 +54,13 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
 /// Runs `config` under a trace of the device. Returns the issued requests of a record's size. `None`, with a message:
 /// this kernel does not allow the trace.
 fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<Event>> {
-    let mut trace = Trace::start(&[device.number()], Options { buffer_bytes: 4 << 20, ..Options::default() });
+    let mut trace = Trace::start(
+        &[device.number()],
+        Options {
+            buffer_bytes: 4 << 20,
+            ..Options::default()
+        },
+    );
     bench.storage(config, &LAX).expect(0);
     let trace = match &mut trace {
         Ok(trace) => trace,
@@ -61,68 +77,123 @@ fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<Event>
 #[test]
 fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     for engine in ["uring", "aio", "threads"] {
         // Programs that open a device read a little of it, for example to find its smallest read. The kernel counts
         // these reads, too; the difference between two runs excludes them.
         let reads = |rate: u32| {
             let before = device.counters();
-            let config = load(&device.name, 1, &format!("read-reqs-per-sec: {rate}\nengine: {engine}"));
+            let config = load(
+                &device.name,
+                1,
+                &format!("read-reqs-per-sec: {rate}\nengine: {engine}"),
+            );
             let events = traced(&bench, &device, &config);
             let delta = device.counters().since(&before).unwrap();
             let rate = u64::from(rate);
             assert_eq!(totals(&bench.run(), "reads"), (rate, 0, 0));
             assert_eq!(in_act_log(&bench, "reads"), rate);
             if let Some(events) = events {
-                assert_eq!(events.iter().filter(|event| event.op == EventOp::Read).count() as u64, rate, "traced");
+                assert_eq!(
+                    events
+                        .iter()
+                        .filter(|event| event.op == EventOp::Read)
+                        .count() as u64,
+                    rate,
+                    "traced"
+                );
             }
             assert_eq!(delta.write.completed, 0, "the run only reads");
             fs::remove_dir_all(bench.path(OUT)).unwrap();
             delta.read
         };
         let (one, two) = (reads(23), reads(46));
-        assert_eq!(two.completed + two.merged - one.completed - one.merged, 23, "{engine}: {one:?} {two:?}");
+        assert_eq!(
+            two.completed + two.merged - one.completed - one.merged,
+            23,
+            "{engine}: {one:?} {two:?}"
+        );
         assert_eq!(two.sectors - one.sectors, 23 * u64::from(RECORD_SECTORS));
         let probes = one.completed + one.merged - 23;
-        assert!(probes < 16, "{probes} reads in addition to the 23 requested");
+        assert!(
+            probes < 16,
+            "{probes} reads in addition to the 23 requested"
+        );
     }
 }
 
 #[test]
 fn twenty_three_commits_are_twenty_three_for_everybody_who_counts() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     let before = device.counters();
-    let config = load(&device.name, 1, "write-reqs-per-sec: 23\ncommit-to-device: yes");
+    let config = load(
+        &device.name,
+        1,
+        "write-reqs-per-sec: 23\ncommit-to-device: yes",
+    );
     let events = traced(&bench, &device, &config);
     let delta = device.counters().since(&before).unwrap();
     let run = bench.run();
-    assert_eq!((totals(&run, "writes"), in_act_log(&bench, "writes")), ((23, 0, 0), 23));
+    assert_eq!(
+        (totals(&run, "writes"), in_act_log(&bench, "writes")),
+        ((23, 0, 0), 23)
+    );
     if let Some(events) = events {
-        let written: Vec<u64> =
-            events.iter().filter(|event| event.op == EventOp::Write).map(|event| event.sector).collect();
+        let written: Vec<u64> = events
+            .iter()
+            .filter(|event| event.op == EventOp::Write)
+            .map(|event| event.sector)
+            .collect();
         assert_eq!(written.len(), 23, "traced");
         let places: std::collections::BTreeSet<u64> = written.into_iter().collect();
-        assert!(places.len() > 15, "commits are all over the device: {places:?}");
+        assert!(
+            places.len() > 15,
+            "commits are all over the device: {places:?}"
+        );
     }
     let large = ops(&run.verdict, "large-block-writes");
     // Before the first run, the device is only read, so every write belongs to the run.
-    assert_eq!(delta.write.sectors, 23 * u64::from(RECORD_SECTORS) + large * 256);
+    assert_eq!(
+        delta.write.sectors,
+        23 * u64::from(RECORD_SECTORS) + large * 256
+    );
 }
 
 #[test]
 fn an_engine_that_is_asked_for_is_used_and_named() {
     let bench = Bench::new();
-    for (engine, named) in [("threads", "threads"), ("uring", "io_uring"), ("aio", "aio")] {
-        let ended = bench
-            .storage(&on_file(1, &format!("read-reqs-per-sec: 50\nwrite-reqs-per-sec: 200\nengine: {engine}")), &LAX);
+    for (engine, named) in [
+        ("threads", "threads"),
+        ("uring", "io_uring"),
+        ("aio", "aio"),
+    ] {
+        let ended = bench.storage(
+            &on_file(
+                1,
+                &format!("read-reqs-per-sec: 50\nwrite-reqs-per-sec: 200\nengine: {engine}"),
+            ),
+            &LAX,
+        );
         if engine != "threads" && ended.code == Some(3) {
             return skip(&ended.stderr).unwrap_or(());
         }
         let ended = ended.expect(0);
         assert_eq!(bench.json("manifest.json")["engine_facts"]["engine"], named);
-        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "no reason is recorded");
-        assert!(bench.text("run/act.log").contains(&format!("engine: {engine}")));
+        assert_eq!(
+            bench.json("manifest.json")["engine_facts"]["why"],
+            Value::Null,
+            "no reason is recorded"
+        );
+        assert!(
+            bench
+                .text("run/act.log")
+                .contains(&format!("engine: {engine}"))
+        );
         assert!(ended.errors().is_empty());
         assert_eq!(totals(&bench.run(), "reads"), (50, 0, 0));
         fs::remove_dir_all(bench.path(OUT)).unwrap();
@@ -132,15 +203,29 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
 #[test]
 fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
     let bench = Bench::new();
-    let Some(nobody) = Nobody::new(&bench) else { return };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
     // A user without rights and without locked memory gets no ring. This forbids io_uring to one process; the kernel's
     // switches would forbid it to all.
-    let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else { return };
+    let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else {
+        return;
+    };
     fs::create_dir(bench.path("theirs")).unwrap();
     fs::set_permissions(bench.path("theirs"), fs::Permissions::from_mode(0o777)).unwrap();
-    fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
+    fs::File::create(bench.path("file"))
+        .unwrap()
+        .set_len(16 * MIB)
+        .unwrap();
     let run = |engine: &str, out: &str| {
-        bench.write(CONFIG, load("file", 1, &format!("read-reqs-per-sec: 50\nengine: {engine}")));
+        bench.write(
+            CONFIG,
+            load(
+                "file",
+                1,
+                &format!("read-reqs-per-sec: 50\nengine: {engine}"),
+            ),
+        );
         let mut command = bench.command("prlimit");
         command.arg("--memlock=0").args(nobody.command());
         command.args(["storage", CONFIG, "--out", out, LAX[0], LAX[1]]);
@@ -157,10 +242,26 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
         _ => ("threads", "threads"),
     };
     assert_eq!(facts["engine_facts"]["engine"], engine);
-    assert!(facts["engine_facts"]["why"].as_str().unwrap().contains("see ulimit -l"), "{facts}");
+    assert!(
+        facts["engine_facts"]["why"]
+            .as_str()
+            .unwrap()
+            .contains("see ulimit -l"),
+        "{facts}"
+    );
     let warning = format!("using {name} instead of io_uring, at a higher CPU cost: ");
-    assert!(ended.warnings().iter().any(|line| line.starts_with(&warning)), "{}", ended.stderr);
-    let parts = ["cannot use io_uring (engine: uring) - ", "see ulimit -l) - allow io_uring, or set engine: auto"];
+    assert!(
+        ended
+            .warnings()
+            .iter()
+            .any(|line| line.starts_with(&warning)),
+        "{}",
+        ended.stderr
+    );
+    let parts = [
+        "cannot use io_uring (engine: uring) - ",
+        "see ulimit -l) - allow io_uring, or set engine: auto",
+    ];
     run("uring", "theirs/other").expect_error(3, &parts);
     assert!(!bench.exists("theirs/other"));
 }
@@ -171,24 +272,51 @@ fn a_file_is_made_written_and_known_again() {
     let config = on_file(2, "read-reqs-per-sec: 100\nwrite-reqs-per-sec: 1000");
     let ended = bench.storage(&config, &LAX).expect(0);
     let unwritten = "file: 67108864 bytes of the file were never written";
-    assert!(ended.warnings().iter().any(|line| line.starts_with(unwritten)));
+    assert!(
+        ended
+            .warnings()
+            .iter()
+            .any(|line| line.starts_with(unwritten))
+    );
     let run = bench.run();
     assert_eq!(totals(&run, "reads"), (200, 0, 0));
     // 85 records fill a block, and defragmentation doubles the writes.
-    assert!((47..=48).contains(&ops(&run.verdict, "large-block-writes")), "{:?}", run.verdict.streams);
+    assert!(
+        (47..=48).contains(&ops(&run.verdict, "large-block-writes")),
+        "{:?}",
+        run.verdict.streams
+    );
     assert_eq!(fs::metadata(bench.path("file")).unwrap().len(), 64 * MIB);
     let facts = &bench.json("manifest.json")["device_facts"][0];
-    assert_eq!((&facts["used_bytes"], &facts["writable"]), (&Value::from(64 * MIB), &Value::from(true)));
-    assert!(facts["direct"].is_boolean() && facts["odsync"] == true, "{facts}");
-    assert!(bench.text("run/telemetry.csv").lines().next().unwrap().contains("host.cpu_busy_pct"));
+    assert_eq!(
+        (&facts["used_bytes"], &facts["writable"]),
+        (&Value::from(64 * MIB), &Value::from(true))
+    );
+    assert!(
+        facts["direct"].is_boolean() && facts["odsync"] == true,
+        "{facts}"
+    );
+    assert!(
+        bench
+            .text("run/telemetry.csv")
+            .lines()
+            .next()
+            .unwrap()
+            .contains("host.cpu_busy_pct")
+    );
     // flashproof's own data needs no consent, even in a file that has grown. Other data does.
     fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&config, &LAX).expect(0);
-    let file = fs::OpenOptions::new().write(true).open(bench.path("file")).unwrap();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(bench.path("file"))
+        .unwrap();
     file.write_all_at(&[7; 4096], 0).unwrap();
     drop(file);
     fs::remove_dir_all(bench.path(OUT)).unwrap();
-    bench.storage(&config, &LAX).expect_error(3, &["refusing to write to file - ", "pass `--erase file`"]);
+    bench
+        .storage(&config, &LAX)
+        .expect_error(3, &["refusing to write to file - ", "pass `--erase file`"]);
 }
 
 #[test]
@@ -197,7 +325,9 @@ fn every_arrival_runs_and_keeps_its_rate() {
     for arrival in ["paced", "poisson", "act", "closed"] {
         let config = on_file(
             2,
-            &format!("read-reqs-per-sec: 200\nwrite-reqs-per-sec: 400\nservice-threads: 2\narrival: {arrival}"),
+            &format!(
+                "read-reqs-per-sec: 200\nwrite-reqs-per-sec: 400\nservice-threads: 2\narrival: {arrival}"
+            ),
         );
         bench.storage(&config, &LAX).expect(0);
         let run = bench.run();
@@ -212,7 +342,9 @@ fn every_arrival_runs_and_keeps_its_rate() {
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
     let config = on_file(1, "read-reqs-per-sec: 50");
-    bench.storage(&config, &[&["--as-act"], &LAX[..]].concat()).expect(0);
+    bench
+        .storage(&config, &[&["--as-act"], &LAX[..]].concat())
+        .expect(0);
     assert!(bench.text("run/act.log").contains("\narrival: act\n"));
 }
 
@@ -228,13 +360,30 @@ fn the_whole_model_runs_at_once() {
     bench.storage(&config, &LAX).expect(0);
     let run = bench.run();
     assert_eq!(totals(&run, "reads").0, 200);
-    for stream in ["writes", "large-block-reads", "large-block-writes", "tomb-raider"] {
+    for stream in [
+        "writes",
+        "large-block-reads",
+        "large-block-writes",
+        "tomb-raider",
+    ] {
         let (done, failed, unissued) = totals(&run, stream);
-        assert!(done > 0 && failed == 0 && unissued == 0, "{stream}: {:?}", run.verdict.streams);
+        assert!(
+            done > 0 && failed == 0 && unissued == 0,
+            "{stream}: {:?}",
+            run.verdict.streams
+        );
     }
-    let reads = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
+    let reads = run
+        .verdict
+        .streams
+        .iter()
+        .find(|stream| stream.name == "reads")
+        .unwrap();
     let mean_bytes = reads.bytes / reads.ops;
-    assert!((1024..=5120).contains(&mean_bytes), "sizes between 1 and 5 KiB: {mean_bytes}");
+    assert!(
+        (1024..=5120).contains(&mean_bytes),
+        "sizes between 1 and 5 KiB: {mean_bytes}"
+    );
 }
 
 #[test]
@@ -246,7 +395,12 @@ fn the_largest_records_and_blocks_run() {
     );
     bench.storage(&config, &LAX).expect(0);
     let run = bench.run();
-    let reads = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
+    let reads = run
+        .verdict
+        .streams
+        .iter()
+        .find(|stream| stream.name == "reads")
+        .unwrap();
     assert_eq!((reads.ops, reads.bytes, reads.errors), (8, 64 * MIB, 0));
     // Each record fills a block: one block write for the record, and one for its defragmentation.
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
@@ -258,15 +412,30 @@ const NICE: [&str; 2] = ["-n", "10"];
 /// Busy loops, until dropped. Their niceness is [`NICE`], so that the kernel's work for a device has priority. A
 /// program that should lack a CPU gets the same niceness.
 fn busy(count: usize) -> Vec<Killed> {
-    let start = || Command::new("nice").args(NICE).args(["sh", "-c", "while :; do :; done"]).spawn().unwrap();
+    let start = || {
+        Command::new("nice")
+            .args(NICE)
+            .args(["sh", "-c", "while :; do :; done"])
+            .spawn()
+            .unwrap()
+    };
     (0..count).map(|_| Killed(start())).collect()
 }
 
 /// The column of this name in a run's telemetry.
 fn telemetry(bench: &Bench, name: &str) -> impl Iterator<Item = f64> {
     let text = bench.text("run/telemetry.csv");
-    let column = text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
-    let values = text.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse().unwrap());
+    let column = text
+        .lines()
+        .next()
+        .unwrap()
+        .split(',')
+        .position(|column| column == name)
+        .unwrap();
+    let values = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(column).unwrap().parse().unwrap());
     values.collect::<Vec<f64>>().into_iter()
 }
 
@@ -274,16 +443,30 @@ fn telemetry(bench: &Bench, name: &str) -> impl Iterator<Item = f64> {
 fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     const SECONDS: u32 = 4;
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     let busy = busy(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
-    let options = Options { buffer_bytes: 64 << 20, queue: true, ..Options::default() };
+    let options = Options {
+        buffer_bytes: 64 << 20,
+        queue: true,
+        ..Options::default()
+    };
     let mut trace = match Trace::start(&[device.number()], options) {
         Ok(trace) => trace,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };
-    bench.write(CONFIG, load(&device.name, SECONDS, "read-reqs-per-sec: 20000\nservice-threads: 10"));
+    bench.write(
+        CONFIG,
+        load(
+            &device.name,
+            SECONDS,
+            "read-reqs-per-sec: 20000\nservice-threads: 10",
+        ),
+    );
     let mut nice = bench.command("nice");
-    nice.args(NICE).args([FLASHPROOF, "storage", CONFIG, "--out", OUT]);
+    nice.args(NICE)
+        .args([FLASHPROOF, "storage", CONFIG, "--out", OUT]);
     let ended = Running::start(nice).end();
     drop(busy);
     let stopped = trace.stop().unwrap();
@@ -295,16 +478,21 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     let requests = pairing.requests();
     // By the times of the block layer, the device stays below half of each limit.
     let is_quick = Sla::default().limits().iter().all(|limit| {
-        let over = requests
-            .iter()
-            .filter(|request| request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns);
+        let over = requests.iter().filter(|request| {
+            request.queue_ns().unwrap_or(0) + request.device_ns().unwrap_or(0) >= limit.threshold_ns
+        });
         !limit.is_exceeded(2 * over.count() as u64, requests.len() as u64)
     });
     let without_cpu = telemetry(&bench, "run_delay_ns").sum::<f64>() / (f64::from(SECONDS) * 1e9);
     let outcome = bench.run().verdict.outcome;
-    println!("{} requests, quick: {is_quick}; {:.0} % without a CPU; {outcome}", requests.len(), without_cpu * 100.0);
+    println!(
+        "{} requests, quick: {is_quick}; {:.0} % without a CPU; {outcome}",
+        requests.len(),
+        without_cpu * 100.0
+    );
     if !is_whole || !is_quick || without_cpu < 0.2 {
-        return skip("the device was slow as well, or this program had its CPU").unwrap_or_default();
+        return skip("the device was slow as well, or this program had its CPU")
+            .unwrap_or_default();
     }
     assert_ne!(outcome, Outcome::Fail, "{ended:?}");
 }
@@ -312,15 +500,30 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
 #[test]
 fn several_workloads_share_the_queue_of_their_device() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     let kernel_name = device.name.trim_start_matches("/dev/");
-    let queue: f64 =
-        fs::read_to_string(format!("/sys/block/{kernel_name}/queue/nr_requests")).unwrap().trim().parse().unwrap();
+    let queue: f64 = fs::read_to_string(format!("/sys/block/{kernel_name}/queue/nr_requests"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     // A rate that no device reaches, so that all slots are in use.
     for name in ["one.conf", "two.conf"] {
-        bench.write(name, load(&device.name, 2, "read-reqs-per-sec: 2000000\nmax-lag-sec: 1"));
+        bench.write(
+            name,
+            load(
+                &device.name,
+                2,
+                "read-reqs-per-sec: 2000000\nmax-lag-sec: 1",
+            ),
+        );
     }
     bench.flashproof(&["storage", "one.conf", "two.conf", "--out", OUT]);
     let most = telemetry(&bench, "in_flight_max").fold(0.0, f64::max);
-    assert!((queue / 2.0..=queue).contains(&most), "{most} in flight, and the queue holds {queue}");
+    assert!(
+        (queue / 2.0..=queue).contains(&most),
+        "{most} in flight, and the queue holds {queue}"
+    );
 }

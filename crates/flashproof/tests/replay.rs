@@ -9,7 +9,13 @@ use support::{Bench, LAX, LoopDevice, MIB, OUT, skip, totals};
 
 /// Replays a captured second into [`OUT`].
 fn replay<'a>(trace: &'a str, device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&["storage", "--replay", trace, "--device", device, "--out", OUT, LAX[0], LAX[1]], more].concat()
+    [
+        &[
+            "storage", "--replay", trace, "--device", device, "--out", OUT, LAX[0], LAX[1],
+        ],
+        more,
+    ]
+    .concat()
 }
 
 #[test]
@@ -17,32 +23,75 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
     let bench = Bench::new();
     let path = captured("ce-8.0.0.15-1s.txt.zst");
     let trace = path.to_str().unwrap();
-    let ended = bench.flashproof(&replay(trace, "sim:", &["--speed", "0.5", "--repeat", "2"])).expect(0);
-    assert!(ended.stderr.contains("replay of 2,902 operations in 1.92 s, 2 times"), "{}", ended.stderr);
+    let ended = bench
+        .flashproof(&replay(trace, "sim:", &["--speed", "0.5", "--repeat", "2"]))
+        .expect(0);
+    assert!(
+        ended
+            .stderr
+            .contains("replay of 2,902 operations in 1.92 s, 2 times"),
+        "{}",
+        ended.stderr
+    );
     let run = bench.run();
-    for (stream, count) in [("reads", 2_099), ("large-reads", 227), ("large-writes", 192), ("flushes", 384)] {
+    for (stream, count) in [
+        ("reads", 2_099),
+        ("large-reads", 227),
+        ("large-writes", 192),
+        ("flushes", 384),
+    ] {
         assert_eq!(totals(&run, stream), (2 * count, 0, 0), "{stream}");
     }
     // A trace of 0.960838 s, replayed twice at half the speed: 4 s.
-    assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("replay", 4));
-    assert!(run.manifest.workloads[0].config.as_written.contains("large-reads: 227"));
-    bench.flashproof(&["report", OUT]).expect_stdout(0, &["large-writes"]);
-    let html = bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(0);
-    assert!(bench.text("page.html").contains("large-writes"), "{}", html.stderr);
+    assert_eq!(
+        (run.manifest.kind().as_str(), run.manifest.duration_sec),
+        ("replay", 4)
+    );
+    assert!(
+        run.manifest.workloads[0]
+            .config
+            .as_written
+            .contains("large-reads: 227")
+    );
+    bench
+        .flashproof(&["report", OUT])
+        .expect_stdout(0, &["large-writes"]);
+    let html = bench
+        .flashproof(&["report", OUT, "--html", "page.html"])
+        .expect(0);
+    assert!(
+        bench.text("page.html").contains("large-writes"),
+        "{}",
+        html.stderr
+    );
 }
 
 #[test]
 fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else {
+        return;
+    };
     // Late operations are issued together, and the kernel would merge neighbours.
     let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
-    let mut kernel = match Trace::start(&[device.number()], Options { complete: false, ..Options::default() }) {
+    let mut kernel = match Trace::start(
+        &[device.number()],
+        Options {
+            complete: false,
+            ..Options::default()
+        },
+    ) {
         Ok(kernel) => kernel,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),
     };
-    let ended = bench.flashproof(&replay(path.to_str().unwrap(), &device.name, &["--speed", "0.25"])).expect(0);
+    let ended = bench
+        .flashproof(&replay(
+            path.to_str().unwrap(),
+            &device.name,
+            &["--speed", "0.25"],
+        ))
+        .expect(0);
     assert!(ended.stderr.contains("196, 25.7 MB"), "{}", ended.stderr);
     let lost = kernel.stop().unwrap();
     let mut counts: BTreeMap<(EventOp, u32), u64> = BTreeMap::new();
@@ -72,14 +121,26 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
         (66_560, 2),
         (131_072, 158),
     ] {
-        assert_eq!(counts.get(&(EventOp::Read, bytes / 512)), Some(&count), "{bytes} {counts:?}");
+        assert_eq!(
+            counts.get(&(EventOp::Read, bytes / 512)),
+            Some(&count),
+            "{bytes} {counts:?}"
+        );
     }
-    let writes: Vec<_> = counts.iter().filter(|((op, _), _)| *op == EventOp::Write).collect();
+    let writes: Vec<_> = counts
+        .iter()
+        .filter(|((op, _), _)| *op == EventOp::Write)
+        .collect();
     assert_eq!(writes, [(&(EventOp::Write, 256), &196)]);
     // The kernel combines flushes that are issued at the same time.
     let flushes = counts.get(&(EventOp::Flush, 0)).copied().unwrap_or(0);
     assert!((1..=392).contains(&flushes), "{counts:?}");
-    for (stream, count) in [("reads", 2_088), ("large-reads", 158), ("large-writes", 196), ("flushes", 392)] {
+    for (stream, count) in [
+        ("reads", 2_088),
+        ("large-reads", 158),
+        ("large-writes", 196),
+        ("flushes", 392),
+    ] {
         assert_eq!(totals(&bench.run(), stream), (count, 0, 0), "{stream}");
     }
 }
@@ -87,27 +148,50 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
 #[test]
 fn a_trace_that_writes_erases_nothing_without_consent_and_one_that_reads_needs_none() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
     device.put(0, &b"precious".repeat(1 << 17));
     let before = device.content();
-    let line =
-        |at: u32, kind: &str| format!(" a-1 [000] .... 1.{at:06}: block_rq_issue: 8,0 {kind} 4096 () {at} + 8 [a]\n");
+    let line = |at: u32, kind: &str| {
+        format!(" a-1 [000] .... 1.{at:06}: block_rq_issue: 8,0 {kind} 4096 () {at} + 8 [a]\n")
+    };
     let reads: String = (0..100).map(|n| line(n * 8, "R")).collect();
     bench.write("reads.txt", &reads);
     bench.write("writes.txt", reads.clone() + &line(0, "WS"));
     bench.write("discards.txt", reads + &line(0, "D"));
     for trace in ["writes.txt", "discards.txt"] {
-        let refused = bench.flashproof(&replay(trace, &device.name, &[])).expect(3);
-        assert!(refused.stderr.contains(&device.name) && !bench.exists(OUT), "{}", refused.stderr);
+        let refused = bench
+            .flashproof(&replay(trace, &device.name, &[]))
+            .expect(3);
+        assert!(
+            refused.stderr.contains(&device.name) && !bench.exists(OUT),
+            "{}",
+            refused.stderr
+        );
         assert!(device.content() == before, "{trace}");
     }
-    bench.flashproof(&replay("reads.txt", &device.name, &[])).expect(0);
+    bench
+        .flashproof(&replay("reads.txt", &device.name, &[]))
+        .expect(0);
     assert!(device.content() == before);
     assert_eq!(totals(&bench.run(), "reads"), (100, 0, 0));
-    let erased =
-        ["storage", "--replay", "discards.txt", "--device", &device.name, "--erase", &device.name, "--out", "run2"];
+    let erased = [
+        "storage",
+        "--replay",
+        "discards.txt",
+        "--device",
+        &device.name,
+        "--erase",
+        &device.name,
+        "--out",
+        "run2",
+    ];
     bench.flashproof(&[&erased[..], &LAX].concat()).expect(0);
-    assert!(device.content() != before, "with consent, the replay writes");
+    assert!(
+        device.content() != before,
+        "with consent, the replay writes"
+    );
 }
 
 #[test]
@@ -118,41 +202,112 @@ fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
     };
     bench.write("one.txt", issue("8,0", 8));
     bench.write("far.txt", issue("8,0", 8) + &issue("8,0", 1 << 40));
-    bench.write("two.txt", issue("8,0", 8) + &issue("8,16", 8) + &issue("8,16", 16));
-    bench.write("sizeless.txt", "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\n");
+    bench.write(
+        "two.txt",
+        issue("8,0", 8) + &issue("8,16", 8) + &issue("8,16", 16),
+    );
+    bench.write(
+        "sizeless.txt",
+        "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\n",
+    );
     bench.write("test.conf", "device-names: sim:\n");
     for (arguments, words) in [
         (&["storage", "--replay", "one.txt"][..], "--device"),
-        (&["storage", "test.conf", "--replay", "one.txt", "--device", "sim:"], "cannot be used with"),
+        (
+            &[
+                "storage",
+                "test.conf",
+                "--replay",
+                "one.txt",
+                "--device",
+                "sim:",
+            ],
+            "cannot be used with",
+        ),
         (&["storage"], "CONFIG"),
         (&["storage", "test.conf", "--fit"], "--replay"),
         (&["index", "--replay", "one.txt"], "unexpected argument"),
-        (&["storage", "--replay", "none.txt", "--device", "sim:"], "check the path"),
-        (&["storage", "--replay", "sizeless.txt", "--device", "sim:"], "the trace has no size for 1 of its operations"),
-        (&["storage", "--replay", "one.txt", "--device", "sim:", "--speed", "0"], "above 0"),
+        (
+            &["storage", "--replay", "none.txt", "--device", "sim:"],
+            "check the path",
+        ),
+        (
+            &["storage", "--replay", "sizeless.txt", "--device", "sim:"],
+            "the trace has no size for 1 of its operations",
+        ),
+        (
+            &[
+                "storage", "--replay", "one.txt", "--device", "sim:", "--speed", "0",
+            ],
+            "above 0",
+        ),
         (
             &["storage", "--replay", "two.txt", "--device", "sim:"],
             "the trace has 2 devices: 8,0 (1 operation), 8,16 (2 operations); --device names 1 -",
         ),
-        (&["storage", "--replay", "two.txt", "--device", "sim:", "--device", "sim:"], "is given twice"),
         (
-            &["storage", "--replay", "far.txt", "--device", "sim:capacity=1GiB", "--out", OUT],
+            &[
+                "storage", "--replay", "two.txt", "--device", "sim:", "--device", "sim:",
+            ],
+            "is given twice",
+        ),
+        (
+            &[
+                "storage",
+                "--replay",
+                "far.txt",
+                "--device",
+                "sim:capacity=1GiB",
+                "--out",
+                OUT,
+            ],
             "give --fit to wrap their offsets around",
         ),
     ] {
         let ended = bench.flashproof(arguments).expect(2);
-        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(words),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
     assert!(!bench.exists(OUT));
-    let two = ["storage", "--replay", "two.txt", "--device", "sim:capacity=1GiB", "--device", "sim:capacity=2GiB"];
-    bench.flashproof(&[&two[..], &["--out", "two"], &LAX].concat()).expect(0);
+    let two = [
+        "storage",
+        "--replay",
+        "two.txt",
+        "--device",
+        "sim:capacity=1GiB",
+        "--device",
+        "sim:capacity=2GiB",
+    ];
+    bench
+        .flashproof(&[&two[..], &["--out", "two"], &LAX].concat())
+        .expect(0);
     let run = results::run_dir::read(&bench.path("two")).unwrap();
     let settings = &run.manifest.workloads[0].config.settings;
-    assert!(settings.contains(&("8,16".to_owned(), "sim:capacity=2GiB".to_owned())), "{settings:?}");
+    assert!(
+        settings.contains(&("8,16".to_owned(), "sim:capacity=2GiB".to_owned())),
+        "{settings:?}"
+    );
     assert_eq!(totals(&run, "reads"), (3, 0, 0));
-    let fit = ["storage", "--replay", "far.txt", "--device", "sim:capacity=1GiB", "--fit", "--out", OUT];
+    let fit = [
+        "storage",
+        "--replay",
+        "far.txt",
+        "--device",
+        "sim:capacity=1GiB",
+        "--fit",
+        "--out",
+        OUT,
+    ];
     bench.flashproof(&[&fit[..], &LAX].concat()).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (2, 0, 0));
     let settings = &bench.run().manifest.workloads[0].config.settings;
-    assert!(settings.iter().any(|(name, value)| name.starts_with("moved@") && value == "1"), "{settings:?}");
+    assert!(
+        settings
+            .iter()
+            .any(|(name, value)| name.starts_with("moved@") && value == "1"),
+        "{settings:?}"
+    );
 }

@@ -22,7 +22,10 @@ const USED_BYTES: u64 = 300_000_000_000;
 /// Two nodes with one drive each. The second drive does twice the work of the first.
 pub(crate) fn profile(io: DriveIo) -> Profile {
     let at = |text: &str| text.parse().unwrap();
-    let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
+    let window = Window {
+        from: at("2018-04-10T07:00:00Z"),
+        to: at("2018-04-10T08:00:00Z"),
+    };
     let drive = |node: &str, times: f64| DriveTarget {
         node: node.to_owned(),
         drive: "nvme0n1".to_owned(),
@@ -40,7 +43,13 @@ pub(crate) fn profile(io: DriveIo) -> Profile {
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
-        nodes: ["A", "B"].map(|id| Node { id: id.to_owned(), build: None, window }).to_vec(),
+        nodes: ["A", "B"]
+            .map(|id| Node {
+                id: id.to_owned(),
+                build: None,
+                window,
+            })
+            .to_vec(),
         loads: vec![load("A"), load("B")],
         drives: vec![drive("A", 0.5), drive("B", 1.0)],
         ..Profile::default()
@@ -55,20 +64,32 @@ pub(crate) fn write_profile(bench: &Bench, profile: &Profile) {
 fn run_of_example(bench: &Bench, dir: &str, times: u32) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper-sim.conf");
     let scaled = |line: &str| {
-        let rate = line.strip_prefix("read-reqs-per-sec: ").or(line.strip_prefix("write-reqs-per-sec: "));
+        let rate = line
+            .strip_prefix("read-reqs-per-sec: ")
+            .or(line.strip_prefix("write-reqs-per-sec: "));
         match (rate, line.split_once(':')) {
-            (Some(rate), Some((key, _))) => format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times),
+            (Some(rate), Some((key, _))) => {
+                format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times)
+            }
             // The offsets that `size align` finds for the paper's drive.
             (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
             (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
-            (_, Some(("device-names", _))) => "device-names: sim:capacity=1000GB+channels=64\n".to_owned(),
+            (_, Some(("device-names", _))) => {
+                "device-names: sim:capacity=1000GB+channels=64\n".to_owned()
+            }
             (_, Some(("test-duration-sec", _))) => "test-duration-sec: 10\n".to_owned(),
             _ => format!("{line}\n"),
         }
     };
-    let config: String = fs::read_to_string(path).unwrap().lines().map(scaled).collect();
+    let config: String = fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .map(scaled)
+        .collect();
     bench.write("run.conf", format!("{config}seed: 1\n"));
-    bench.flashproof(&["storage", "run.conf", "--out", dir]).expect(0);
+    bench
+        .flashproof(&["storage", "run.conf", "--out", dir])
+        .expect(0);
 }
 
 fn select(bench: &Bench, more: &[&str]) -> Ended {
@@ -76,7 +97,9 @@ fn select(bench: &Bench, more: &[&str]) -> Ended {
 }
 
 fn json(bench: &Bench, more: &[&str]) -> Value {
-    select(bench, &[more, &["--json"]].concat()).expect(0).json()
+    select(bench, &[more, &["--json"]].concat())
+        .expect(0)
+        .json()
 }
 
 #[test]
@@ -93,12 +116,18 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
         // The rates of the example differ slightly from the paper's. This must not add a drive.
         assert!((held / times - 1.0).abs() < 0.01 && held != times, "{held}");
         let exact = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
-        assert!((exact[0] * times - 1.0).abs() < 0.01 && (exact[1] / exact[0] - 2.0).abs() < 1e-9, "{choice}");
+        assert!(
+            (exact[0] * times - 1.0).abs() < 0.01 && (exact[1] / exact[0] - 2.0).abs() < 1e-9,
+            "{choice}"
+        );
         let per_node = ["now", "scaled"].map(|need| choice[need]["per_node"].as_u64());
         assert_eq!(per_node, [Some(now), Some(scaled)], "{choice}");
         assert_eq!(choice["now"]["in_all"].as_u64(), Some(2 * now));
         let margin = &choice["margins"][0];
-        assert_eq!((&margin["threshold"], &margin["share_max"]), (&"1ms".into(), &0.05.into()));
+        assert_eq!(
+            (&margin["threshold"], &margin["share_max"]),
+            (&"1ms".into(), &0.05.into())
+        );
     }
     // With the run's own I/O as the load, the result is exact.
     let io = &found["choices"][0]["does"]["io"];
@@ -106,12 +135,34 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
     write_profile(&bench, &profile(DriveIo::from([r, w, rkb, wkb])));
     let found = json(&bench, &["--candidate", "a=one", "--price", "a=500"]);
     let choice = &found["choices"][0];
-    assert_eq!((&choice["now"]["per_node"], &choice["scaled"]["per_node"]), (&1.into(), &2.into()), "{choice}");
-    let text = select(&bench, &["--candidate", "a=one", "--price", "a=500"]).expect(0).stdout;
-    let row: Vec<&str> = text.lines().find(|line| line.starts_with("a ")).unwrap().split_whitespace().collect();
-    assert_eq!(&row[..5], ["a", "this", "load,", "simulated", "1x"], "{text}");
-    assert_eq!(&row[row.len() - 2..], ["1,000", "2,000"], "two nodes, one drive each, then two: {text}");
-    assert!(text.contains("over 1ms") && text.contains("% of 5 %"), "{text}");
+    assert_eq!(
+        (&choice["now"]["per_node"], &choice["scaled"]["per_node"]),
+        (&1.into(), &2.into()),
+        "{choice}"
+    );
+    let text = select(&bench, &["--candidate", "a=one", "--price", "a=500"])
+        .expect(0)
+        .stdout;
+    let row: Vec<&str> = text
+        .lines()
+        .find(|line| line.starts_with("a "))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        &row[..5],
+        ["a", "this", "load,", "simulated", "1x"],
+        "{text}"
+    );
+    assert_eq!(
+        &row[row.len() - 2..],
+        ["1,000", "2,000"],
+        "two nodes, one drive each, then two: {text}"
+    );
+    assert!(
+        text.contains("over 1ms") && text.contains("% of 5 %"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -123,14 +174,23 @@ fn room_and_wear_decide_where_they_ask_for_more_drives() {
         let found = json(&bench, &[&["--candidate", "three"], more].concat());
         let choice = &found["choices"][0];
         ["now", "scaled"].map(|need| {
-            (choice[need]["per_node"].as_u64().unwrap(), choice[need]["limit"].as_str().unwrap().to_owned())
+            (
+                choice[need]["per_node"].as_u64().unwrap(),
+                choice[need]["limit"].as_str().unwrap().to_owned(),
+            )
         })
     };
     let is = |count: u64, limit: &str| (count, limit.to_owned());
     // 300 GB of data, at most 10 % of each drive of 1 TB: three drives; for three times the data, nine.
-    assert_eq!(need(&["--fill", "10", "--data-scale", "3"]), [is(3, "capacity"), is(9, "capacity")]);
+    assert_eq!(
+        need(&["--fill", "10", "--data-scale", "3"]),
+        [is(3, "capacity"), is(9, "capacity")]
+    );
     // 198,144 KiB/s are 32.0 PB in five years. A drive of 1 TB with 2 drive writes per day is rated for 3.65 PB.
-    assert_eq!(need(&["--dwpd", "three=2"]), [is(9, "wear"), is(18, "wear")]);
+    assert_eq!(
+        need(&["--dwpd", "three=2"]),
+        [is(9, "wear"), is(18, "wear")]
+    );
     assert_eq!(need(&["--tbw", "three=40000"])[0].0, 1);
 }
 
@@ -138,18 +198,29 @@ fn room_and_wear_decide_where_they_ask_for_more_drives() {
 fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
-    let config =
-        "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n";
+    let config = "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n";
     bench.storage(config, &[]).expect(0);
     let found = json(&bench, &["--candidate", "run", "--fill", "100"]);
     let choice = &found["choices"][0];
     assert_eq!(choice["basis"], "estimate");
     // The run did 12 x 23.5 large blocks per second; 1,548 per second are needed.
     let exact = choice["now"]["exact"].as_f64().unwrap();
-    assert!((exact / (1548.0 / (12.0 * 400.0 / 17.0)) - 1.0).abs() < 0.002, "{exact}");
-    assert!(choice["now"]["limit"].as_str().unwrap().starts_with("write"), "{choice}");
+    assert!(
+        (exact / (1548.0 / (12.0 * 400.0 / 17.0)) - 1.0).abs() < 0.002,
+        "{exact}"
+    );
+    assert!(
+        choice["now"]["limit"]
+            .as_str()
+            .unwrap()
+            .starts_with("write"),
+        "{choice}"
+    );
     let told = select(&bench, &["--candidate", "run"]).expect(0);
-    told.shows(&["estimate, simulated", "it ran another load than the cluster's"]);
+    told.shows(&[
+        "estimate, simulated",
+        "it ran another load than the cluster's",
+    ]);
     told.shows(&["fewer drives may be enough (flashproof rate finds the highest load)"]);
 }
 
@@ -157,11 +228,22 @@ fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
 fn what_did_not_hold_its_load_needs_no_number() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
-    bench.storage("device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(1);
-    select(&bench, &["--candidate", "bad=run"]).expect_stdout(0, &["bad: its run did not hold the load"]);
+    bench
+        .storage(
+            "device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n",
+            &[],
+        )
+        .expect(1);
+    select(&bench, &["--candidate", "bad=run"])
+        .expect_stdout(0, &["bad: its run did not hold the load"]);
     // A read-only run gives no information about writes.
     fs::remove_dir_all(bench.path("run")).unwrap();
-    bench.storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(0);
+    bench
+        .storage(
+            "device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n",
+            &[],
+        )
+        .expect(0);
     let unmeasured = "run: it was not measured with every kind of I/O of this load";
     select(&bench, &["--candidate", "run"]).expect_stdout(0, &[unmeasured]);
 }
@@ -170,19 +252,46 @@ fn what_did_not_hold_its_load_needs_no_number() {
 fn published_ratings_are_estimates_with_a_warning() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
-    let ended =
-        select(&bench, &["--published", "p4800x 375", "--scale", "3", "--price", "Intel P4800X 375G=900"]).expect(0);
-    assert!(ended.warnings().iter().any(|line| line.contains("records of 1.5 KB and two reads per write")));
+    let ended = select(
+        &bench,
+        &[
+            "--published",
+            "p4800x 375",
+            "--scale",
+            "3",
+            "--price",
+            "Intel P4800X 375G=900",
+        ],
+    )
+    .expect(0);
+    assert!(
+        ended
+            .warnings()
+            .iter()
+            .any(|line| line.contains("records of 1.5 KB and two reads per write"))
+    );
     // 145x is 3,412 large blocks per second each way, 2.2 times the cluster's. Three times the load needs 1.36 drives.
-    let row = ended.stdout.lines().find(|line| line.starts_with("Intel P4800X 375G ")).unwrap();
+    let row = ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("Intel P4800X 375G "))
+        .unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(words[3..6], ["published", "2.2x", "1"], "{row}");
     assert_eq!(words[words.len() - 2..], ["1,800", "3,600"], "{row}");
     let all = json(&bench, &["--published", "all"]);
     assert!(all["choices"].as_array().unwrap().len() > 50);
-    assert!(all["choices"].as_array().unwrap().iter().all(|choice| choice["basis"] == "published"));
-    select(&bench, &["--published", "nobody's"])
-        .expect_error(2, &["no published rating has \"nobody's\" in its drive's name"]);
+    assert!(
+        all["choices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|choice| choice["basis"] == "published")
+    );
+    select(&bench, &["--published", "nobody's"]).expect_error(
+        2,
+        &["no published rating has \"nobody's\" in its drive's name"],
+    );
     select(&bench, &["--published", "P4800X", "--price", "x=1"])
         .expect_error(2, &["no candidate or device has that name"]);
 }
@@ -204,14 +313,25 @@ fn a_profile_that_cannot_be_believed_selects_nothing() {
     });
     write_profile(&bench, &unbalanced);
     let all = ["--published", "all"];
-    assert!(select(&bench, &all).expect(4).errors().join("\n").contains("does not balance"));
+    assert!(
+        select(&bench, &all)
+            .expect(4)
+            .errors()
+            .join("\n")
+            .contains("does not balance")
+    );
     select(&bench, &["--published", "all", "--accept-unbalanced"]).expect(0);
     write_profile(&bench, &profile(DriveIo::default()));
     select(&bench, &all).expect_error(2, &["it has no load"]);
     write_profile(&bench, &profile(PAPER));
     select(&bench, &["--candidate", "none"]).expect(3);
     select(&bench, &[]).expect(2);
-    for (option, value) in [("--fill", "0"), ("--fill", "101"), ("--scale", "nan"), ("--data-scale", "-1")] {
+    for (option, value) in [
+        ("--fill", "0"),
+        ("--fill", "101"),
+        ("--scale", "nan"),
+        ("--data-scale", "-1"),
+    ] {
         select(&bench, &["--published", "all", option, value]).expect(2);
     }
 }

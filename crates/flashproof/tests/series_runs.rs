@@ -11,15 +11,29 @@ use support::{Bench, Ended};
 const SERIES: &str = "series";
 
 /// A screening of two simulated drives.
-const SCREENING: [&str; 10] =
-    ["certify", "sim:seed=1", "sim:seed=2", "--out", SERIES, "--load", "0.05", "--duration", "1m", "--quiet"];
+const SCREENING: [&str; 10] = [
+    "certify",
+    "sim:seed=1",
+    "sim:seed=2",
+    "--out",
+    SERIES,
+    "--load",
+    "0.05",
+    "--duration",
+    "1m",
+    "--quiet",
+];
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() { copy(&from, &to) } else { fs::copy(&from, &to).map(drop).unwrap() }
+        if from.is_dir() {
+            copy(&from, &to)
+        } else {
+            fs::copy(&from, &to).map(drop).unwrap()
+        }
     }
 }
 
@@ -36,31 +50,72 @@ fn edit(dir: &Path, change: impl FnOnce(&mut Series)) {
 }
 
 fn first_line<'a>(ended: &'a Ended, begin: &str) -> &'a str {
-    ended.stdout.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}\n{}", ended.stdout))
+    ended
+        .stdout
+        .lines()
+        .find(|line| line.starts_with(begin))
+        .unwrap_or_else(|| panic!("{begin}\n{}", ended.stdout))
 }
 
 /// Asserts that every command calls the series in `dir` invalid, and says `why`.
 #[track_caller]
 fn is_invalid(bench: &Bench, command: &[&str], dir: &str, why: &str) {
     let report = bench.flashproof(&["report", dir]).expect(4);
-    assert!(first_line(&report, "INVALID").contains(why), "{why}\n{}", report.stdout);
-    let json = bench.flashproof(&["report", dir, "--json"]).expect(4).json();
+    assert!(
+        first_line(&report, "INVALID").contains(why),
+        "{why}\n{}",
+        report.stdout
+    );
+    let json = bench
+        .flashproof(&["report", dir, "--json"])
+        .expect(4)
+        .json();
     let conclusion = &json["reports"][0]["series"]["conclusion"];
-    assert!(conclusion["sentence"].as_str().unwrap().contains(why), "{conclusion}");
+    assert!(
+        conclusion["sentence"].as_str().unwrap().contains(why),
+        "{conclusion}"
+    );
     let status = bench.flashproof(&["report", "status", dir]).expect(4);
     assert!(status.stdout.contains(why), "{}", status.stdout);
-    let compared = bench.flashproof(&["report", "compare", dir, "--json"]).expect(4).json();
+    let compared = bench
+        .flashproof(&["report", "compare", dir, "--json"])
+        .expect(4)
+        .json();
     let candidate = &compared["candidates"][0];
-    assert_eq!((&candidate["outcome"], &candidate["damaged"]), (&"invalid".into(), &true.into()), "{candidate}");
-    assert!(candidate["load"]["why_not"].is_string(), "no load is held: {candidate}");
+    assert_eq!(
+        (&candidate["outcome"], &candidate["damaged"]),
+        (&"invalid".into(), &true.into()),
+        "{candidate}"
+    );
+    assert!(
+        candidate["load"]["why_not"].is_string(),
+        "no load is held: {candidate}"
+    );
     if command[0] != "baseline" {
         select::write_profile(bench, &select::profile(select::PAPER));
-        let selected = bench.flashproof(&["size", "select", "--profile", "profile.json", "--candidate", dir]);
+        let selected = bench.flashproof(&[
+            "size",
+            "select",
+            "--profile",
+            "profile.json",
+            "--candidate",
+            dir,
+        ]);
         let selected = selected.expect(4);
         assert!(selected.stderr.contains(why), "{}", selected.stderr);
     }
-    let again: Vec<&str> = command.iter().map(|word| if *word == SERIES { dir } else { *word }).collect();
-    bench.flashproof(&again).expect_error(4, &["cannot use the series in ", why, "or start a new series with --fresh"]);
+    let again: Vec<&str> = command
+        .iter()
+        .map(|word| if *word == SERIES { dir } else { *word })
+        .collect();
+    bench.flashproof(&again).expect_error(
+        4,
+        &[
+            "cannot use the series in ",
+            why,
+            "or start a new series with --fresh",
+        ],
+    );
 }
 
 #[test]
@@ -74,7 +129,10 @@ fn a_certification_stands_only_with_its_own_runs() {
     });
     bench.flashproof(&other_drives).expect(0);
     let config = "device-names: sim:seed=1\ntest-duration-sec: 60\nread-reqs-per-sec: 20\nwrite-reqs-per-sec: 10\n";
-    bench.start_as("light.conf", "light", config, &["--quiet"]).end().expect(0);
+    bench
+        .start_as("light.conf", "light", config, &["--quiet"])
+        .end()
+        .expect(0);
     let attack = |name: &str, change: &dyn Fn(&Path), why: &str| {
         copy(&bench.path(SERIES), &bench.path(name));
         change(&bench.path(name));
@@ -82,47 +140,99 @@ fn a_certification_stands_only_with_its_own_runs() {
     };
     let said = |what: &str| format!("series.json says that {what}");
     let light = said("read-reqs-per-sec was 100, but the run says 20");
-    attack("replaced", &|dir| replace(dir.join("stage-1"), &bench.path("light")), &format!("stage 1: {light}"));
+    attack(
+        "replaced",
+        &|dir| replace(dir.join("stage-1"), &bench.path("light")),
+        &format!("stage 1: {light}"),
+    );
     let swap = |dir: &Path| {
         fs::rename(dir.join("stage-1"), dir.join("x")).unwrap();
         fs::rename(dir.join("stage-2"), dir.join("stage-1")).unwrap();
         fs::rename(dir.join("x"), dir.join("stage-2")).unwrap();
     };
-    attack("swapped", &swap, &said("the load was 0.05x, but the run says 0.1x"));
+    attack(
+        "swapped",
+        &swap,
+        &said("the load was 0.05x, but the run says 0.1x"),
+    );
     let stage_of_other = |dir: &Path| replace(dir.join("stage-1"), &bench.path("other/stage-1"));
-    attack("drive", &stage_of_other, &said("the drive was serial sim:seed=1, but the run says sim:seed=3"));
-    attack("deleted", &|dir| fs::remove_dir_all(dir.join("stage-2")).unwrap(), "stage 2: there is no run to judge");
+    attack(
+        "drive",
+        &stage_of_other,
+        &said("the drive was serial sim:seed=1, but the run says sim:seed=3"),
+    );
+    attack(
+        "deleted",
+        &|dir| fs::remove_dir_all(dir.join("stage-2")).unwrap(),
+        "stage 2: there is no run to judge",
+    );
     let lax = |dir: &Path| edit(dir, |series| series.terms[1].1 = "6%>1ms".into());
-    attack_terms(&bench, "lax", lax, &said("the limits were 6%>1ms, but the run says 5%>1ms,1%>8ms,0.1%>64ms"));
+    attack_terms(
+        &bench,
+        "lax",
+        lax,
+        &said("the limits were 6%>1ms, but the run says 5%>1ms,1%>8ms,0.1%>64ms"),
+    );
     let longer = |dir: &Path| edit(dir, |series| series.steps[0].duration_sec = 86_400);
-    attack("longer", &longer, &said("the duration was 24 h, but the run says 60 s"));
+    attack(
+        "longer",
+        &longer,
+        &said("the duration was 24 h, but the run says 60 s"),
+    );
     let manifest = |dir: &Path| {
         let path = dir.join("stage-1/manifest.json");
-        fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"seed\":", "\"seed\": ")).unwrap();
+        fs::write(
+            &path,
+            fs::read_to_string(&path)
+                .unwrap()
+                .replace("\"seed\":", "\"seed\": "),
+        )
+        .unwrap();
     };
-    attack("manifest", &manifest, "stage-1/manifest.json - its bytes have the checksum ");
+    attack(
+        "manifest",
+        &manifest,
+        "stage-1/manifest.json - its bytes have the checksum ",
+    );
     // The run of another load, with the manifest of a stage and a checksum of its own.
     let disguised = |dir: &Path| {
         let own = run_dir::manifest(&dir.join("stage-1")).unwrap();
         replace(dir.join("stage-1"), &bench.path("light"));
         run_dir::write_json(&dir.join("stage-1"), run_dir::MANIFEST, &own).unwrap();
     };
-    attack("disguised", &disguised, "stage 1: its run is damaged: manifest.json is too long");
+    attack(
+        "disguised",
+        &disguised,
+        "stage 1: its run is damaged: manifest.json is too long",
+    );
     let hlog = |dir: &Path| {
         let path = dir.join("stage-3/service.hlog");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replacen("reads", "raeds", 1)).unwrap();
     };
-    attack("hlog", &hlog, "stage 3: its run is damaged: service.hlog is changed");
+    attack(
+        "hlog",
+        &hlog,
+        "stage 3: its run is damaged: service.hlog is changed",
+    );
     let words = |series: &mut Series| {
         let conclusion = series.conclusion.as_mut().unwrap();
         conclusion.sentence = conclusion.sentence.replace("0.05x", "30x");
     };
-    attack("words", &|dir| edit(dir, words), &said("30x passed, but stage 1 had 0.05x"));
+    attack(
+        "words",
+        &|dir| edit(dir, words),
+        &said("30x passed, but stage 1 had 0.05x"),
+    );
     // The untouched series is still a pass, and a new series can be started beside a changed one.
-    bench.flashproof(&SCREENING).expect(0).shows(&["passed the screening for 0.05x"]);
+    bench
+        .flashproof(&SCREENING)
+        .expect(0)
+        .shows(&["passed the screening for 0.05x"]);
     let fresh = SCREENING.map(|word| if word == SERIES { "deleted" } else { word });
-    bench.flashproof(&[&fresh[..], &["--fresh"]].concat()).expect(0);
+    bench
+        .flashproof(&[&fresh[..], &["--fresh"]].concat())
+        .expect(0);
     bench.flashproof(&["report", "deleted.2"]).expect(0);
 }
 
@@ -131,27 +241,55 @@ fn attack_terms(bench: &Bench, name: &str, change: impl Fn(&Path), why: &str) {
     copy(&bench.path(SERIES), &bench.path(name));
     change(&bench.path(name));
     let report = bench.flashproof(&["report", name]).expect(4);
-    assert!(first_line(&report, "INVALID").contains(why), "{why}\n{}", report.stdout);
+    assert!(
+        first_line(&report, "INVALID").contains(why),
+        "{why}\n{}",
+        report.stdout
+    );
     let again = SCREENING.map(|word| if word == SERIES { name } else { word });
-    bench.flashproof(&again).expect_error(2, &["limits was \"6%>1ms\""]);
-    bench.flashproof(&[&again[..], &["--sla", "6%>1ms"]].concat()).expect_error(4, &[why]);
+    bench
+        .flashproof(&again)
+        .expect_error(2, &["limits was \"6%>1ms\""]);
+    bench
+        .flashproof(&[&again[..], &["--sla", "6%>1ms"]].concat())
+        .expect_error(4, &[why]);
 }
 
 #[test]
 fn a_stage_that_was_replaced_is_not_resumed() {
     let bench = Bench::new();
-    let slow = ["certify", "sim:read-us=1500", "--out", SERIES, "--load", "0.05", "--duration", "1m", "--quiet"];
+    let slow = [
+        "certify",
+        "sim:read-us=1500",
+        "--out",
+        SERIES,
+        "--load",
+        "0.05",
+        "--duration",
+        "1m",
+        "--quiet",
+    ];
     bench.flashproof(&slow).expect(1);
     // The failed stage becomes a pass, and the series unfinished.
     let config = "device-names: sim:read-us=1500\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n";
-    bench.start_as("light.conf", "light", config, &["--quiet", "--sla", "99%>10ms"]).end().expect(0);
+    bench
+        .start_as(
+            "light.conf",
+            "light",
+            config,
+            &["--quiet", "--sla", "99%>10ms"],
+        )
+        .end()
+        .expect(0);
     replace(bench.path("series/stage-1"), &bench.path("light"));
     edit(&bench.path(SERIES), |series| {
         series.conclusion = None;
         series.steps[0].outcome = Some(results::judge::Outcome::Pass);
     });
     let why = "series.json says that write-reqs-per-sec was 50, but the run says 0";
-    bench.flashproof(&slow).expect_error(4, &["cannot use the series in series - stage 1: ", why]);
+    bench
+        .flashproof(&slow)
+        .expect_error(4, &["cannot use the series in series - stage 1: ", why]);
     let report = bench.flashproof(&["report", SERIES]).expect(4);
     assert!(report.stdout.contains(why), "{}", report.stdout);
 }
@@ -159,46 +297,100 @@ fn a_stage_that_was_replaced_is_not_resumed() {
 #[test]
 fn a_rating_stands_only_with_its_own_runs() {
     let bench = Bench::new();
-    let rate = ["rate", "sim:channels=1", "--out", SERIES, "--slice", "12s", "--from", "2", "--up-to", "4", "--quiet"];
+    let rate = [
+        "rate",
+        "sim:channels=1",
+        "--out",
+        SERIES,
+        "--slice",
+        "12s",
+        "--from",
+        "2",
+        "--up-to",
+        "4",
+        "--quiet",
+    ];
     bench.flashproof(&rate).expect(0);
     let series = Series::read(&bench.path(SERIES)).unwrap().unwrap();
     let (first, last) = (&series.steps[0], series.steps.last().unwrap());
     copy(&bench.path(SERIES), &bench.path("replaced"));
-    replace(bench.path("replaced").join(&last.dir), &bench.path(SERIES).join(&first.dir));
-    let why = format!("{}: series.json says that the load was {}x, but the run says 2x", last.name, last.multiple);
+    replace(
+        bench.path("replaced").join(&last.dir),
+        &bench.path(SERIES).join(&first.dir),
+    );
+    let why = format!(
+        "{}: series.json says that the load was {}x, but the run says 2x",
+        last.name, last.multiple
+    );
     is_invalid(&bench, &rate, "replaced", &why);
     copy(&bench.path(SERIES), &bench.path("words"));
     edit(&bench.path("words"), |series| {
         let conclusion = series.conclusion.as_mut().unwrap();
-        conclusion.sentence = conclusion.sentence.replace("the rating is", "the rating is 99x and");
-        conclusion.sentence = conclusion.sentence.replace("the rating is at least", "the rating is 99x and at least");
+        conclusion.sentence = conclusion
+            .sentence
+            .replace("the rating is", "the rating is 99x and");
+        conclusion.sentence = conclusion
+            .sentence
+            .replace("the rating is at least", "the rating is 99x and at least");
     });
     let report = bench.flashproof(&["report", "words"]).expect(4);
-    assert!(report.stdout.contains("series.json says that the rating is 99x, but its steps say "), "{}", report.stdout);
+    assert!(
+        report
+            .stdout
+            .contains("series.json says that the rating is 99x, but its steps say "),
+        "{}",
+        report.stdout
+    );
 }
 
 #[test]
 fn a_baseline_stands_only_with_its_own_runs() {
     let bench = Bench::new();
     let drive = "sim:channels=4+read-us=2000+write-us=1000";
-    let baseline = ["baseline", drive, "--out", SERIES, "--duration", "70s", "--quiet"];
+    let baseline = [
+        "baseline",
+        drive,
+        "--out",
+        SERIES,
+        "--duration",
+        "70s",
+        "--quiet",
+    ];
     bench.flashproof(&baseline).expect(0);
     let series = Series::read(&bench.path(SERIES)).unwrap().unwrap();
     let is_depth = |step: &&conclusions::series::Step| step.details["part"] == "depth";
     let depths: Vec<_> = series.steps.iter().filter(is_depth).collect();
     copy(&bench.path(SERIES), &bench.path("swapped"));
-    replace(bench.path("swapped").join(&depths[0].dir), &bench.path(SERIES).join(&depths[1].dir));
-    let why = format!("{}: series.json says that the job was --rw=", depths[0].name);
+    replace(
+        bench.path("swapped").join(&depths[0].dir),
+        &bench.path(SERIES).join(&depths[1].dir),
+    );
+    let why = format!(
+        "{}: series.json says that the job was --rw=",
+        depths[0].name
+    );
     let report = bench.flashproof(&["report", "swapped"]).expect(4);
-    assert!(first_line(&report, "INVALID").contains(&why), "{why}\n{}", report.stdout);
-    bench.flashproof(&["rate", "predict", "swapped"]).expect_error(4, &["cannot use the series in swapped - ", &why]);
+    assert!(
+        first_line(&report, "INVALID").contains(&why),
+        "{why}\n{}",
+        report.stdout
+    );
+    bench
+        .flashproof(&["rate", "predict", "swapped"])
+        .expect_error(4, &["cannot use the series in swapped - ", &why]);
     copy(&bench.path(SERIES), &bench.path("faster"));
     edit(&bench.path("faster"), |series| {
-        let at = series.steps.iter().position(|step| step.details["part"] == "depth").unwrap();
+        let at = series
+            .steps
+            .iter()
+            .position(|step| step.details["part"] == "depth")
+            .unwrap();
         let reads = &mut series.steps[at].details["reads"];
         reads["ops"] = (reads["ops"].as_u64().unwrap() * 2).into();
     });
     let again = baseline.map(|word| if word == SERIES { "faster" } else { word });
-    bench.flashproof(&again).expect_error(4, &["series.json says that the drive completed "]);
+    bench
+        .flashproof(&again)
+        .expect_error(4, &["series.json says that the drive completed "]);
     bench.flashproof(&["report", SERIES]).expect(0);
 }

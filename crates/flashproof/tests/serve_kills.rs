@@ -21,29 +21,57 @@ fn config(port: u16) -> String {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|error| panic!("{name}={text}: {error}"))
+    })
 }
 
 #[test]
 fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
-    let (kills, seed) = (number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS), number("FLASHPROOF_KILL_SEED"));
+    let (kills, seed) = (
+        number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS),
+        number("FLASHPROOF_KILL_SEED"),
+    );
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("FLASHPROOF_KILL_SEED={seed}");
     let bench = Bench::new();
     // The same port after each kill, so that the client finds the server again.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let Some((mut server, _)) = serve(&bench, &config(port)) else { return };
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let Some((mut server, _)) = serve(&bench, &config(port)) else {
+        return;
+    };
     let port_text = port.to_string();
     let client = |more: &[&str]| {
-        let common =
-            ["engine", "client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T", "20000", "--verify"];
+        let common = [
+            "engine", "client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T",
+            "20000", "--verify",
+        ];
         Running::start(bench.prepare(&[&common, more].concat()))
     };
     // All records are inserted before the first kill.
     let inserted = client(&["-w", "I", "--out", "inserted"]).end();
-    assert!(inserted.stdout.contains("4,000") || inserted.code == Some(0), "{}\n{}", inserted.stdout, inserted.stderr);
-    let mut load =
-        client(&["-w", "RU,50", "--duration", "3600", "--max-errors", "1000000000", "--out", OUT, "--quiet"]);
+    assert!(
+        inserted.stdout.contains("4,000") || inserted.code == Some(0),
+        "{}\n{}",
+        inserted.stdout,
+        inserted.stderr
+    );
+    let mut load = client(&[
+        "-w",
+        "RU,50",
+        "--duration",
+        "3600",
+        "--max-errors",
+        "1000000000",
+        "--out",
+        OUT,
+        "--quiet",
+    ]);
     load.wait_until("it runs", || bench.exists(&format!("{OUT}/manifest.json")));
 
     let mut random = Random::new(seed);
@@ -56,9 +84,19 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
     let ended = load.end_by("INT");
     let run = bench.run();
     let refused = run.verdict.records_read.and_then(|read| read.refused);
-    assert_eq!(refused, Some(Refused::default()), "seed {seed}: {:#?}", run.verdict.failures);
-    let ((reads, failed, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
+    assert_eq!(
+        refused,
+        Some(Refused::default()),
+        "seed {seed}: {:#?}",
+        run.verdict.failures
+    );
+    let ((reads, failed, _), (writes, unwritten, _)) =
+        (totals(&run, "reads"), totals(&run, "writes"));
     println!("{kills} kills: {reads} reads, {writes} writes, {failed} and {unwritten} failed");
-    assert!(reads > 10 * kills && writes > 10 * kills, "{reads} {writes} {}", ended.stderr);
+    assert!(
+        reads > 10 * kills && writes > 10 * kills,
+        "{reads} {writes} {}",
+        ended.stderr
+    );
     server.terminate();
 }

@@ -5,7 +5,8 @@ use crate::support;
 use support::{Bench, OUT, totals};
 
 /// A small drive, full and overwritten at random, with enough dies for a thousandth of an ordinary load.
-const DRIVE: &str = "sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2";
+const DRIVE: &str =
+    "sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2";
 
 #[test]
 fn storage_and_report_show_what_the_drive_counts() {
@@ -18,16 +19,32 @@ fn storage_and_report_show_what_the_drive_counts() {
     let last: Vec<_> = telemetry.lines().last().unwrap().split(',').collect();
     let value = |column: &str| {
         let name = format!("{DRIVE}.{column}");
-        let at = telemetry.lines().next().unwrap().split(',').position(|of| of == name);
-        last[at.unwrap_or_else(|| panic!("no {name}"))].parse::<u64>().unwrap()
+        let at = telemetry
+            .lines()
+            .next()
+            .unwrap()
+            .split(',')
+            .position(|of| of == name);
+        last[at.unwrap_or_else(|| panic!("no {name}"))]
+            .parse::<u64>()
+            .unwrap()
     };
     let (hbmw, mbmw) = (value("sim.hbmw_bytes"), value("sim.mbmw_bytes"));
     let written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
-    assert!(hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"), "{hbmw}, not {written}");
-    assert!(mbmw > hbmw * 3 / 2, "{mbmw} of {hbmw}: the drive was full, and moves what is valid");
+    assert!(
+        hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"),
+        "{hbmw}, not {written}"
+    );
+    assert!(
+        mbmw > hbmw * 3 / 2,
+        "{mbmw} of {hbmw}: the drive was full, and moves what is valid"
+    );
     // Erased superblocks are free, or were written again.
     let (mbe, free) = (value("sim.mbe_bytes"), value("sim.free_superblocks"));
-    assert!(mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free), "{mbe} erased, {mbmw} written, {free} free");
+    assert!(
+        mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free),
+        "{mbe} erased, {mbmw} written, {free} free"
+    );
     assert!(value("sim.gc_read_bytes").abs_diff(mbmw - hbmw) < 1 << 20);
 
     let manifest = bench.json("manifest.json");
@@ -35,19 +52,33 @@ fn storage_and_report_show_what_the_drive_counts() {
     assert_eq!(device["ftl_model"]["precondition_fills"], 2);
     assert_eq!(device["ftl_model"]["spec"]["over_provisioning"], 0.2);
     assert_eq!(device["capacity_bytes"], 512 << 20);
-    bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(0);
+    bench
+        .flashproof(&["report", OUT, "--html", "page.html"])
+        .expect(0);
     let page = bench.text("page.html");
     let waf = format!("{:.2}", mbmw as f64 / hbmw as f64);
-    assert!(page.contains("WAF: bytes written to the media") && page.contains(&waf), "no {waf} in the report");
+    assert!(
+        page.contains("WAF: bytes written to the media") && page.contains(&waf),
+        "no {waf} in the report"
+    );
 
     // Equal seeds give equal runs; different seeds give different runs.
     let run = |seed: u32, out: &str| {
-        bench.start_as(&format!("{seed}.conf"), out, &config(seed), &[]).end().expect(0);
+        bench
+            .start_as(&format!("{seed}.conf"), out, &config(seed), &[])
+            .end()
+            .expect(0);
         // The program's own use of the real clock, and its start time, may differ.
         let counted = bench.text(&format!("{out}/telemetry.csv"));
-        let own = counted.lines().skip(1).map(|line| line.splitn(10, ',').last().unwrap_or_default().to_owned());
+        let own = counted
+            .lines()
+            .skip(1)
+            .map(|line| line.splitn(10, ',').last().unwrap_or_default().to_owned());
         let times = bench.text(&format!("{out}/service.hlog"));
-        let times = times.lines().filter(|line| !line.starts_with("#[")).map(str::to_owned);
+        let times = times
+            .lines()
+            .filter(|line| !line.starts_with("#["))
+            .map(str::to_owned);
         [own.collect::<Vec<_>>(), times.collect()]
     };
     let (first, same, other) = (run(5, "first"), run(5, "same"), run(6, "other"));
@@ -63,8 +94,16 @@ fn drives_of_both_models_are_in_one_run() {
     );
     bench.storage(&config, &[]).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (10_000, 0, 0));
-    let header = bench.text("run/telemetry.csv").lines().next().unwrap().to_owned();
-    assert!(header.contains(&format!("{DRIVE}.sim.mbmw_bytes")) && !header.contains("sim:name=b.sim.mbmw_bytes"));
+    let header = bench
+        .text("run/telemetry.csv")
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
+    assert!(
+        header.contains(&format!("{DRIVE}.sim.mbmw_bytes"))
+            && !header.contains("sim:name=b.sim.mbmw_bytes")
+    );
 }
 
 #[test]
@@ -72,15 +111,28 @@ fn rate_finds_what_such_a_drive_holds() {
     let bench = Bench::new();
     // Large blocks are spread over the only die and delay reads, so the rating is low and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
-    let ended =
-        bench.flashproof(&["rate", drive, "--from", "0.1", "--slice", "2m", "--out", "series", "--quiet"]).expect(0);
+    let ended = bench
+        .flashproof(&[
+            "rate", drive, "--from", "0.1", "--slice", "2m", "--out", "series", "--quiet",
+        ])
+        .expect(0);
     assert!(ended.stdout.contains("the rating is "), "{}", ended.stdout);
 }
 
 #[test]
 fn certify_runs_its_stages_on_such_a_drive() {
     let bench = Bench::new();
-    let arguments = ["certify", DRIVE, "--out", "series", "--load", "0.05", "--duration", "1m", "--quiet"];
+    let arguments = [
+        "certify",
+        DRIVE,
+        "--out",
+        "series",
+        "--load",
+        "0.05",
+        "--duration",
+        "1m",
+        "--quiet",
+    ];
     bench.flashproof(&arguments).expect(0);
 }
 
@@ -88,7 +140,10 @@ fn certify_runs_its_stages_on_such_a_drive() {
 fn a_drive_that_cannot_be_is_refused_with_what_would_fit() {
     let bench = Bench::new();
     for (drive, why) in [
-        ("sim:ftl+op=0", "op is \"0\" - give a percentage above 0 such as 7%"),
+        (
+            "sim:ftl+op=0",
+            "op is \"0\" - give a percentage above 0 such as 7%",
+        ),
         (
             "sim:ftl+capacity=1GiB+superblock=64MiB",
             "17 superblocks of 67108864 bytes with 0.07 over-provisioning are too few, because 23 are needed: 17 for \

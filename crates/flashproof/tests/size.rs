@@ -7,12 +7,16 @@ const LOG: &str = "aerospike.log.zst";
 const IOSTAT: &str = "iostat-x.json.zst";
 
 fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cluster").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples/cluster")
+        .join(name);
     path.display().to_string()
 }
 
 fn capture(name: &str) -> String {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sizing/tests/data").join(name);
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../sizing/tests/data")
+        .join(name);
     path.display().to_string()
 }
 
@@ -21,7 +25,10 @@ fn log() -> String {
     use std::io::Read;
     let mut text = String::new();
     let file = std::fs::File::open(example(LOG)).unwrap();
-    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    results::act_log::Input::new(file)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     text
 }
 
@@ -32,21 +39,48 @@ fn size(bench: &Bench, args: &[&str]) -> Ended {
 #[test]
 fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     let bench = Bench::new();
-    let options = ["--out", "out", "--device", "sim:", "--duration", "60", "--html", "page.html"];
+    let options = [
+        "--out",
+        "out",
+        "--device",
+        "sim:",
+        "--duration",
+        "60",
+        "--html",
+        "page.html",
+    ];
     size(&bench, &[&[example("").as_str()], &options[..]].concat()).expect(0);
     let page = bench.text("page.html");
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
     assert!(
-        place("-0.83 % of 3.0 %") < place("Reads of test on /dev/loop2") && place("1 KiB to 2 KiB") < place("<table")
+        place("-0.83 % of 3.0 %") < place("Reads of test on /dev/loop2")
+            && place("1 KiB to 2 KiB") < place("<table")
     );
-    assert!(place("<table") < place("\nread-reqs-per-sec: 2080\n"), "the configuration is in the page");
+    assert!(
+        place("<table") < place("\nread-reqs-per-sec: 2080\n"),
+        "the configuration is in the page"
+    );
     let conf = bench.text("out/test.conf");
-    assert!(conf.contains("\nread-reqs-per-sec: 2080\n") && conf.contains("\nlarge-block-op-kbytes: 128\n"), "{conf}");
-    bench.flashproof(&["storage", "out/test.conf", "--out", "run"]).expect(0);
+    assert!(
+        conf.contains("\nread-reqs-per-sec: 2080\n")
+            && conf.contains("\nlarge-block-op-kbytes: 128\n"),
+        "{conf}"
+    );
+    bench
+        .flashproof(&["storage", "out/test.conf", "--out", "run"])
+        .expect(0);
     size(&bench, &[&example(""), "--out", "out"])
         .expect_stderr(2, &["out/profile.json - it is there already", "--force"]);
-    size(&bench, &[&example(""), "--out", "out", "--force", "--scale", "2"]).expect(0);
-    assert!(bench.text("out/test.conf").contains("\nread-reqs-per-sec: 4160\n"));
+    size(
+        &bench,
+        &[&example(""), "--out", "out", "--force", "--scale", "2"],
+    )
+    .expect(0);
+    assert!(
+        bench
+            .text("out/test.conf")
+            .contains("\nread-reqs-per-sec: 4160\n")
+    );
 }
 
 #[test]
@@ -56,10 +90,21 @@ fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
     let iostat = "Device            r/s     rkB/s     w/s     wkB/s\n\
                   loop2         2267.00  62738.00  292.00  34572.00\n";
     bench.write("iostat.txt", iostat);
-    let args = ["--log", &example(LOG), "--iostat", "iostat.txt", "--out", "out"];
+    let args = [
+        "--log",
+        &example(LOG),
+        "--iostat",
+        "iostat.txt",
+        "--out",
+        "out",
+    ];
     size(&bench, &args).expect_stdout(4, &["DOES NOT BALANCE", "another program used the drive"]);
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
-    size(&bench, &[&args[..], &["--force", "--accept-unbalanced"]].concat()).expect(4);
+    size(
+        &bench,
+        &[&args[..], &["--force", "--accept-unbalanced"]].concat(),
+    )
+    .expect(4);
     assert!(bench.text("out/test.conf").contains("IN DOUBT"));
 }
 
@@ -74,22 +119,62 @@ fn sources_of_something_else_are_named() {
         "boot.txt",
         "Linux 6.1 (db1) \t11/20/26 \t_x86_64_\t(2 CPU)\n\nDevice r/s rkB/s w/s wkB/s\nloop2 1.00 2.00 3.00 4.00\n",
     );
-    bench.write("sda.txt", "Device r/s rkB/s w/s wkB/s\nsda 1.00 2.00 3.00 4.00\n");
+    bench.write(
+        "sda.txt",
+        "Device r/s rkB/s w/s wkB/s\nsda 1.00 2.00 3.00 4.00\n",
+    );
     let example_log = example(LOG);
     for (args, told) in [
         (&["--log", "none.log"][..], "found no data"),
         (&["--log", "text.log"], "not a log of the database"),
         (&["--log", "away.log"], "check the path"),
-        (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - found: test"),
-        (&["--log", &example_log, "--iostat", &other_time], "give iostat's output of the load's time"),
-        (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, but not loop2"),
-        (&["--log", &example_log, "--iostat", "boot.txt"], "may cover the time since boot"),
-        (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),
-        (&["--log", &example_log, "--from", "23:04:05", "--to", "23:04:15"], "the window is too short"),
-        (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "give --to a later time"),
-        (&["--log", &example_log, "--at-least", "2h"], "no steady window of at least 2 h"),
-        (&["--log", &example_log, "--out", "out", "--node", "B"], "the profile has no node B"),
-        (&["--log", &example_log, "--info", "text.log"], "has no replies about a namespace"),
+        (
+            &["--log", &example_log, "--namespace", "tset"],
+            "there is no namespace tset - found: test",
+        ),
+        (
+            &["--log", &example_log, "--iostat", &other_time],
+            "give iostat's output of the load's time",
+        ),
+        (
+            &["--log", &example_log, "--iostat", "sda.txt"],
+            "iostat shows sda, but not loop2",
+        ),
+        (
+            &["--log", &example_log, "--iostat", "boot.txt"],
+            "may cover the time since boot",
+        ),
+        (
+            &["--log", &example_log, "--iostat", "FFFF=sda.txt"],
+            "there is no such node",
+        ),
+        (
+            &[
+                "--log",
+                &example_log,
+                "--from",
+                "23:04:05",
+                "--to",
+                "23:04:15",
+            ],
+            "the window is too short",
+        ),
+        (
+            &["--log", &example_log, "--from", "23:10", "--to", "23:04"],
+            "give --to a later time",
+        ),
+        (
+            &["--log", &example_log, "--at-least", "2h"],
+            "no steady window of at least 2 h",
+        ),
+        (
+            &["--log", &example_log, "--out", "out", "--node", "B"],
+            "the profile has no node B",
+        ),
+        (
+            &["--log", &example_log, "--info", "text.log"],
+            "has no replies about a namespace",
+        ),
         (&["empty"], "holds no server log"),
         (&["away"], "cannot read the folder away"),
         (&[], "no server log is given"),
@@ -104,15 +189,34 @@ fn sources_of_something_else_are_named() {
 #[test]
 fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
     let bench = Bench::new();
-    let text =
-        log().lines().filter(|line| !line.contains("device-")).fold(String::new(), |text, line| text + line + "\n");
+    let text = log()
+        .lines()
+        .filter(|line| !line.contains("device-"))
+        .fold(String::new(), |text, line| text + line + "\n");
     bench.write("off.log", text);
     let ended = size(&bench, &["--log", "off.log", "--out", "out"]);
-    let ended = ended.expect_stdout(4, &["storage histograms are off", "param enable-benchmarks-storage to"]);
-    assert!(ended.stdout.contains("not confirmed") && !ended.stdout.contains("that reached each drive"), "{ended:?}");
+    let ended = ended.expect_stdout(
+        4,
+        &[
+            "storage histograms are off",
+            "param enable-benchmarks-storage to",
+        ],
+    );
+    assert!(
+        ended.stdout.contains("not confirmed") && !ended.stdout.contains("that reached each drive"),
+        "{ended:?}"
+    );
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
-    let accepted = ["--log", "off.log", "--out", "out", "--force", "--accept-unbalanced"];
-    let ended = size(&bench, &accepted).expect_stderr(4, &["the log has no reads, writes and sizes of records"]);
+    let accepted = [
+        "--log",
+        "off.log",
+        "--out",
+        "out",
+        "--force",
+        "--accept-unbalanced",
+    ];
+    let ended = size(&bench, &accepted)
+        .expect_stderr(4, &["the log has no reads, writes and sizes of records"]);
     assert!(!ended.stderr.contains("--accept-unbalanced"), "{ended:?}");
 }
 
@@ -120,9 +224,11 @@ fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
 fn an_index_test_is_no_row_of_the_data_drive() {
     let bench = Bench::new();
     let usage = "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1";
-    let text = log().lines().fold(String::new(), |text, line| match line.split_once("(ticker.c:162) NODE-ID") {
-        Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + usage + "\n",
-        None => text + line + "\n",
+    let text = log().lines().fold(String::new(), |text, line| {
+        match line.split_once("(ticker.c:162) NODE-ID") {
+            Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + usage + "\n",
+            None => text + line + "\n",
+        }
     });
     bench.write("index.log", text);
     size(&bench, &["--log", "index.log"]).expect_stdout(0, &["\nindex device  test-index.conf "]);
@@ -131,18 +237,38 @@ fn an_index_test_is_no_row_of_the_data_drive() {
 #[test]
 fn a_log_behind_a_prefix_reads_from_a_pipe() {
     let bench = Bench::new();
-    let text = log().lines().fold(String::new(), |text, line| text + "node-1  | 2026-11-20T23:04:05.1Z " + line + "\n");
+    let text = log().lines().fold(String::new(), |text, line| {
+        text + "node-1  | 2026-11-20T23:04:05.1Z " + line + "\n"
+    });
     bench.write("compose.log", text);
     let plain = size(&bench, &["--log", &example(LOG)]).expect(0);
-    let piped = bench.shell("flashproof size profile --log - < compose.log").output().unwrap();
+    let piped = bench
+        .shell("flashproof size profile --log - < compose.log")
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stdout), plain.stdout);
 }
 
 #[test]
 fn a_time_of_day_beyond_the_end_of_the_log_is_of_its_last_day() {
     let bench = Bench::new();
-    let ended = size(&bench, &["--log", &example(LOG), "--from", "23:06:25", "--to", "23:59"]);
-    assert!(ended.stdout.contains("2026-11-20T23:06:25Z to 2026-11-20T23:59:00Z"), "{ended:?}");
+    let ended = size(
+        &bench,
+        &[
+            "--log",
+            &example(LOG),
+            "--from",
+            "23:06:25",
+            "--to",
+            "23:59",
+        ],
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("2026-11-20T23:06:25Z to 2026-11-20T23:59:00Z"),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -165,7 +291,11 @@ fn two_nodes_with_devices_of_one_name_are_two() {
     bench.write("b.log", log.replace("32c901000000fc02", "bb9050011ac4202"));
     size(&bench, &["--log", "a.log", "b.log"])
         .expect_stdout(0, &["loop2 (32C901000000FC02)", "loop2 (BB9050011AC4202)"]);
-    size(&bench, &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)]).expect_stderr(2, &["--iostat NODE="]);
+    size(
+        &bench,
+        &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)],
+    )
+    .expect_stderr(2, &["--iostat NODE="]);
     let of_one = format!("bb9050011ac4202={}", example(IOSTAT));
     size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one])
         .expect_stdout(0, &["\nI/O of each drive, all namespaces"]);

@@ -24,13 +24,20 @@ fn every_command_of_the_page_prints_what_the_page_says() {
             "```" => in_console = false,
             _ if in_console && line.starts_with("$ ") => {
                 let mut said = Vec::new();
-                while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && *line != "```") {
+                while let Some(line) =
+                    lines.next_if(|line| !line.starts_with("$ ") && *line != "```")
+                {
                     said.push(line);
                 }
                 let printed = run(&bench, &line[2..]);
                 commands += 1;
                 match matches(&said, &printed) {
-                    true => renewed += &said.iter().map(|line| format!("{line}\n")).collect::<String>(),
+                    true => {
+                        renewed += &said
+                            .iter()
+                            .map(|line| format!("{line}\n"))
+                            .collect::<String>()
+                    }
                     false => {
                         wrong.push(format!("{line}\n{}", printed.join("\n")));
                         renewed += &anew(&said, &printed);
@@ -40,7 +47,10 @@ fn every_command_of_the_page_prints_what_the_page_says() {
             _ => {}
         }
     }
-    assert!(commands >= 5, "only {commands} commands were found in the page");
+    assert!(
+        commands >= 5,
+        "only {commands} commands were found in the page"
+    );
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, renewed).unwrap();
         return;
@@ -56,7 +66,10 @@ fn every_command_of_the_page_prints_what_the_page_says() {
 /// Output of a command, without trailing blanks and times of the wall clock.
 fn run(bench: &Bench, command: &str) -> Vec<String> {
     let shell = bench.shell(&format!("{command} 2>&1")).output().unwrap();
-    String::from_utf8_lossy(&shell.stdout).lines().map(|line| line.trim_end().to_owned()).collect()
+    String::from_utf8_lossy(&shell.stdout)
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 /// True if the lines match the output; `[...]` stands for any number of lines.
@@ -65,7 +78,10 @@ fn matches(said: &[&str], printed: &[String]) -> bool {
         [] => printed.is_empty(),
         [LEFT_OUT, rest @ ..] => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
         [line, rest @ ..] => {
-            printed.first().is_some_and(|first| first == line.trim_end()) && matches(rest, &printed[1..])
+            printed
+                .first()
+                .is_some_and(|first| first == line.trim_end())
+                && matches(rest, &printed[1..])
         }
     }
 }
@@ -74,20 +90,40 @@ fn matches(said: &[&str], printed: &[String]) -> bool {
 fn anew(said: &[&str], printed: &[String]) -> String {
     let place = said.iter().position(|line| *line == LEFT_OUT);
     let kept = place.and_then(|place| {
-        let find =
-            |line: Option<&&str>| line.and_then(|line| printed.iter().position(|printed| printed == line.trim_end()));
-        let begin = if place == 0 { 0 } else { find(said.get(place - 1))? + 1 };
-        let end = if place + 1 == said.len() { printed.len() } else { find(said.get(place + 1))? };
+        let find = |line: Option<&&str>| {
+            line.and_then(|line| {
+                printed
+                    .iter()
+                    .position(|printed| printed == line.trim_end())
+            })
+        };
+        let begin = if place == 0 {
+            0
+        } else {
+            find(said.get(place - 1))? + 1
+        };
+        let end = if place + 1 == said.len() {
+            printed.len()
+        } else {
+            find(said.get(place + 1))?
+        };
         let (before, after) = (printed.get(..begin)?, printed.get(end..)?);
         Some([before, &[LEFT_OUT.to_owned()], after].concat())
     });
-    kept.unwrap_or_else(|| printed.to_vec()).iter().map(|line| format!("{line}\n")).collect()
+    kept.unwrap_or_else(|| printed.to_vec())
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
 fn lines_left_out_are_any_lines() {
     let printed = ["a", "b", "c", "d"].map(str::to_owned);
     assert!(matches(&["a", LEFT_OUT, "d"], &printed) && matches(&[LEFT_OUT], &printed));
-    assert!(!matches(&["a", LEFT_OUT, "c"], &printed) && !matches(&["a"], &printed) && !matches(&[], &printed));
+    assert!(
+        !matches(&["a", LEFT_OUT, "c"], &printed)
+            && !matches(&["a"], &printed)
+            && !matches(&[], &printed)
+    );
     assert_eq!(anew(&["x", "a", LEFT_OUT, "d"], &printed), "a\n[...]\nd\n");
 }

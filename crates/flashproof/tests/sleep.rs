@@ -22,11 +22,29 @@ fn bench_and_run(filename: &str, seconds: u32) -> (Bench, Running) {
     let bench = Bench::new();
     bench.write_victim("data", 1);
     bench.write("systemd-inhibit", STAND_IN);
-    fs::set_permissions(bench.path("systemd-inhibit"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(
+        bench.path("systemd-inhibit"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     let mut run = bench.command(FLASHPROOF);
-    run.env("PATH", format!("{}:/usr/bin:/bin", bench.path("").display()));
-    run.args(["fio", "--name=a", "--rw=randread", "--size=1m", "--rate_iops=10", "--time_based", "--out=run"]);
-    run.args([format!("--filename={filename}"), format!("--runtime={seconds}")]);
+    run.env(
+        "PATH",
+        format!("{}:/usr/bin:/bin", bench.path("").display()),
+    );
+    run.args([
+        "fio",
+        "--name=a",
+        "--rw=randread",
+        "--size=1m",
+        "--rate_iops=10",
+        "--time_based",
+        "--out=run",
+    ]);
+    run.args([
+        format!("--filename={filename}"),
+        format!("--runtime={seconds}"),
+    ]);
     (bench, Running::start(run))
 }
 
@@ -39,18 +57,26 @@ fn a_run_holds_the_lock_until_its_end() {
     let (bench, run) = bench_and_run("data", 1);
     run.end().expect(0);
     let arguments = word(&bench, "arguments");
-    assert!(arguments.starts_with("--what=sleep --mode=block ") && !arguments.contains("shutdown"), "{arguments}");
+    assert!(
+        arguments.starts_with("--what=sleep --mode=block ") && !arguments.contains("shutdown"),
+        "{arguments}"
+    );
     let pid = word(&bench, "pid");
     assert_eq!(word(&bench, "group"), pid, "Ctrl-C does not reach it");
     let descriptors = bench.text("descriptors");
-    assert!(descriptors.contains("pipe:") && !descriptors.contains("/data"), "{descriptors}");
+    assert!(
+        descriptors.contains("pipe:") && !descriptors.contains("/data"),
+        "{descriptors}"
+    );
     assert!(!Path::new("/proc").join(pid).exists());
 }
 
 #[test]
 fn a_killed_run_releases_the_lock() {
     let (bench, mut run) = bench_and_run("data", 600);
-    run.wait_until("the lock is held", || bench.exists("pid") && !word(&bench, "pid").is_empty());
+    run.wait_until("the lock is held", || {
+        bench.exists("pid") && !word(&bench, "pid").is_empty()
+    });
     assert!(!bench.exists("released"));
     run.signal("KILL");
     run.end();

@@ -49,7 +49,11 @@ fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
 /// The line in a node's log that reports its takeover.
 fn takeover_line(node: &mut Running) -> String {
     node.wait_to_hear(TOOK_OVER);
-    node.said().lines().find(|line| line.contains(TOOK_OVER)).unwrap().to_owned()
+    node.said()
+        .lines()
+        .find(|line| line.contains(TOOK_OVER))
+        .unwrap()
+        .to_owned()
 }
 
 /// Clients that read and write the records of a pair, and verify the data read.
@@ -57,10 +61,24 @@ struct Load(Running);
 
 impl Load {
     fn start(pair: &Pair) -> Self {
-        pair.client(&["-w", "I", "-T", "20000", "--out", "inserted"]).end().expect(0);
-        let load = ["-w", "RU,50", "-T", "20000", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
+        pair.client(&["-w", "I", "-T", "20000", "--out", "inserted"])
+            .end()
+            .expect(0);
+        let load = [
+            "-w",
+            "RU,50",
+            "-T",
+            "20000",
+            "--duration",
+            "3600",
+            "--max-errors",
+            "1000000000",
+            "--quiet",
+        ];
         let mut load = pair.client(&[&load[..], &["--out", OUT]].concat());
-        load.wait_until("it runs", || pair.bench.exists(&format!("{OUT}/manifest.json")));
+        load.wait_until("it runs", || {
+            pair.bench.exists(&format!("{OUT}/manifest.json"))
+        });
         thread::sleep(Duration::from_millis(200));
         Self(load)
     }
@@ -71,9 +89,19 @@ impl Load {
         let ended = self.0.end();
         let run = pair.bench.run();
         let refused = run.verdict.records_read.and_then(|read| read.refused);
-        assert_eq!(refused, Some(Refused::default()), "{:#?}", run.verdict.failures);
-        assert!(run.verdict.streams.iter().all(|stream| stream.lost == 0), "each ends once: {:?}", run.verdict.streams);
-        let ((reads, lost, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
+        assert_eq!(
+            refused,
+            Some(Refused::default()),
+            "{:#?}",
+            run.verdict.failures
+        );
+        assert!(
+            run.verdict.streams.iter().all(|stream| stream.lost == 0),
+            "each ends once: {:?}",
+            run.verdict.streams
+        );
+        let ((reads, lost, _), (writes, unwritten, _)) =
+            (totals(&run, "reads"), totals(&run, "writes"));
         println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
         assert!(reads > 100 && writes > 100, "{}", ended.stderr);
     }
@@ -88,7 +116,9 @@ pub(crate) fn kill_9(node: Option<Running>) {
 fn kill(killed: usize) {
     let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-    let Some(mut nodes) = pair.start_both().map(|nodes| nodes.map(Some)) else { return };
+    let Some(mut nodes) = pair.start_both().map(|nodes| nodes.map(Some)) else {
+        return;
+    };
     let load = Load::start(&pair);
     let [of_killed, at] = [pair.addresses[killed], pair.addresses[survivor]];
     let key = pair.key_of(killed, 1000);
@@ -114,12 +144,18 @@ fn kill(killed: usize) {
     println!("then node {survivor}: {}", takeover_line(&mut returned));
     let mut again = pair.start(survivor).unwrap();
     again.wait_to_hear(PAIRED);
-    pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"by the one that was killed first"));
+    pair.addresses
+        .iter()
+        .for_each(|at| assert_eq!(value_of(*at, key), b"by the one that was killed first"));
     thread::sleep(Duration::from_millis(300));
     load.end(&pair);
     [returned, again].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key + 1));
-    assert!(of_a[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
+    assert!(
+        of_a[..1000]
+            .iter()
+            .all(|record| record.result == OK && record.value.len() == 500)
+    );
     assert_eq!(of_a, of_b);
 }
 
@@ -127,7 +163,9 @@ fn kill(killed: usize) {
 fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate_that_was_set() {
     const KEYS: u64 = 600;
     let pair = Pair::new([PATIENT, "migrate-sleep 20000", "commit-to-device true"]);
-    let Some([mut a, b]) = pair.start_both() else { return };
+    let Some([mut a, b]) = pair.start_both() else {
+        return;
+    };
     let [at, of_b] = pair.addresses;
     (0..KEYS).for_each(|key| _ = until_written(at, key, b"old"));
     kill_9(Some(b));
@@ -137,15 +175,30 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let begin = Instant::now();
     let mut b = pair.start(1).unwrap();
     b.wait_to_hear(LACKS);
-    let remaining = || [at, of_b].map(|at| statistic_of(at, "statistics", "migrate_partitions_remaining"));
-    until("both tell that partitions remain", || remaining().iter().all(|partitions| *partitions > 0));
-    assert!(info(at, "cluster-stable:").contains("ERROR"), "{}", info(at, "cluster-stable:"));
+    let remaining =
+        || [at, of_b].map(|at| statistic_of(at, "statistics", "migrate_partitions_remaining"));
+    until("both tell that partitions remain", || {
+        remaining().iter().all(|partitions| *partitions > 0)
+    });
+    assert!(
+        info(at, "cluster-stable:").contains("ERROR"),
+        "{}",
+        info(at, "cluster-stable:")
+    );
     // Each node answers for all records, and writes made meanwhile survive.
     for (at, key) in [(at, KEYS - 1), (of_b, KEYS - 2)] {
         assert_eq!(value_of(at, key), b"old");
         until_written(at, key, b"meanwhile");
     }
-    assert_eq!(remaining().iter().filter(|partitions| **partitions > 0).count(), 2, "{}", b.said());
+    assert_eq!(
+        remaining()
+            .iter()
+            .filter(|partitions| **partitions > 0)
+            .count(),
+        2,
+        "{}",
+        b.said()
+    );
 
     // The only node with all records is killed before the other has them all.
     kill_9(Some(a));
@@ -161,7 +214,9 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     b.wait_to_hear(PAIRED);
     println!("paired after {:?}", begin.elapsed());
     until("nothing remains", || remaining() == [0, 0]);
-    until("it is stable", || !info(at, "cluster-stable:").contains("ERROR"));
+    until("it is stable", || {
+        !info(at, "cluster-stable:").contains("ERROR")
+    });
     let sent = statistic_of(at, "namespace/test", "migrate_records_transmitted");
     let received = statistic_of(of_b, "namespace/test", "migrate_record_receives");
     println!("{sent} records sent, {received} received");
@@ -184,7 +239,9 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
 fn a_node_whose_device_was_cleared_gets_all_records() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
     for cleared in [1, 0] {
-        let Some(nodes) = pair.start_both() else { return };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
         let key = pair.key_of(cleared, 0);
         (0..200).for_each(|key| _ = until_written(pair.addresses[key as usize % 2], key, b"kept"));
         nodes.into_iter().for_each(Running::terminate);
@@ -213,9 +270,13 @@ fn the_first_node_is_killed_and_the_second_takes_over() {
 #[test]
 fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
     let pair = Pair::new([PATIENT, "", ""]);
-    let Some([mut a, b]) = pair.start_both() else { return };
+    let Some([mut a, b]) = pair.start_both() else {
+        return;
+    };
     let (key, other) = (pair.key_of(0, 0), pair.key_of(1, 0));
-    [key, other].iter().for_each(|key| _ = until_written(pair.addresses[0], *key, b"x"));
+    [key, other]
+        .iter()
+        .for_each(|key| _ = until_written(pair.addresses[0], *key, b"x"));
     b.terminate();
     a.wait_to_hear(TOOK_OVER);
     assert_eq!(value_of(pair.addresses[0], other), b"x");
@@ -227,19 +288,26 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
     }
     [a, b].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key.max(other) + 1));
-    assert_eq!((of_a[key as usize].value.as_slice(), &of_a), (&b"y"[..], &of_b));
+    assert_eq!(
+        (of_a[key as usize].value.as_slice(), &of_a),
+        (&b"y"[..], &of_b)
+    );
 }
 
 #[test]
 fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_it_returns() {
     let pair = Pair::new([PATIENT, "", "flush-max-ms 0"]);
-    let Some([a, b]) = pair.start_both() else { return };
+    let Some([a, b]) = pair.start_both() else {
+        return;
+    };
     let key = pair.key_of(1, 0);
     until_written(pair.addresses[1], key, b"in memory");
     kill_9(Some(b));
     let mut b = pair.start(1).unwrap();
     b.wait_to_hear(LACKS);
-    pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"in memory"));
+    pair.addresses
+        .iter()
+        .for_each(|at| assert_eq!(value_of(*at, key), b"in memory"));
     // This write is also in memory only, but the node has recorded that it is ahead of the other.
     until_written(pair.addresses[1], key, b"later");
     let begin = Instant::now();
@@ -249,7 +317,12 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     assert_eq!(value_of(pair.addresses[0], key), b"later");
     // On a busy machine, the restart can take longer than a takeover, after which the node does lack records.
     let taken_over = took > TAKEOVER_MIN && b.said().contains(TOOK_OVER);
-    assert!(taken_over || !a.said().contains(LACKS), "{took:?}\n{}\n{}", a.said(), b.said());
+    assert!(
+        taken_over || !a.said().contains(LACKS),
+        "{took:?}\n{}\n{}",
+        a.said(),
+        b.said()
+    );
     a.wait_to_hear("connected to node ");
     [a, b].into_iter().for_each(Running::terminate);
 }
@@ -257,16 +330,22 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
 /// The second node is stopped for a while, and continues. `namespace`: a line of the configuration of its namespace.
 fn stop_second(namespace: &'static str) {
     let pair = Pair::new([PATIENT, namespace, ""]);
-    let Some([mut a, mut b]) = pair.start_both() else { return };
+    let Some([mut a, mut b]) = pair.start_both() else {
+        return;
+    };
     // If the master alone acknowledges, its last writes before the stop may be lost.
     let load = namespace.is_empty().then(|| Load::start(&pair));
     let key = pair.key_of(1, 1000);
     let keys = [key, pair.key_of(1, key + 1)];
-    keys.iter().for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
+    keys.iter()
+        .for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
     b.signal("STOP");
     until("it stands still", || stands_still(b.pid()));
     let took = until_written(pair.addresses[0], keys[0], b"after");
-    println!("node 1 stopped, written after {took:?}: {}", takeover_line(&mut a));
+    println!(
+        "node 1 stopped, written after {took:?}: {}",
+        takeover_line(&mut a)
+    );
     b.signal("CONT");
     // From here on, the first node has each write that the second acknowledges.
     let begin = Instant::now();
@@ -309,8 +388,14 @@ fn or_that_its_lease_is_over_where_the_master_alone_acknowledges() {
 
 #[test]
 fn a_lease_ends_where_the_master_alone_acknowledges() {
-    let pair = Pair::new(["transaction-max-ms 500", "write-commit-level-override master", ""]);
-    let Some([a, b]) = pair.start_both() else { return };
+    let pair = Pair::new([
+        "transaction-max-ms 500",
+        "write-commit-level-override master",
+        "",
+    ]);
+    let Some([a, b]) = pair.start_both() else {
+        return;
+    };
     let key = pair.key_of(1, 0);
     a.signal("STOP");
     until("it stands still", || stands_still(a.pid()));
@@ -332,9 +417,12 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
 #[test]
 fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() {
     let pair = Pair::new(["transaction-max-ms 500", "", ""]);
-    let Some([a, b]) = pair.start_both() else { return };
+    let Some([a, b]) = pair.start_both() else {
+        return;
+    };
     let keys = [pair.key_of(0, 0), pair.key_of(1, 0)];
-    keys.iter().for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
+    keys.iter()
+        .for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
     a.signal("STOP");
     until("it stands still", || stands_still(a.pid()));
     let begin = Instant::now();
@@ -348,22 +436,36 @@ fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() 
     }
     a.signal("CONT");
     for at in pair.addresses {
-        keys.iter().for_each(|key| _ = until_written(at, *key, b"after"));
+        keys.iter()
+            .for_each(|key| _ = until_written(at, *key, b"after"));
     }
-    assert!(![&a, &b].iter().any(|node| node.said().contains(TOOK_OVER)), "{}\n{}", a.said(), b.said());
+    assert!(
+        ![&a, &b].iter().any(|node| node.said().contains(TOOK_OVER)),
+        "{}\n{}",
+        a.said(),
+        b.said()
+    );
     [a, b].into_iter().for_each(Running::terminate);
 }
 
 #[test]
 fn under_a_split_the_first_node_alone_acknowledges_writes() {
-    let Some(pair) = Pair::separable(["transaction-max-ms 500", "", "commit-to-device true"]) else { return };
-    let Some([mut a, mut b]) = pair.start_both() else { return };
+    let Some(pair) = Pair::separable(["transaction-max-ms 500", "", "commit-to-device true"])
+    else {
+        return;
+    };
+    let Some([mut a, mut b]) = pair.start_both() else {
+        return;
+    };
     let at = pair.addresses;
     for key in 0..50 {
         until_written(at[key as usize % 2], key, b"joined");
     }
     pair.join("down");
-    let took = (0..50).map(|key| until_written(at[0], key, b"first")).max().unwrap();
+    let took = (0..50)
+        .map(|key| until_written(at[0], key, b"first"))
+        .max()
+        .unwrap();
     println!("cut off, written after {took:?}: {}", takeover_line(&mut a));
     let begin = Instant::now();
     let mut refused = 0;
@@ -374,7 +476,10 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
             refused += 1;
         }
         let read = ask(at[1], 0, None);
-        assert_eq!(read.result, OK, "the node answers reads, with records that may be old");
+        assert_eq!(
+            read.result, OK,
+            "the node answers reads, with records that may be old"
+        );
     }
     println!("{refused} writes refused by the second node");
     pair.join("up");
@@ -386,23 +491,35 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
 #[test]
 fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
     for node in [0, 1] {
-        let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else { return };
-        let Some(nodes) = pair.start_both() else { return };
+        let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else {
+            return;
+        };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
         let mut nodes = nodes.map(Some);
         let key = pair.key_of(node, 0);
         until_written(pair.addresses[node], key, b"before");
         pair.set_device(node, "setro");
         let begin = Instant::now();
         // In doubt: the record is in memory, and was sent to no other node.
-        assert_eq!(ask(pair.addresses[node], key, Some(b"during")).result, TIMEOUT);
+        assert_eq!(
+            ask(pair.addresses[node], key, Some(b"during")).result,
+            TIMEOUT
+        );
         let ended = nodes[node].take().unwrap().end().expect(3);
         assert!(
-            ended.stderr.contains("this node ends, so that the other node answers all requests"),
+            ended
+                .stderr
+                .contains("this node ends, so that the other node answers all requests"),
             "{}",
             ended.stderr
         );
         until_written(pair.addresses[1 - node], key, b"after");
-        println!("node {node}: written on the other node {:?} after the failure", begin.elapsed());
+        println!(
+            "node {node}: written on the other node {:?} after the failure",
+            begin.elapsed()
+        );
         pair.set_device(node, "setrw");
         let mut returned = pair.start(node).unwrap();
         returned.wait_to_hear(PAIRED);
@@ -413,10 +530,18 @@ fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
         survivor.wait_to_hear("answers all requests until");
         until_written(pair.addresses[1 - node], key, b"alone");
         pair.set_device(1 - node, "setro");
-        until("writes are refused", || ask(pair.addresses[1 - node], key, Some(b"more")).result == 1);
-        assert_ne!(ask(pair.addresses[1 - node], key, None).result, UNAVAILABLE, "it still answers");
+        until("writes are refused", || {
+            ask(pair.addresses[1 - node], key, Some(b"more")).result == 1
+        });
+        assert_ne!(
+            ask(pair.addresses[1 - node], key, None).result,
+            UNAVAILABLE,
+            "it still answers"
+        );
         pair.set_device(1 - node, "setrw");
-        until("a retry succeeds", || ask(pair.addresses[1 - node], key, Some(b"last")).result == OK);
+        until("a retry succeeds", || {
+            ask(pair.addresses[1 - node], key, Some(b"last")).result == OK
+        });
         survivor.terminate();
     }
 }

@@ -32,10 +32,22 @@ impl Terminal {
             let name = ptsname(&window, Vec::new())?.to_string_lossy().into_owned();
             Ok((File::from(window), name))
         };
-        let (window, name) = open().map_err(|error| skip::<()>(&format!("no terminal can be had: {error}"))).ok()?;
+        let (window, name) = open()
+            .map_err(|error| skip::<()>(&format!("no terminal can be had: {error}")))
+            .ok()?;
         // Opened with O_NOCTTY, so that it does not become the controlling terminal of the test.
-        let inside = OpenOptions::new().read(true).write(true).custom_flags(0o400).open(name).unwrap();
-        let size = Winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let inside = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(0o400)
+            .open(name)
+            .unwrap();
+        let size = Winsize {
+            ws_row: 25,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         tcsetwinsize(&inside, size).unwrap();
         Some(Self { window, inside })
     }
@@ -43,7 +55,10 @@ impl Terminal {
     /// Starts `command` in a session that has this terminal, as a login shell does.
     fn run(&self, command: &Command) -> Option<Killed> {
         let mut session = Command::new("setsid");
-        session.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        session
+            .arg("--ctty")
+            .arg(command.get_program())
+            .args(command.get_args());
         session.current_dir(command.get_current_dir().unwrap());
         for (name, value) in command.get_envs() {
             match value {
@@ -62,19 +77,27 @@ impl Terminal {
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "not until {what}");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "not until {what}"
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 fn intervals(run: &Path) -> usize {
-    std::fs::read_to_string(run.join("telemetry.csv")).map_or(0, |text| text.lines().count().saturating_sub(1))
+    std::fs::read_to_string(run.join("telemetry.csv"))
+        .map_or(0, |text| text.lines().count().saturating_sub(1))
 }
 
 /// A run of `seconds` in real time that only reads a file.
 fn command(bench: &Bench, seconds: u32) -> Command {
-    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
-    let config = format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");
+    File::create(bench.path("file"))
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    let config =
+        format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");
     bench.write("test.conf", config);
     bench.prepare(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"])
 }
@@ -82,8 +105,12 @@ fn command(bench: &Bench, seconds: u32) -> Command {
 #[test]
 fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() {
     let bench = Bench::new();
-    let Some(terminal) = Terminal::open(80) else { return };
-    let Some(mut child) = terminal.run(&command(&bench, 6)) else { return };
+    let Some(terminal) = Terminal::open(80) else {
+        return;
+    };
+    let Some(mut child) = terminal.run(&command(&bench, 6)) else {
+        return;
+    };
     wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
     // Closing the last descriptor of the window causes SIGHUP, and EIO for writes.
     drop(terminal);
@@ -92,19 +119,43 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
     let status = child.0.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
     let run = bench.run();
-    assert_eq!((run.verdict.end.clone(), run.intervals, run.agrees()), (End::Completed, 6, Some(true)));
+    assert_eq!(
+        (run.verdict.end.clone(), run.intervals, run.agrees()),
+        (End::Completed, 6, Some(true))
+    );
 }
 
 #[test]
 fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
-    for (typed, code) in [(&b"adnim\x7f\x7f\x7fmin\r"[..], 0), (b"adm\x03", 2), (b"\x04", 2)] {
-        let (bench, server) =
-            (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), CREDENTIAL_OF_ADMIN.to_owned())));
-        let Some(terminal) = Terminal::open(80) else { return };
+    for (typed, code) in [
+        (&b"adnim\x7f\x7f\x7fmin\r"[..], 0),
+        (b"adm\x03", 2),
+        (b"\x04", 2),
+    ] {
+        let (bench, server) = (
+            Bench::new(),
+            InfoServer::start_as(Mode::Login("me".to_owned(), CREDENTIAL_OF_ADMIN.to_owned())),
+        );
+        let Some(terminal) = Terminal::open(80) else {
+            return;
+        };
         let host = server.host();
-        let options = ["--host", &host, "--user", "me", "--duration", "1", "--every", "1", "--out", OUT];
+        let options = [
+            "--host",
+            &host,
+            "--user",
+            "me",
+            "--duration",
+            "1",
+            "--every",
+            "1",
+            "--out",
+            OUT,
+        ];
         let command = bench.prepare(&[&["size", "collect"], &options[..]].concat());
-        let Some(mut child) = terminal.run(&command) else { return };
+        let Some(mut child) = terminal.run(&command) else {
+            return;
+        };
         let mut shown = String::new();
         wait_for("the question", || {
             shown += &read_so_far(&terminal);
@@ -117,7 +168,11 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
             ended.is_some()
         });
         shown += &read_so_far(&terminal);
-        assert_eq!(ended.and_then(|status| status.code()), Some(code), "{shown}");
+        assert_eq!(
+            ended.and_then(|status| status.code()),
+            Some(code),
+            "{shown}"
+        );
         assert!(echoes(&terminal), "the terminal echoes input again");
         assert!(!shown.contains("adm") && !shown.contains("adn"), "{shown}");
     }
@@ -135,16 +190,23 @@ fn read_so_far(terminal: &Terminal) -> String {
 
 /// True if a terminal echoes input.
 fn echoes(terminal: &Terminal) -> bool {
-    tcgetattr(&terminal.inside).unwrap().local_modes.contains(LocalModes::ECHO)
+    tcgetattr(&terminal.inside)
+        .unwrap()
+        .local_modes
+        .contains(LocalModes::ECHO)
 }
 
 #[test]
 fn a_terminal_that_takes_no_more_holds_up_nothing() {
     let bench = Bench::new();
-    let Some(terminal) = Terminal::open(80) else { return };
+    let Some(terminal) = Terminal::open(80) else {
+        return;
+    };
     // The effect of Ctrl-S, or of a broken connection: writes block.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
-    let Some(_child) = terminal.run(&command(&bench, 3)) else { return };
+    let Some(_child) = terminal.run(&command(&bench, 3)) else {
+        return;
+    };
     wait_for("its verdict", || bench.exists("run/verdict.json"));
     assert_eq!(bench.run().agrees(), Some(true));
 }
@@ -152,12 +214,27 @@ fn a_terminal_that_takes_no_more_holds_up_nothing() {
 #[test]
 fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() {
     let bench = Bench::new();
-    let Some(terminal) = Terminal::open(80) else { return };
+    let Some(terminal) = Terminal::open(80) else {
+        return;
+    };
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
-    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
-    let Some(_child) = terminal.run(&command) else { return };
+    let command = bench.prepare(&[
+        "certify",
+        "--out",
+        "series",
+        "--load",
+        "0.1",
+        "--duration",
+        "60s",
+    ]);
+    let Some(_child) = terminal.run(&command) else {
+        return;
+    };
     wait_for("its conclusion", || {
-        Series::read(&bench.path("series")).ok().flatten().is_some_and(|series| series.conclusion.is_some())
+        Series::read(&bench.path("series"))
+            .ok()
+            .flatten()
+            .is_some_and(|series| series.conclusion.is_some())
     });
     wait_for("its report", || bench.exists("series/report.html"));
 }
@@ -165,9 +242,21 @@ fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() 
 #[test]
 fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let bench = Bench::new();
-    let Some(terminal) = Terminal::open(80) else { return };
-    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
-    let Some(mut child) = terminal.run(&command) else { return };
+    let Some(terminal) = Terminal::open(80) else {
+        return;
+    };
+    let command = bench.prepare(&[
+        "certify",
+        "--out",
+        "series",
+        "--load",
+        "0.1",
+        "--duration",
+        "60s",
+    ]);
+    let Some(mut child) = terminal.run(&command) else {
+        return;
+    };
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let Terminal { mut window, inside } = terminal;
     drop(inside);
@@ -185,15 +274,33 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
     bench.write("test.conf", config);
-    for (no_color, said) in [("", "\x1b[1;31mFAIL\x1b[0m (screening, SLA "), ("1", "FAIL (screening, SLA ")] {
-        let Some(terminal) = Terminal::open(60) else { return };
-        let mut command = bench.prepare(&["storage", "test.conf", "--quiet", "--out", &format!("run{no_color}")]);
+    for (no_color, said) in [
+        ("", "\x1b[1;31mFAIL\x1b[0m (screening, SLA "),
+        ("1", "FAIL (screening, SLA "),
+    ] {
+        let Some(terminal) = Terminal::open(60) else {
+            return;
+        };
+        let mut command = bench.prepare(&[
+            "storage",
+            "test.conf",
+            "--quiet",
+            "--out",
+            &format!("run{no_color}"),
+        ]);
         command.env("NO_COLOR", no_color);
-        let Some(mut child) = terminal.run(&command) else { return };
+        let Some(mut child) = terminal.run(&command) else {
+            return;
+        };
         assert_eq!(child.0.wait().unwrap().code(), Some(1));
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
-        assert!(page.replace(said, "").lines().all(|line| line.trim_end().chars().count() < 60), "{page}");
+        assert!(
+            page.replace(said, "")
+                .lines()
+                .all(|line| line.trim_end().chars().count() < 60),
+            "{page}"
+        );
         assert!(page.lines().count() > 3, "the sentences are longer: {page}");
     }
 }
@@ -201,19 +308,35 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
 #[test]
 fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     let bench = Bench::new();
-    let Some(mut terminal) = Terminal::open(40) else { return };
-    let Some(mut child) = terminal.run(&command(&bench, 2)) else { return };
+    let Some(mut terminal) = Terminal::open(40) else {
+        return;
+    };
+    let Some(mut child) = terminal.run(&command(&bench, 2)) else {
+        return;
+    };
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let mut text = vec![0; 1 << 16];
     let length = terminal.window.read(&mut text).unwrap();
     let text = String::from_utf8_lossy(&text[..length]).into_owned();
-    let drawn: Vec<&str> = text.split('\r').filter(|line| line.contains("\x1b[K")).collect();
+    let drawn: Vec<&str> = text
+        .split('\r')
+        .filter(|line| line.contains("\x1b[K"))
+        .collect();
     assert!(!drawn.is_empty(), "{text:?}");
     for line in drawn {
         let line = line.trim_end().trim_end_matches("\x1b[K");
-        assert!(line.chars().count() < 40 && line.contains(" left"), "{line:?}");
+        assert!(
+            line.chars().count() < 40 && line.contains(" left"),
+            "{line:?}"
+        );
     }
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
-    let ended = bench.flashproof(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"]).expect(0);
-    assert!(ended.stderr.contains(" left\n") && !ended.stderr.contains('\r'), "{:?}", ended.stderr);
+    let ended = bench
+        .flashproof(&["storage", "test.conf", "--out", OUT, "--sla", "99%>10s"])
+        .expect(0);
+    assert!(
+        ended.stderr.contains(" left\n") && !ended.stderr.contains('\r'),
+        "{:?}",
+        ended.stderr
+    );
 }

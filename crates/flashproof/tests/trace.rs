@@ -10,7 +10,9 @@ use support::{Bench, LoopDevice, MIB, Nobody, Running, Undo, skip, tool, words};
 
 /// A second of a server's tracepoints: see the README beside them.
 pub(crate) fn captured(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/trace").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/trace")
+        .join(name)
 }
 
 /// Counts by type and bytes, by awk: see the README beside the data.
@@ -30,7 +32,10 @@ fn counts(sums: &Value) -> String {
         }
     }
     counts.sort_unstable();
-    counts.iter().map(|(kind, bytes, count)| format!("{kind} {bytes} {count};")).collect()
+    counts
+        .iter()
+        .map(|(kind, bytes, count)| format!("{kind} {bytes} {count};"))
+        .collect()
 }
 
 /// Checks that this kernel allows tracing; prints a message if not.
@@ -46,11 +51,14 @@ fn can_trace(bench: &Bench, device: &LoopDevice) -> Option<()> {
 fn a_captured_trace_has_the_counts_that_awk_finds() {
     let bench = Bench::new();
     // The first trace has no request in its last quarter of a second.
-    for (name, expected, seconds) in
-        [("ce-4.9.0.37-1s.txt.gz", COUNTS_4_9, 0.757), ("ce-8.0.0.15-1s.txt.zst", COUNTS_8_0, 0.961)]
-    {
+    for (name, expected, seconds) in [
+        ("ce-4.9.0.37-1s.txt.gz", COUNTS_4_9, 0.757),
+        ("ce-8.0.0.15-1s.txt.zst", COUNTS_8_0, 0.961),
+    ] {
         let path = captured(name);
-        let ended = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--json"]).expect(0);
+        let ended = bench
+            .flashproof(&["trace", "--from", path.to_str().unwrap(), "--json"])
+            .expect(0);
         assert_eq!(counts(&ended.json()), expected, "{name}");
         let span = ended.json()["seconds"].as_f64().unwrap();
         assert!((span - seconds).abs() < 0.001, "{span}");
@@ -61,21 +69,40 @@ fn a_captured_trace_has_the_counts_that_awk_finds() {
 fn lines_of_operations_read_back_are_the_same_trace() {
     let bench = Bench::new();
     let path = captured("ce-8.0.0.15-1s.txt.zst");
-    let from = |name: &str, more: &[&str]| bench.flashproof(&[&["trace", "--from", name], more].concat()).expect(0);
+    let from = |name: &str, more: &[&str]| {
+        bench
+            .flashproof(&[&["trace", "--from", name], more].concat())
+            .expect(0)
+    };
     let ops = from(path.to_str().unwrap(), &["--ops"]).stdout;
     bench.write("ops.txt", &ops);
-    let (first, second) = (from(path.to_str().unwrap(), &["--json"]).json(), from("ops.txt", &["--json"]).json());
+    let (first, second) = (
+        from(path.to_str().unwrap(), &["--json"]).json(),
+        from("ops.txt", &["--json"]).json(),
+    );
     assert_eq!(counts(&second), COUNTS_8_0);
     assert_eq!(first["top_processes"], second["top_processes"]);
     assert_eq!(first["not_completed"], second["not_completed"]);
-    assert_eq!(from("ops.txt", &["--ops"]).stdout, ops, "to the last microsecond");
+    assert_eq!(
+        from("ops.txt", &["--ops"]).stdout,
+        ops,
+        "to the last microsecond"
+    );
 }
 
 #[test]
 fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks() {
     let bench = Bench::new();
     let path = captured("ce-4.9.0.37-1s.txt.gz");
-    let ended = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--csv", "sizes.csv"]).expect(0);
+    let ended = bench
+        .flashproof(&[
+            "trace",
+            "--from",
+            path.to_str().unwrap(),
+            "--csv",
+            "sizes.csv",
+        ])
+        .expect(0);
     for words in [
         "2,834 requests in 0.757 s",
         "7,2     read   131,072    158   209",
@@ -89,18 +116,34 @@ fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks
     assert!(!ended.stdout.contains('\u{1b}'));
     let csv = bench.text("sizes.csv");
     assert_eq!(csv.lines().count(), 1 + 16, "{csv}");
-    assert!(csv.contains("\n\"7,2\",read,131072,131072,158,20709376,"), "{csv}");
-    let again = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--csv", "sizes.csv"]);
+    assert!(
+        csv.contains("\n\"7,2\",read,131072,131072,158,20709376,"),
+        "{csv}"
+    );
+    let again = bench.flashproof(&[
+        "trace",
+        "--from",
+        path.to_str().unwrap(),
+        "--csv",
+        "sizes.csv",
+    ]);
     let again = again.expect(2);
-    assert!(again.stderr.contains("sizes.csv - it is there already") && again.stdout.is_empty(), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("sizes.csv - it is there already") && again.stdout.is_empty(),
+        "{}",
+        again.stderr
+    );
 }
 
 #[test]
 fn what_is_missing_in_a_trace_that_is_read_is_said() {
     let bench = Bench::new();
-    let iosnoop = "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\nasd 7 R 8,16 100 4096 0.1\n";
+    let iosnoop =
+        "COMM PID TYPE DEV BLOCK BYTES LATms\nasd 7 R 8,0 100 0 0.1\nasd 7 R 8,16 100 4096 0.1\n";
     bench.write("iosnoop.txt", iosnoop);
-    let ended = bench.flashproof(&["trace", "--from", "iosnoop.txt"]).expect(0);
+    let ended = bench
+        .flashproof(&["trace", "--from", "iosnoop.txt"])
+        .expect(0);
     let warnings = ended.warnings().join("\n");
     for told in [
         "offsets and sizes of 1 request are unknown: on recent kernels, iosnoop prints",
@@ -108,16 +151,40 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     ] {
         assert!(warnings.contains(told), "{told}: {warnings}");
     }
-    assert!(ended.stdout.contains("2 requests of unknown length"), "{}", ended.stdout);
-    let one = bench.flashproof(&["trace", "--from", "iosnoop.txt", "8:16", "--json"]).expect(0);
+    assert!(
+        ended.stdout.contains("2 requests of unknown length"),
+        "{}",
+        ended.stdout
+    );
+    let one = bench
+        .flashproof(&["trace", "--from", "iosnoop.txt", "8:16", "--json"])
+        .expect(0);
     assert_eq!(counts(&one.json()), "read 4096 1;");
-    bench.flashproof(&["trace", "--from", "iosnoop.txt", "9,9"]).expect_stderr(2, &["cannot show requests of 9,9"]);
+    bench
+        .flashproof(&["trace", "--from", "iosnoop.txt", "9,9"])
+        .expect_stderr(2, &["cannot show requests of 9,9"]);
 
-    bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
+    bench.write(
+        "lost.txt",
+        " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n",
+    );
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
-    assert!(ended.stdout.contains("INCOMPLETE: 532 events lost"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("requests without a completion in the trace: 1"), "{}", ended.stdout);
-    let ops = bench.flashproof(&["trace", "--from", "lost.txt", "--ops"]).expect(0).stdout;
+    assert!(
+        ended.stdout.contains("INCOMPLETE: 532 events lost"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("requests without a completion in the trace: 1"),
+        "{}",
+        ended.stdout
+    );
+    let ops = bench
+        .flashproof(&["trace", "--from", "lost.txt", "--ops"])
+        .expect(0)
+        .stdout;
     assert!(ops.ends_with("# lost events: 532\n"), "{ops}");
 }
 
@@ -130,26 +197,59 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
     tool("mkfifo", &[fifo.to_str().unwrap()]);
     for (arguments, code, words) in [
         (&["trace"][..], 2, "<DEVICE>"),
-        (&["trace", "--from", "notes.txt"], 2, "no line is a block tracepoint"),
+        (
+            &["trace", "--from", "notes.txt"],
+            2,
+            "no line is a block tracepoint",
+        ),
         (&["trace", "--from", "none.txt"], 2, "check the path"),
-        (&["trace", "--from", "fifo"], 2, "it is a pipe, and only regular files are read"),
-        (&["trace", "--from", "/dev/zero"], 2, "it is a character device"),
+        (
+            &["trace", "--from", "fifo"],
+            2,
+            "it is a pipe, and only regular files are read",
+        ),
+        (
+            &["trace", "--from", "/dev/zero"],
+            2,
+            "it is a character device",
+        ),
         (&["trace", "--from", "."], 2, "it is a directory"),
-        (&["trace", "--from", "notes.txt", "sda"], 2, "it identifies devices by numbers"),
-        (&["trace", "file"], 2, "it is a file, which has no requests of its own"),
+        (
+            &["trace", "--from", "notes.txt", "sda"],
+            2,
+            "it identifies devices by numbers",
+        ),
+        (
+            &["trace", "file"],
+            2,
+            "it is a file, which has no requests of its own",
+        ),
         (&["trace", "/dev/none"], 3, "there is no such device"),
-        (&["trace", "/dev/null"], 3, "it is a character device, not a block device"),
+        (
+            &["trace", "/dev/null"],
+            3,
+            "it is a character device, not a block device",
+        ),
     ] {
         let ended = bench.flashproof(arguments).expect(code);
-        assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(words),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
 }
 
 /// The tracefs instances that flashproof's process `pid` created.
 fn instances(pid: u32) -> Vec<String> {
-    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let entries = fs::read_dir("/sys/kernel/tracing/instances")
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with(&format!("flashproof-{pid}-"))).collect()
+    names
+        .filter(|name| name.starts_with(&format!("flashproof-{pid}-")))
+        .collect()
 }
 
 /// Starts a trace and waits until it runs.
@@ -162,20 +262,30 @@ fn tracing(bench: &Bench, device: &str, more: &[&str]) -> Running {
 #[test]
 fn fio_and_the_trace_agree_to_the_operation() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    let Some(()) = can_trace(&bench, &device) else { return };
-    let Some(_) = tool("fio", &["--version"]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else {
+        return;
+    };
+    let Some(()) = can_trace(&bench, &device) else {
+        return;
+    };
+    let Some(_) = tool("fio", &["--version"]) else {
+        return;
+    };
     let running = tracing(&bench, &device.name, &["--json"]);
     // The numbers of operations are primes. The operations cannot be merged, and each fits in one request.
-    for (name, kind, bytes, count) in
-        [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
-    {
+    for (name, kind, bytes, count) in [
+        ("r", "randread", 4096, 997),
+        ("w", "randwrite", 32_768, 499),
+        ("t", "randtrim", 65_536, 101),
+    ] {
         let line = format!(
             "--name={name} --filename={} --rw={kind} --bs={bytes} --number_ios={count} --size=60M --direct=1 \
              --ioengine=psync --norandommap",
             device.name
         );
-        let Some(_) = tool("fio", &words(&line)) else { return };
+        let Some(_) = tool("fio", &words(&line)) else {
+            return;
+        };
     }
     let ended = running.end_by("INT").expect(0);
     let sums = ended.json();
@@ -183,16 +293,31 @@ fn fio_and_the_trace_agree_to_the_operation() {
     // When fio closes the device, other programs read it, also in 4 KiB. fio's requests are recognised by process name.
     let of_fio = |count: u64| {
         let tasks = sums["top_processes"].as_array().unwrap();
-        tasks.iter().any(|task| task["comm"].as_str().unwrap().starts_with("fio") && task["count"] == count)
+        tasks
+            .iter()
+            .any(|task| task["comm"].as_str().unwrap().starts_with("fio") && task["count"] == count)
     };
     assert!([997, 499, 101].into_iter().all(of_fio), "{}", ended.stdout);
     let counts = counts(&sums);
     for expected in ["write 32768 499;", "discard 65536 101;"] {
         assert!(counts.contains(expected), "{counts}");
     }
-    let reads = sums["kinds"].as_array().unwrap().iter().find(|kind| kind["type"] == "read").unwrap();
-    let times = &reads["sizes"].as_array().unwrap().iter().find(|size| size["bytes"] == 4096).unwrap()["queue"];
-    assert!(times["count"].as_u64() >= Some(997) && times["p50_ns"].as_u64() > Some(0), "{times}");
+    let reads = sums["kinds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|kind| kind["type"] == "read")
+        .unwrap();
+    let times = &reads["sizes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|size| size["bytes"] == 4096)
+        .unwrap()["queue"];
+    assert!(
+        times["count"].as_u64() >= Some(997) && times["p50_ns"].as_u64() > Some(0),
+        "{times}"
+    );
 }
 
 /// True if the trace instances are not visible from here.
@@ -203,8 +328,12 @@ fn instances_unseen() -> bool {
 #[test]
 fn however_it_ends_tracing_is_left_as_it_was_found() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    let Some(()) = can_trace(&bench, &device) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
+    let Some(()) = can_trace(&bench, &device) else {
+        return;
+    };
     if instances_unseen() {
         return skip("tracefs is not mounted at /sys/kernel/tracing").unwrap_or_default();
     }
@@ -212,7 +341,11 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
         let running = tracing(&bench, &device.name, &[]);
         let pid = running.pid();
         let ended = running.end_by(signal).expect(0);
-        assert!(ended.stdout.contains("requests in"), "what was seen is shown: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains("requests in"),
+            "what was seen is shown: {}",
+            ended.stdout
+        );
         assert_eq!(instances(pid), [""; 0], "{signal}");
     }
     let killed = tracing(&bench, &device.name, &[]);
@@ -221,7 +354,9 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     // Any later trace removes the instance: a trace of another test may have removed it already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
-    bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);
+    bench
+        .flashproof(&["trace", &device.name, "--duration", "1"])
+        .expect(0);
     assert_eq!(instances(other.pid()).len(), 1, "an instance in use stays");
     other.end_by("INT").expect(0);
 }
@@ -229,12 +364,19 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
 #[test]
 fn a_device_that_goes_away_ends_the_trace_with_what_was_seen() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    let Some(()) = can_trace(&bench, &device) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
+    let Some(()) = can_trace(&bench, &device) else {
+        return;
+    };
     let running = tracing(&bench, &device.name, &[]);
     let name = device.name.clone();
     drop(device);
-    running.end().expect_stderr(3, &[&format!("tracing {name} ended after")]).shows(&["requests in"]);
+    running
+        .end()
+        .expect_stderr(3, &[&format!("tracing {name} ended after")])
+        .shows(&["requests in"]);
 }
 
 /// A zram device of the test's own, removed when dropped.
@@ -243,9 +385,13 @@ struct Zram(String);
 impl Zram {
     fn new() -> Option<Self> {
         let number = fs::read_to_string("/sys/class/zram-control/hot_add");
-        let Ok(number) = number else { return skip("no zram here, or no root") };
+        let Ok(number) = number else {
+            return skip("no zram here, or no root");
+        };
         let zram = Self(number.trim().to_owned());
-        fs::write(format!("/sys/block/zram{}/disksize", zram.0), "16M").ok().or_else(|| skip("zram takes no size"))?;
+        fs::write(format!("/sys/block/zram{}/disksize", zram.0), "16M")
+            .ok()
+            .or_else(|| skip("zram takes no size"))?;
         Some(zram)
     }
 }
@@ -267,21 +413,37 @@ fn a_device_that_takes_bios_shows_bios() {
     let running = tracing(&bench, &name, &["--json"]);
     // A sector of this device is a page.
     for block in 0..23 {
-        let line = format!("dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none", block * 2);
+        let line = format!(
+            "dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none",
+            block * 2
+        );
         tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
     }
-    let ended = running.end_by("INT").expect_stderr(0, &["its driver handles bios and has no requests"]);
+    let ended = running
+        .end_by("INT")
+        .expect_stderr(0, &["its driver handles bios and has no requests"]);
     let sums = ended.json();
     assert!(counts(&sums).contains("write 8192 23;"), "{}", ended.stdout);
-    assert_eq!((&sums["not_completed"], &sums["lost_events"]), (&Value::from(0), &Value::from(0)), "{}", ended.stdout);
+    assert_eq!(
+        (&sums["not_completed"], &sums["lost_events"]),
+        (&Value::from(0), &Value::from(0)),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn of_a_partition_its_own_requests_are_shown() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--partscan"]) else { return };
-    let Some(()) = can_trace(&bench, &device) else { return };
-    let Some(_) = tool("addpart", &[&device.name, "1", "2048", "8192"]) else { return };
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--partscan"]) else {
+        return;
+    };
+    let Some(()) = can_trace(&bench, &device) else {
+        return;
+    };
+    let Some(_) = tool("addpart", &[&device.name, "1", "2048", "8192"]) else {
+        return;
+    };
     let _partition = Undo::with("delpart", &[&device.name, "1"]);
     let partition = format!("{}p1", device.name);
     if !Path::new(&partition).exists() {
@@ -291,15 +453,20 @@ fn of_a_partition_its_own_requests_are_shown() {
     read_23(&partition);
     read_23(&device.name);
     let ended = running.end_by("INT").expect(0);
-    assert!(counts(&ended.json()).contains("read 3584 23;"), "those before it are not its own: {}", ended.stdout);
+    assert!(
+        counts(&ended.json()).contains("read 3584 23;"),
+        "those before it are not its own: {}",
+        ended.stdout
+    );
 }
 
 /// 23 reads of seven sectors, no two of which can be merged, in the first 750 KiB of a device.
 fn read_23(device: &str) {
     for index in 0..23 {
         let skip = index * 64 * 512;
-        let line =
-            format!("dd if={device} of=/dev/null bs=3584 count=1 iflag=direct,skip_bytes skip={skip} status=none");
+        let line = format!(
+            "dd if={device} of=/dev/null bs=3584 count=1 iflag=direct,skip_bytes skip={skip} status=none"
+        );
         tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
     }
 }
@@ -307,7 +474,13 @@ fn read_23(device: &str) {
 #[test]
 fn without_root_it_says_what_is_needed() {
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    let Some(nobody) = Nobody::new(&bench) else { return };
-    nobody.flashproof(&bench, &["trace", &device.name, "--duration", "1"]).expect_stderr(3, &["run as root"]);
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else {
+        return;
+    };
+    let Some(nobody) = Nobody::new(&bench) else {
+        return;
+    };
+    nobody
+        .flashproof(&bench, &["trace", &device.name, "--duration", "1"])
+        .expect_stderr(3, &["run as root"]);
 }

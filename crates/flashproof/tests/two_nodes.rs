@@ -2,7 +2,8 @@
 
 use crate::serve_clients;
 use crate::support::{
-    Answer, Bench, LoopDevice, Networks, OUT, Running, ask, listening, serve_as, statistic, tool, words,
+    Answer, Bench, LoopDevice, Networks, OUT, Running, ask, listening, serve_as, statistic, tool,
+    words,
 };
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -29,7 +30,10 @@ pub(crate) const PAIRED: &str = "paired with node";
 fn addresses() -> [SocketAddr; 2] {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let ip = IpAddr::V4(Ipv4Addr::new(127, 128 | a, b, c));
-    let free = [TcpListener::bind((ip, 0)).unwrap(), TcpListener::bind((ip, 0)).unwrap()];
+    let free = [
+        TcpListener::bind((ip, 0)).unwrap(),
+        TcpListener::bind((ip, 0)).unwrap(),
+    ];
     free.map(|listener| listener.local_addr().unwrap())
 }
 
@@ -61,14 +65,24 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) fn new(settings: [&'static str; 3]) -> Self {
         let devices = Vec::new();
-        Self { bench: Bench::new(), addresses: addresses(), settings, networks: None, devices }
+        Self {
+            bench: Bench::new(),
+            addresses: addresses(),
+            settings,
+            networks: None,
+            devices,
+        }
     }
 
     /// Nodes on loop devices, which can be made to fail. `None`, with a message, without root.
     pub(crate) fn failing(settings: [&'static str; 3]) -> Option<Self> {
         let mut pair = Self::new(settings);
         for name in NAMES {
-            pair.devices.push(LoopDevice::on(pair.bench.path(format!("{name}.records")), 128 << 20, &[])?);
+            pair.devices.push(LoopDevice::on(
+                pair.bench.path(format!("{name}.records")),
+                128 << 20,
+                &[],
+            )?);
         }
         Some(pair)
     }
@@ -85,17 +99,27 @@ impl Pair {
         let networks = Networks::new()?;
         let addresses = [0, 1].map(|node| SocketAddr::new(networks.address(node), 3000));
         let devices = Vec::new();
-        Some(Self { bench: Bench::new(), addresses, settings, networks: Some(networks), devices })
+        Some(Self {
+            bench: Bench::new(),
+            addresses,
+            settings,
+            networks: Some(networks),
+            devices,
+        })
     }
 
     /// Joins the nodes (`up`), or cuts them off from each other (`down`).
     pub(crate) fn join(&self, state: &str) {
-        self.networks.as_ref().expect("a separable pair").join(state);
+        self.networks
+            .as_ref()
+            .expect("a separable pair")
+            .join(state);
     }
 
     /// The configuration of a node, with the lines `network` in its `network` section.
     fn config(&self, node: usize, network: &str) -> String {
-        let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
+        let ([service, namespace, storage], at, name) =
+            (self.settings, self.addresses[node], NAMES[node]);
         let place = match self.devices.get(node) {
             Some(device) => format!("device {}", device.name),
             None if storage.contains("filesize") => format!("file {name}.records"),
@@ -116,7 +140,10 @@ impl Pair {
     }
 
     fn start_with(&self, node: usize, more: &[&str]) -> Option<Running> {
-        let seeds = self.addresses.map(|at| format!("mesh-seed-address-port {} {}\n", at.ip(), at.port())).concat();
+        let seeds = self
+            .addresses
+            .map(|at| format!("mesh-seed-address-port {} {}\n", at.ip(), at.port()))
+            .concat();
         let config = self.config(node, &format!("heartbeat {{\n mode mesh\n{seeds}}}\n"));
         let name = format!("{}.conf", NAMES[node]);
         self.bench.write(&name, config);
@@ -137,22 +164,36 @@ impl Pair {
     /// A client that finds both nodes through the first.
     pub(crate) fn client(&self, more: &[&str]) -> Running {
         let (ip, port) = (self.addresses[0].ip(), self.addresses[0].port());
-        let common = format!("engine client -h {ip} -p {port} -k 1000 -o B:500 -z 8 --verify --sla 100%>3600s -s");
-        Running::start(self.bench.prepare(&[&words(&common)[..], &[""], more].concat()))
+        let common = format!(
+            "engine client -h {ip} -p {port} -k 1000 -o B:500 -z 8 --verify --sla 100%>3600s -s"
+        );
+        Running::start(
+            self.bench
+                .prepare(&[&words(&common)[..], &[""], more].concat()),
+        )
     }
 
     /// The first key from `from` on whose master is this node.
     pub(crate) fn key_of(&self, node: usize, from: u64) -> u64 {
-        let nodes = self.addresses.map(|at| Node::new(&at.ip().to_string(), at.port()));
+        let nodes = self
+            .addresses
+            .map(|at| Node::new(&at.ip().to_string(), at.port()));
         let cluster = Cluster::new(nodes.to_vec(), node);
-        let partition = |key: u64| store::partition(&store::digest(b"", particle::INTEGER, &key.to_be_bytes()));
-        (from..).find(|key| cluster.has(partition(*key), 0)).unwrap()
+        let partition =
+            |key: u64| store::partition(&store::digest(b"", particle::INTEGER, &key.to_be_bytes()));
+        (from..)
+            .find(|key| cluster.has(partition(*key), 0))
+            .unwrap()
     }
 
     /// The records of keys below `keys` that a node has, as master or replica. The node is started alone for this.
     pub(crate) fn records(&self, node: usize, keys: u64) -> Vec<Answer> {
-        let config = self.config(node, "").replace("namespace test {", "namespace test {\n replication-factor 1");
-        let (running, address) = serve_as(&self.bench, "alone.conf", &config, &[]).expect("it ran before");
+        let config = self.config(node, "").replace(
+            "namespace test {",
+            "namespace test {\n replication-factor 1",
+        );
+        let (running, address) =
+            serve_as(&self.bench, "alone.conf", &config, &[]).expect("it ran before");
         let records = (0..keys).map(|key| ask(address, key, None)).collect();
         running.terminate();
         records
@@ -162,25 +203,45 @@ impl Pair {
 /// True if all threads of a process are stopped.
 pub(crate) fn stands_still(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let mut states = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default());
-    states.all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')))
+    let mut states = threads
+        .map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default());
+    states.all(|stat| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
 }
 
 /// Inserts records, stops the replica, and expects `answer` to a write. Finally both nodes must have the same records.
 fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
     let [a, b] = pair.start_both()?;
-    pair.client(&["-w", "I", "-T", "20000", "--out", OUT]).end().expect(0);
+    pair.client(&["-w", "I", "-T", "20000", "--out", OUT])
+        .end()
+        .expect(0);
     let more = pair.key_of(0, 1000);
     b.signal("STOP");
     // The threads stop one by one, and could still answer until then.
     until("it stands still", || stands_still(b.pid()));
     assert_eq!(ask(pair.addresses[0], more, Some(b"more")).result, answer);
     b.signal("CONT");
-    pair.addresses.iter().for_each(|at| until("it has all", || statistic(at, "objects") == 1001));
+    pair.addresses
+        .iter()
+        .for_each(|at| until("it has all", || statistic(at, "objects") == 1001));
     [a, b].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, more + 1));
-    assert_eq!(of_a[more as usize], Answer { result: OK, generation: 1, value: b"more".to_vec() });
-    assert!(of_a[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
+    assert_eq!(
+        of_a[more as usize],
+        Answer {
+            result: OK,
+            generation: 1,
+            value: b"more".to_vec()
+        }
+    );
+    assert!(
+        of_a[..1000]
+            .iter()
+            .all(|record| record.result == OK && record.value.len() == 500)
+    );
     assert_eq!(of_a, of_b);
     Some(())
 }
@@ -194,23 +255,35 @@ fn a_write_is_answered_when_both_have_it() {
     // If a node was killed, data that it had in memory is not fetched from the other node, and the log says so.
     let alone = pair.start(1).unwrap();
     let said = alone.said();
-    assert!(said.contains("1001 records of an earlier run") && said.contains("does not fetch records"), "{said}");
+    assert!(
+        said.contains("1001 records of an earlier run") && said.contains("does not fetch records"),
+        "{said}"
+    );
     alone.terminate();
 }
 
 #[test]
 fn or_before_if_that_is_wanted() {
-    copies_are_the_same(&Pair::new([PATIENT, "write-commit-level-override master", ""]), OK);
+    copies_are_the_same(
+        &Pair::new([PATIENT, "write-commit-level-override master", ""]),
+        OK,
+    );
 }
 
 #[test]
 fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
-    let Some(client) = serve_clients::client() else { return };
+    let Some(client) = serve_clients::client() else {
+        return;
+    };
     let pair = Pair::new([PATIENT, "nsup-period 1", ""]);
-    let Some([a, b]) = pair.start_both() else { return };
+    let Some([a, b]) = pair.start_both() else {
+        return;
+    };
     assert!(serve_clients::steps(&client, pair.addresses[1]).contains("2 nodes"));
     // The remaining records, without the expired one.
-    pair.addresses.iter().for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
+    pair.addresses
+        .iter()
+        .for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
     [a, b].into_iter().for_each(Running::terminate);
 }
 
@@ -219,10 +292,14 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
 fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     for last in [0, 1] {
         let mut pair = Pair::new([PATIENT, "", ""]);
-        let Some(nodes) = pair.start_both() else { return };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
         let mut nodes = nodes.map(Some);
         nodes[1 - last].take().unwrap().terminate();
-        until("it is written", || ask(pair.addresses[last], 1, Some(b"last")).result == OK);
+        until("it is written", || {
+            ask(pair.addresses[last], 1, Some(b"last")).result == OK
+        });
         nodes[last].take().unwrap().terminate();
         pair.settings[2] = "filesize 32M\n }\n}\nnamespace second {\n storage-engine device {\n file NODE.second\n \
                             filesize 32M\n write-block-size 32K";
@@ -238,25 +315,42 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
 #[test]
 fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-    let Some([a, b]) = pair.start_both() else { return };
+    let Some([a, b]) = pair.start_both() else {
+        return;
+    };
     b.terminate();
     for key in 0..400 {
-        until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
+        until("it is written", || {
+            ask(pair.addresses[0], key, Some(&[7; 500])).result == OK
+        });
     }
     a.terminate();
     damage(&pair, "a.records");
     let waits = |mut nodes: [Running; 2]| {
-        nodes.iter_mut().for_each(|node| node.wait_to_hear("lacks records"));
-        pair.addresses.iter().for_each(|at| assert_ne!(ask(*at, 1, None).result, OK));
+        nodes
+            .iter_mut()
+            .for_each(|node| node.wait_to_hear("lacks records"));
+        pair.addresses
+            .iter()
+            .for_each(|at| assert_ne!(ask(*at, 1, None).result, OK));
         nodes.into_iter().for_each(Running::terminate);
     };
-    waits([pair.start_with(0, &["--accept-losses"]).unwrap(), pair.start(1).unwrap()]);
+    waits([
+        pair.start_with(0, &["--accept-losses"]).unwrap(),
+        pair.start(1).unwrap(),
+    ]);
     // The damage was accepted before.
     waits([pair.start(0).unwrap(), pair.start(1).unwrap()]);
     fs::remove_file(pair.bench.path("b.records")).unwrap();
-    pair.start_both().unwrap().into_iter().for_each(Running::terminate);
+    pair.start_both()
+        .unwrap()
+        .into_iter()
+        .for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
-    let left = of_a.iter().filter(|record| record.value == [7; 500]).count();
+    let left = of_a
+        .iter()
+        .filter(|record| record.value == [7; 500])
+        .count();
     assert!((200..400).contains(&left), "{left} of 400 records are left");
     assert_eq!(of_a, of_b);
 }
@@ -273,20 +367,37 @@ fn damage(pair: &Pair, name: &str) {
 fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() {
     for (damaged, stopped_first) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-        let Some(nodes) = pair.start_both() else { return };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
         let mut nodes = nodes.map(Some);
         for key in 0..400 {
-            until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
+            until("it is written", || {
+                ask(pair.addresses[0], key, Some(&[7; 500])).result == OK
+            });
         }
         nodes[stopped_first].take().unwrap().terminate();
         nodes[1 - stopped_first].take().unwrap().terminate();
         damage(&pair, ["a.records", "b.records"][damaged]);
-        let start = |node| pair.start_with(node, if node == damaged { &["--accept-losses"] } else { &[] }).unwrap();
+        let start = |node| {
+            pair.start_with(
+                node,
+                if node == damaged {
+                    &["--accept-losses"]
+                } else {
+                    &[]
+                },
+            )
+            .unwrap()
+        };
         let mut both = [start(0), start(1)];
         both.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         both.into_iter().for_each(Running::terminate);
         let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
-        assert!(of_a == of_b && of_a.iter().all(|record| record.value == [7; 500]), "{damaged} {stopped_first}");
+        assert!(
+            of_a == of_b && of_a.iter().all(|record| record.value == [7; 500]),
+            "{damaged} {stopped_first}"
+        );
     }
 }
 
@@ -295,9 +406,15 @@ fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() 
 fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
     for restored in [0, 1] {
         let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
-        let Some(nodes) = pair.start_both() else { return };
+        let Some(nodes) = pair.start_both() else {
+            return;
+        };
         let write = |value: &[u8]| {
-            (0..200).for_each(|key| until("it is written", || ask(pair.addresses[0], key, Some(value)).result == OK));
+            (0..200).for_each(|key| {
+                until("it is written", || {
+                    ask(pair.addresses[0], key, Some(value)).result == OK
+                })
+            });
         };
         write(b"old");
         nodes.into_iter().for_each(Running::terminate);
@@ -308,9 +425,14 @@ fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
         nodes.into_iter().for_each(Running::terminate);
         pair.bench.write(name, &copy);
         let mut nodes = pair.start_both().unwrap();
-        nodes.iter_mut().for_each(|node| node.wait_to_hear("hold an older state"));
+        nodes
+            .iter_mut()
+            .for_each(|node| node.wait_to_hear("hold an older state"));
         nodes.into_iter().for_each(Running::terminate);
         let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 200));
-        assert!(of_a == of_b && of_a.iter().all(|record| record.value == b"new"), "node {restored} was restored");
+        assert!(
+            of_a == of_b && of_a.iter().all(|record| record.value == b"new"),
+            "node {restored} was restored"
+        );
     }
 }

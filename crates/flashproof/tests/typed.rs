@@ -27,15 +27,24 @@ const NOT_HERE: [&str; 15] = [
 ];
 
 /// Commands that take minutes in a test build. Other lines on the pages have the same options.
-const LONG: [&str; 5] =
-    ["flashproof rate ", "flashproof baseline sim:", "engine bench", "storage tenants", "waf model"];
+const LONG: [&str; 5] = [
+    "flashproof rate ",
+    "flashproof baseline sim:",
+    "engine bench",
+    "storage tenants",
+    "waf model",
+];
 
 #[test]
 fn every_command_that_can_run_here_does_what_its_page_says() {
     let project = project();
-    let mut pages: Vec<PathBuf> =
-        std::fs::read_dir(project.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    pages.retain(|page| page.extension().is_some_and(|ext| ext == "md") && !page.ends_with("sizing.md"));
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(project.join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    pages.retain(|page| {
+        page.extension().is_some_and(|ext| ext == "md") && !page.ends_with("sizing.md")
+    });
     pages.push(project.join("README.md"));
     pages.sort();
     let (mut run, mut wrong) = (0, Vec::new());
@@ -44,28 +53,45 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
         bench.link_examples();
         let text = std::fs::read_to_string(&page).unwrap();
         for (number, line) in (1..).zip(text.lines()) {
-            let Some(command) = command_of(line) else { continue };
-            let is_long = LONG.iter().any(|long| command.contains(long)) && !command.contains("--dry-run");
-            let is_ours = ["/dev/", "127.0.0.", "/not/here/"].iter().all(|foreign| !command.contains(foreign));
+            let Some(command) = command_of(line) else {
+                continue;
+            };
+            let is_long =
+                LONG.iter().any(|long| command.contains(long)) && !command.contains("--dry-run");
+            let is_ours = ["/dev/", "127.0.0.", "/not/here/"]
+                .iter()
+                .all(|foreign| !command.contains(foreign));
             let is_left_out = command.contains("--parquet") && !cfg!(feature = "export");
-            if is_left_out || NOT_HERE.iter().any(|part| line.contains(part)) || is_ours && is_long {
+            if is_left_out || NOT_HERE.iter().any(|part| line.contains(part)) || is_ours && is_long
+            {
                 continue;
             }
             run += 1;
             let (ended, said) = typed(&bench, &command);
             // A missing device gives exit code 3. Commands that only show or write a file need no device.
-            let expected = if is_ours { [0, 1].contains(&ended) } else { [0, 1, 3].contains(&ended) };
+            let expected = if is_ours {
+                [0, 1].contains(&ended)
+            } else {
+                [0, 1, 3].contains(&ended)
+            };
             if !expected {
                 let page = page.file_name().unwrap_or_default().to_string_lossy();
-                wrong.push(format!("{page}:{number}: {command}\nended with {ended}:\n{said}"));
+                wrong.push(format!(
+                    "{page}:{number}: {command}\nended with {ended}:\n{said}"
+                ));
             }
         }
         for entry in std::fs::read_dir(bench.path("")).unwrap() {
             // Results are in one directory. Beside it are configurations and tables that a command names.
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"].iter().any(|end| name.ends_with(end));
+            let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"]
+                .iter()
+                .any(|end| name.ends_with(end));
             if !is_named && !["examples", "flashproof-results", "state"].contains(&name.as_str()) {
-                wrong.push(format!("{}: its commands leave {name} in the working directory", page.display()));
+                wrong.push(format!(
+                    "{}: its commands leave {name} in the working directory",
+                    page.display()
+                ));
             }
         }
     }
@@ -77,24 +103,49 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
 fn command_of(line: &str) -> Option<String> {
     let line = line.strip_prefix("    ")?.trim_start();
     let line = line.strip_prefix("$ ").unwrap_or(line);
-    if !["flashproof ", "printf ", "(cat "].iter().any(|start| line.starts_with(start)) {
+    if !["flashproof ", "printf ", "(cat "]
+        .iter()
+        .any(|start| line.starts_with(start))
+    {
         return None;
     }
-    let end = [line.find("   "), line.find(" #")].into_iter().flatten().min().unwrap_or(line.len());
-    Some(line[..end].trim_end().replace("/dev/nvme", "/dev/not-here-").replace("192.0.2.", "127.0.0."))
-        .map(|line| ["/var/lib/", "/mnt/"].iter().fold(line, |line, dir| line.replace(dir, "/not/here/")))
+    let end = [line.find("   "), line.find(" #")]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(line.len());
+    Some(
+        line[..end]
+            .trim_end()
+            .replace("/dev/nvme", "/dev/not-here-")
+            .replace("192.0.2.", "127.0.0."),
+    )
+    .map(|line| {
+        ["/var/lib/", "/mnt/"]
+            .iter()
+            .fold(line, |line, dir| line.replace(dir, "/not/here/"))
+    })
 }
 
 /// Exit code and messages of a command in `bench`.
 fn typed(bench: &Bench, command: &str) -> (i32, String) {
     let shell = bench.shell(command).output().unwrap();
-    (shell.status.code().unwrap_or(-1), String::from_utf8_lossy(&shell.stderr).into_owned())
+    (
+        shell.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&shell.stderr).into_owned(),
+    )
 }
 
 #[test]
 fn a_command_is_what_stands_before_its_remark() {
     let of = |line| command_of(line).unwrap_or_default();
-    assert_eq!(of("    flashproof doctor /dev/nvme1n1    # what will spoil it"), "flashproof doctor /dev/not-here-1n1");
-    assert_eq!(of("    $ flashproof rate sim: --slice 2m   the same in seconds"), "flashproof rate sim: --slice 2m");
+    assert_eq!(
+        of("    flashproof doctor /dev/nvme1n1    # what will spoil it"),
+        "flashproof doctor /dev/not-here-1n1"
+    );
+    assert_eq!(
+        of("    $ flashproof rate sim: --slice 2m   the same in seconds"),
+        "flashproof rate sim: --slice 2m"
+    );
     assert_eq!(of("flashproof says"), "");
 }

@@ -19,10 +19,17 @@ impl Expected {
             let ended = bench.line(&line);
             assert_eq!(ended.code, Some(self.0), "{line}\n{}", ended.stderr);
             let verdict = bench.run().verdict;
-            assert!(verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part), "{line}\n{verdict}");
+            assert!(
+                verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part),
+                "{line}\n{verdict}"
+            );
             // The sentence that all operations completed appears only without a reason against it.
             let says_done = verdict.to_string().contains("all operations completed");
-            assert_eq!(says_done, verdict.outcome == Outcome::Measured, "{line}\n{verdict}");
+            assert_eq!(
+                says_done,
+                verdict.outcome == Outcome::Measured,
+                "{line}\n{verdict}"
+            );
         }
     }
 
@@ -31,11 +38,16 @@ impl Expected {
         for (lines, more, part) in cases {
             let bench = Bench::new();
             let lines = lines.replace("; ", "\n");
-            let config = format!("read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\nseed: 1\ndevice-names: {lines}\n");
+            let config = format!(
+                "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\nseed: 1\ndevice-names: {lines}\n"
+            );
             let ended = bench.storage(&config, more);
             assert_eq!(ended.code, Some(self.0), "{config}\n{}", ended.stdout);
             let verdict = bench.run().verdict;
-            assert!(verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part), "{config}\n{verdict}");
+            assert!(
+                verdict.reasons[0].code == self.1 && verdict.reasons[0].text.contains(part),
+                "{config}\n{verdict}"
+            );
         }
     }
 }
@@ -43,7 +55,8 @@ impl Expected {
 #[test]
 fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
     let hang = "sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based";
-    let lost = "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
+    let lost =
+        "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
     // The drive answers after 90 s: one --hang limit is long enough, the other is not.
     let answers_late = "sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based";
     Expected(1, Code::Lost).fio(&[
@@ -103,8 +116,14 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
         ),
     ]);
     Expected(1, Code::Missed).fio(&[
-        (&format!("{slow} --rate_iops_min=19 --runtime=20"), "reads per second in the"),
-        (&format!("{slow} --rate_min=1m --runtime=20"), "bytes of reads per second"),
+        (
+            &format!("{slow} --rate_iops_min=19 --runtime=20"),
+            "reads per second in the",
+        ),
+        (
+            &format!("{slow} --rate_min=1m --runtime=20"),
+            "bytes of reads per second",
+        ),
     ]);
     let reached = format!("{slow} --rate_iops=9 --rate_iops_min=5 --runtime=20");
     Expected(0, Code::NoLimits).fio(&[(&reached, "all operations completed")]);
@@ -114,10 +133,14 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
 fn each_job_is_judged_and_groups_are_for_the_table() {
     let both = "sim:read-us=2100+channels=1 --rate_iops=1000 --iodepth=64 --runtime=10 \
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
-    let of_a = "the load of a-reads on sim:read-us=2100+channels=1 was not carried out in slice 1: 4,";
+    let of_a =
+        "the load of a-reads on sim:read-us=2100+channels=1 was not carried out in slice 1: 4,";
     Expected(1, Code::NotCarriedOut).fio(&[
         (both, of_a),
-        (&both.replace("--runtime", "--group_reporting --runtime"), of_a),
+        (
+            &both.replace("--runtime", "--group_reporting --runtime"),
+            of_a,
+        ),
         // Operations after a job's runtime, while another job continues, do not count for the job's rate.
         (&both.replace("20000", "1"), "of 10,000 operations"),
     ]);
@@ -131,8 +154,12 @@ fn errors_before_what_counts_fail_the_run() {
 
 #[test]
 fn a_device_that_is_silent_has_not_held_a_closed_loop() {
-    let silent = "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
-    Expected(1, Code::Silence).fio(&[(silent, "completed no a-reads for 50 s of 60 s in slice 1 (83.3 %)")]);
+    let silent =
+        "sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms";
+    Expected(1, Code::Silence).fio(&[(
+        silent,
+        "completed no a-reads for 50 s of 60 s in slice 1 (83.3 %)",
+    )]);
 }
 
 #[test]
@@ -155,9 +182,11 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
                 --filename=sim:read-us=300000+channels=4096+jitter-pct=0";
     bench.line(line).expect(0);
     let verdict = bench.run().verdict;
-    let differs =
-        "a-reads achieved 700/s of the offered 1,000/s during the run, because 300 operations completed after its end";
-    assert!(verdict.reasons.iter().any(|reason| reason.text == differs), "{verdict}");
+    let differs = "a-reads achieved 700/s of the offered 1,000/s during the run, because 300 operations completed after its end";
+    assert!(
+        verdict.reasons.iter().any(|reason| reason.text == differs),
+        "{verdict}"
+    );
     // ACT's large-block stream is late once.
     Expected(0, Code::Held).storage(&[(
         "sim:stall-at-s=20+stall-ms=5000; test-duration-sec: 3600",
@@ -180,7 +209,9 @@ fn nothing_planned_is_left_unjudged() {
     Expected(0, Code::Held).storage(&[(well, &["--slice", "20"], "slice")]);
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 60\nreport-interval-sec: 7\nread-reqs-per-sec: 100\n";
-    bench.storage(config, &["--slice", "8"]).expect_error(2, &["slices last 14 s, over 10 % longer"]);
+    bench
+        .storage(config, &["--slice", "8"])
+        .expect_error(2, &["slices last 14 s, over 10 % longer"]);
     // A job that starts late is judged from its start.
     let late = "sim:slow-after-s=3+slow-factor=40 --startdelay=5 --rate_iops=1000 --iodepth=64 --runtime=6 --time_based \
                 --sla 5%>1ms";
@@ -190,8 +221,9 @@ fn nothing_planned_is_left_unjudged() {
 #[test]
 fn of_several_configurations_the_others_keep_their_verdict() {
     let bench = Bench::new();
-    let config =
-        |drive: &str| format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nseed: 1\n");
+    let config = |drive: &str| {
+        format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nseed: 1\n")
+    };
     bench.write("well.conf", config("sim:name=well"));
     for (drive, outcome) in [
         // A lost drive and a long stall make the run invalid. A stall near the end does not.
@@ -201,9 +233,19 @@ fn of_several_configurations_the_others_keep_their_verdict() {
         ("sim:stall-at-s=30+stall-ms=5000", Outcome::Pass),
     ] {
         bench.write("ill.conf", config(drive));
-        bench.flashproof(&["storage", "well.conf", "ill.conf", "--out", OUT]).expect(1);
-        let of = bench.run().verdict.workloads.into_iter().map(|workload| (workload.name, workload.outcome));
-        let wanted = [("well".to_owned(), outcome), ("ill".to_owned(), Outcome::Fail)];
+        bench
+            .flashproof(&["storage", "well.conf", "ill.conf", "--out", OUT])
+            .expect(1);
+        let of = bench
+            .run()
+            .verdict
+            .workloads
+            .into_iter()
+            .map(|workload| (workload.name, workload.outcome));
+        let wanted = [
+            ("well".to_owned(), outcome),
+            ("ill".to_owned(), Outcome::Fail),
+        ];
         assert_eq!(of.collect::<Vec<_>>(), wanted, "{drive}");
         std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
@@ -213,17 +255,21 @@ fn of_several_configurations_the_others_keep_their_verdict() {
 fn a_rate_above_one_a_nanosecond_is_refused() {
     let bench = Bench::new();
     for rate in ["45035996273704960", "18446744073709551615"] {
-        let line = format!("fio --name=a --rw=randread --filename=sim: --runtime=1 --rate_iops={rate}");
+        let line =
+            format!("fio --name=a --rw=randread --filename=sim: --runtime=1 --rate_iops={rate}");
         let ended = bench.line(&line).expect(2);
-        assert!(ended.errors()[0].contains("more than one per nanosecond"), "{}", ended.stderr);
+        assert!(
+            ended.errors()[0].contains("more than one per nanosecond"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
 #[test]
 fn a_job_cut_short_by_its_runtime_says_so() {
     let bench = Bench::new();
-    let line =
-        "fio --out=run --name=a --rw=randread --filename=sim:read-us=100000+channels=1 --number_ios=1000 --runtime=5";
+    let line = "fio --out=run --name=a --rw=randread --filename=sim:read-us=100000+channels=1 --number_ios=1000 --runtime=5";
     let cut = "job \"a\" was ended by its runtime after 50 of 1,000 operations";
     bench.line(line).expect_stderr(0, &[cut]);
     // The report from the directory says the same.
@@ -238,10 +284,24 @@ const FREEZES_AT_A_BORDER: &str = "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 
 #[test]
 fn a_freeze_over_the_border_of_two_slices_counts_whole() {
     let bench = Bench::new();
-    bench.storage(FREEZES_AT_A_BORDER, &["--slice", "10s"]).expect(1);
+    bench
+        .storage(FREEZES_AT_A_BORDER, &["--slice", "10s"])
+        .expect(1);
     let run = bench.run();
-    assert!(run.verdict.reasons[0].text.contains(" over 64 ms in the 10 s from 0:00:05 (37 of "), "{}", run.verdict);
-    assert_eq!((run.verdict.decided_by.unwrap().from_sec, run.verdict.blame[0].from_sec), (Some(5), Some(5)));
+    assert!(
+        run.verdict.reasons[0]
+            .text
+            .contains(" over 64 ms in the 10 s from 0:00:05 (37 of "),
+        "{}",
+        run.verdict
+    );
+    assert_eq!(
+        (
+            run.verdict.decided_by.unwrap().from_sec,
+            run.verdict.blame[0].from_sec
+        ),
+        (Some(5), Some(5))
+    );
     // ACT judges whole slices.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(FREEZES_AT_A_BORDER, &["--slice", "10s", "--as-act"]);
@@ -258,7 +318,14 @@ fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
         std::fs::copy(file.path(), bench.path(OUT).join(file.file_name())).unwrap();
     }
     let says = "judged by whole slices, not by windows between them";
-    bench.flashproof(&["report", OUT]).expect_stdout(0, &["PASS", says]);
+    bench
+        .flashproof(&["report", OUT])
+        .expect_stdout(0, &["PASS", says]);
     let reasons = bench.run().verdict.reasons;
-    assert!(reasons.iter().any(|reason| reason.code == Code::OldRules && reason.text.contains(says)), "{reasons:?}");
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.code == Code::OldRules && reason.text.contains(says)),
+        "{reasons:?}"
+    );
 }

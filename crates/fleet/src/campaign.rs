@@ -79,7 +79,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_host: 1, total: None }
+        Self {
+            per_host: 1,
+            total: None,
+        }
     }
 }
 
@@ -148,7 +151,11 @@ struct Source<'a> {
 impl Source<'_> {
     fn mistake(&self, location: Range<usize>, why: impl std::fmt::Display) -> Failure {
         let before = self.text.get(..location.start).unwrap_or_default();
-        Failure::usage(format!("{}:{}: {why}", self.path.display(), before.matches('\n').count() + 1))
+        Failure::usage(format!(
+            "{}:{}: {why}",
+            self.path.display(),
+            before.matches('\n').count() + 1
+        ))
     }
 }
 
@@ -156,7 +163,10 @@ impl Campaign {
     /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as the step's process will.
     ///
     /// Errors: no such file, or a mistake in it, with its line.
-    pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+    pub fn read(
+        dir: &Path,
+        check: &dyn Fn(&[String]) -> Result<(), String>,
+    ) -> Result<Self, Failure> {
         let path = dir.join(CAMPAIGN);
         let cannot = |why: String| {
             Failure::usage(format!(
@@ -164,9 +174,15 @@ impl Campaign {
                 path.display()
             ))
         };
-        let bytes = files::read_instructions(&path, Links::Followed, Instructions::Data, CAMPAIGN_BYTES_MAX)
-            .map_err(|error| cannot(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
+        let bytes = files::read_instructions(
+            &path,
+            Links::Followed,
+            Instructions::Data,
+            CAMPAIGN_BYTES_MAX,
+        )
+        .map_err(|error| cannot(error.to_string()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
         let campaign = Self::parse(&path, &text, check)?;
         if campaign.names_commands() {
             files::open_instructions(&path, Links::Followed, Instructions::Commands)
@@ -177,46 +193,86 @@ impl Campaign {
 
     /// True if a step runs another program: fio's trigger.
     fn names_commands(&self) -> bool {
-        self.steps.iter().flat_map(|step| &step.words).any(|word| word.starts_with("--trigger"))
+        self.steps
+            .iter()
+            .flat_map(|step| &step.words)
+            .any(|word| word.starts_with("--trigger"))
     }
 
-    fn parse(path: &Path, text: &str, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+    fn parse(
+        path: &Path,
+        text: &str,
+        check: &dyn Fn(&[String]) -> Result<(), String>,
+    ) -> Result<Self, Failure> {
         let source = Source { path, text };
-        let campaign_file: CampaignFile = toml::from_str(text)
-            .map_err(|error| source.mistake(error.span().unwrap_or(0..0), units::in_one_line(error.message())))?;
+        let campaign_file: CampaignFile = toml::from_str(text).map_err(|error| {
+            source.mistake(
+                error.span().unwrap_or(0..0),
+                units::in_one_line(error.message()),
+            )
+        })?;
         if !is_name(campaign_file.name.get_ref()) {
             return Err(source.mistake(campaign_file.name.span(), NAME_RULE));
         }
         if campaign_file.drives.count == Some(0) {
-            return Err(source.mistake(0..0, "count = 0 under [drives] chooses no drive - give 1 or more"));
+            return Err(source.mistake(
+                0..0,
+                "count = 0 under [drives] chooses no drive - give 1 or more",
+            ));
         }
         let is_none = |limits: &Limits| limits.per_host == 0 || limits.total == Some(0);
-        if let Some(none) = campaign_file.limits.as_ref().filter(|limits| is_none(limits.get_ref())) {
-            return Err(source.mistake(none.span(), "a limit of 0 lets nothing run - give 1 or more"));
+        if let Some(none) = campaign_file
+            .limits
+            .as_ref()
+            .filter(|limits| is_none(limits.get_ref()))
+        {
+            return Err(source.mistake(
+                none.span(),
+                "a limit of 0 lets nothing run - give 1 or more",
+            ));
         }
-        if let Some(none) = campaign_file.domain.iter().find(|domain| domain.get_ref().at_once == 0) {
-            return Err(source.mistake(none.span(), "at_once = 0 lets nothing run - give 1 or more"));
+        if let Some(none) = campaign_file
+            .domain
+            .iter()
+            .find(|domain| domain.get_ref().at_once == 0)
+        {
+            return Err(
+                source.mistake(none.span(), "at_once = 0 lets nothing run - give 1 or more")
+            );
         }
         let mut erase: Vec<String> = Vec::new();
         for id in campaign_file.consent.erase {
             if erase.contains(id.get_ref()) {
-                let why = format!("{} is listed twice - list each drive once", quoted(id.get_ref()));
+                let why = format!(
+                    "{} is listed twice - list each drive once",
+                    quoted(id.get_ref())
+                );
                 return Err(source.mistake(id.span(), why));
             }
             erase.push(id.into_inner());
         }
         let steps = steps(&source, campaign_file.step, check)?;
-        if let Some(not_together) = steps.iter().find(|step| campaign_file.drives.shared && step.together_sec.is_none())
+        if let Some(not_together) = steps
+            .iter()
+            .find(|step| campaign_file.drives.shared && step.together_sec.is_none())
         {
-            let why = "shared = true needs one test of all hosts - add together = \"20s\" to the step";
+            let why =
+                "shared = true needs one test of all hosts - add together = \"20s\" to the step";
             return Err(source.mistake(0..0, format!("step {}: {why}", not_together.name)));
         }
         Ok(Self {
             name: campaign_file.name.into_inner(),
             steps,
             drives: campaign_file.drives,
-            limits: campaign_file.limits.map(Spanned::into_inner).unwrap_or_default(),
-            domains: campaign_file.domain.into_iter().map(Spanned::into_inner).collect(),
+            limits: campaign_file
+                .limits
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
+            domains: campaign_file
+                .domain
+                .into_iter()
+                .map(Spanned::into_inner)
+                .collect(),
             erase,
             slurm: campaign_file.slurm,
         })
@@ -225,16 +281,32 @@ impl Campaign {
     /// The drives of the campaign, and the matching drives that are left out because they are in use.
     ///
     /// Errors: no drive is left; a drive is in two inventories.
-    pub fn select(&self, inventories: &[(PathBuf, Inventory)]) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
+    pub fn select(
+        &self,
+        inventories: &[(PathBuf, Inventory)],
+    ) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
         let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
         let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
-            for drive in inventory.drives.iter().filter(|drive| self.matches_drive(inventory.host.as_deref(), drive)) {
+            for drive in inventory
+                .drives
+                .iter()
+                .filter(|drive| self.matches_drive(inventory.host.as_deref(), drive))
+            {
                 // A path identifies a drive on one host only.
-                let host = inventory.host.as_deref().filter(|_| drive.id == drive.path).unwrap_or_default();
-                let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()].into_iter().flatten();
+                let host = inventory
+                    .host
+                    .as_deref()
+                    .filter(|_| drive.id == drive.path)
+                    .unwrap_or_default();
+                let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()]
+                    .into_iter()
+                    .flatten();
                 let names: BTreeSet<String> = names.map(|name| format!("{host} {name}")).collect();
-                let first = names.into_iter().filter_map(|name| path_by_name.insert(name, path)).next();
+                let first = names
+                    .into_iter()
+                    .filter_map(|name| path_by_name.insert(name, path))
+                    .next();
                 if let Some(first) = first.filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
                         "the drive {} is in two inventories, {} and {} - two tasks would test one drive - delete it \
@@ -246,7 +318,10 @@ impl Campaign {
                 }
                 match drive.state {
                     DriveState::InUse if !self.drives.in_use => in_use.push(drive.clone()),
-                    _ => chosen.push(PlannedDrive { host: inventory.host.clone(), drive: drive.clone() }),
+                    _ => chosen.push(PlannedDrive {
+                        host: inventory.host.clone(),
+                        drive: drive.clone(),
+                    }),
                 }
             }
         }
@@ -266,7 +341,11 @@ impl Campaign {
 
     fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
         let matches_any = |wanted: &[String], is: &[Option<&str>]| {
-            wanted.is_empty() || is.iter().flatten().any(|is| wanted.iter().any(|wanted| wanted == is))
+            wanted.is_empty()
+                || is
+                    .iter()
+                    .flatten()
+                    .any(|is| wanted.iter().any(|wanted| wanted == is))
         };
         let select = &self.drives;
         matches_any(&select.models, &[drive.model.as_deref()])
@@ -290,30 +369,48 @@ fn steps(
     check: &dyn Fn(&[String]) -> Result<(), String>,
 ) -> Result<Vec<Step>, Failure> {
     if entries.is_empty() {
-        return Err(source.mistake(0..0, "the campaign has no step - add a [[step]] with name, run and limit"));
+        return Err(source.mistake(
+            0..0,
+            "the campaign has no step - add a [[step]] with name, run and limit",
+        ));
     }
     let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
     for step in entries {
         let location = step.span();
-        let StepEntry { name, run, limit, after, together } = step.into_inner();
+        let StepEntry {
+            name,
+            run,
+            limit,
+            after,
+            together,
+        } = step.into_inner();
         if !is_name(&name) {
             return Err(source.mistake(location, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
         if steps.iter().any(|(_, other)| other.name == name) {
-            return Err(
-                source.mistake(location, format!("two steps have the name {name} - give each step its own name"))
-            );
+            return Err(source.mistake(
+                location,
+                format!("two steps have the name {name} - give each step its own name"),
+            ));
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
-        let words = shlex::split(&run).ok_or_else(|| bad("\"run\" has a quotation mark without partner".to_owned()))?;
+        let words = shlex::split(&run)
+            .ok_or_else(|| bad("\"run\" has a quotation mark without partner".to_owned()))?;
         // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
-            return Err(bad(format!("\"run\" names no drive - write {DRIVE} where the drive belongs")));
+            return Err(bad(format!(
+                "\"run\" names no drive - write {DRIVE} where the drive belongs"
+            )));
         }
         let Some(command) = words.first() else {
-            return Err(bad("\"run\" is empty - write a command of flashproof, such as certify".to_owned()));
+            return Err(bad(
+                "\"run\" is empty - write a command of flashproof, such as certify".to_owned(),
+            ));
         };
-        if words.iter().any(|word| word == "--erase" || word.starts_with("--erase=")) {
+        if words
+            .iter()
+            .any(|word| word == "--erase" || word.starts_with("--erase="))
+        {
             return Err(bad(
                 "\"run\" has --erase - list the drive under [consent] instead, by its serial number".to_owned()
             ));
@@ -321,18 +418,46 @@ fn steps(
         if RECORDING.contains(&command.as_str()) && !words.iter().any(|word| word.contains(OUT)) {
             return Err(bad(format!("\"run\" keeps no results - add --out {OUT}")));
         }
-        let example: Vec<String> = words.iter().map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out")).collect();
-        check(&example)
-            .map_err(|why| bad(format!("\"run\" is no command of flashproof - {}", units::in_one_line(&why))))?;
-        let limit_sec = seconds(&limit).map_err(|why| bad(format!("limit {}: {why}", quoted(&limit))))?;
+        let example: Vec<String> = words
+            .iter()
+            .map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out"))
+            .collect();
+        check(&example).map_err(|why| {
+            bad(format!(
+                "\"run\" is no command of flashproof - {}",
+                units::in_one_line(&why)
+            ))
+        })?;
+        let limit_sec =
+            seconds(&limit).map_err(|why| bad(format!("limit {}: {why}", quoted(&limit))))?;
         if limit_sec > LIMIT_SEC_MAX {
-            return Err(bad(format!("limit {} is longer than a month", quoted(&limit))));
+            return Err(bad(format!(
+                "limit {} is longer than a month",
+                quoted(&limit)
+            )));
         }
-        let lead = |text: String| seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))));
+        let lead = |text: String| {
+            seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))))
+        };
         let together_sec = together.map(lead).transpose()?;
-        let previous_step = || steps.last().map(|(_, before)| before.name.clone()).into_iter().collect();
+        let previous_step = || {
+            steps
+                .last()
+                .map(|(_, before)| before.name.clone())
+                .into_iter()
+                .collect()
+        };
         let after = after.unwrap_or_else(previous_step);
-        steps.push((location, Step { name, words, limit_sec, after, together_sec }));
+        steps.push((
+            location,
+            Step {
+                name,
+                words,
+                limit_sec,
+                after,
+                together_sec,
+            },
+        ));
     }
     in_order(source, steps)
 }
@@ -344,25 +469,41 @@ pub const DRIVE: &str = "{drive}";
 pub const OUT: &str = "{out}";
 
 /// Commands whose results are a run or a series.
-const RECORDING: [&str; 7] = ["storage", "index", "fio", "certify", "rate", "baseline", "check"];
+const RECORDING: [&str; 7] = [
+    "storage", "index", "fio", "certify", "rate", "baseline", "check",
+];
 
 /// Puts each step behind the steps that its `after` names; otherwise keeps the order of the file.
-fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result<Vec<Step>, Failure> {
+fn in_order(
+    source: &Source<'_>,
+    mut steps: Vec<(Range<usize>, Step)>,
+) -> Result<Vec<Step>, Failure> {
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
-            let why = format!("step {}: \"after\" names {}, but there is no such step", step.name, quoted(unknown));
+            let why = format!(
+                "step {}: \"after\" names {}, but there is no such step",
+                step.name,
+                quoted(unknown)
+            );
             return Err(source.mistake(at.clone(), why));
         }
     }
     let mut ordered: Vec<Step> = Vec::new();
     while !steps.is_empty() {
-        let is_ready = |step: &Step| step.after.iter().all(|after| ordered.iter().any(|done| done.name == *after));
+        let is_ready = |step: &Step| {
+            step.after
+                .iter()
+                .all(|after| ordered.iter().any(|done| done.name == *after))
+        };
         match steps.iter().position(|(_, step)| is_ready(step)) {
             Some(ready) => ordered.push(steps.remove(ready).1),
             None => {
                 let circle: Vec<_> = steps.iter().map(|(_, step)| step.name.as_str()).collect();
-                let why = format!("the steps {} wait for one another - remove an \"after\"", circle.join(", "));
+                let why = format!(
+                    "the steps {} wait for one another - remove an \"after\"",
+                    circle.join(", ")
+                );
                 return Err(source.mistake(steps[0].0.clone(), why));
             }
         }
@@ -372,14 +513,38 @@ fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result
 
 /// The commented campaign file that `fleet init` writes, for the drives of `inventories`.
 pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -> String {
-    let drives = || inventories.iter().flat_map(|(_, inventory)| &inventory.drives);
+    let drives = || {
+        inventories
+            .iter()
+            .flat_map(|(_, inventory)| &inventory.drives)
+    };
     let simulated = drives().all(Drive::is_simulated);
-    let models: BTreeSet<&str> = drives().filter_map(|drive| drive.model.as_deref()).collect();
-    let firmwares: BTreeSet<&str> = drives().filter_map(|drive| drive.firmware.as_deref()).collect();
-    let list = |of: &BTreeSet<&str>| of.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
+    let models: BTreeSet<&str> = drives()
+        .filter_map(|drive| drive.model.as_deref())
+        .collect();
+    let firmwares: BTreeSet<&str> = drives()
+        .filter_map(|drive| drive.firmware.as_deref())
+        .collect();
+    let list = |of: &BTreeSet<&str>| {
+        of.iter()
+            .map(|text| quoted(text))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let name: String = dir.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
-    let name = if name.is_empty() { "campaign".to_owned() } else { name };
+    let name: String = dir
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .chars()
+        .map(plain)
+        .take(40)
+        .collect();
+    let name = if name.is_empty() {
+        "campaign".to_owned()
+    } else {
+        name
+    };
     let (mut conditions, mut steps) = (String::new(), String::new());
     for (key, values) in [("models", &models), ("firmwares", &firmwares)] {
         if !values.is_empty() && !simulated {
@@ -391,12 +556,25 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
         ("prep", "prep {drive}", "24h"),
         ("certify", "certify {drive} --load 30 --out {out}", "60h"),
     ];
-    let simulated_steps = [("certify", "certify {drive} --load 1 --duration 10m --out {out}", "10m")];
-    for (name, run, limit) in if simulated { &simulated_steps[..] } else { &real_steps[..] } {
-        let _ = write!(steps, "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n");
+    let simulated_steps = [(
+        "certify",
+        "certify {drive} --load 1 --duration 10m --out {out}",
+        "10m",
+    )];
+    for (name, run, limit) in if simulated {
+        &simulated_steps[..]
+    } else {
+        &real_steps[..]
+    } {
+        let _ = write!(
+            steps,
+            "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n"
+        );
     }
-    let with_data: Vec<_> =
-        drives().filter(|drive| drive.state == DriveState::HasData).map(|drive| quoted(&drive.id)).collect();
+    let with_data: Vec<_> = drives()
+        .filter(|drive| drive.state == DriveState::HasData)
+        .map(|drive| quoted(&drive.id))
+        .collect();
     let mut consent = String::new();
     if !simulated {
         consent.push_str("\n# ALL data of these drives is erased. The guard on the host still refuses drives that are in use.\n[consent]\nerase = []\n");
@@ -408,11 +586,22 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
         ("@NAME@", name),
         ("@STEPS@", steps),
         ("@PER_HOST@", if simulated { cpus() } else { 1 }.to_string()),
-        ("@SLURM@", if slurm { include_str!("slurm.toml") } else { "" }.to_owned()),
+        (
+            "@SLURM@",
+            if slurm {
+                include_str!("slurm.toml")
+            } else {
+                ""
+            }
+            .to_owned(),
+        ),
         ("@CONDITIONS@", conditions),
         ("@CONSENT@", consent),
     ];
-    words.iter().fold(include_str!("campaign.toml").to_owned(), |text, (word, value)| text.replace(word, value))
+    words.iter().fold(
+        include_str!("campaign.toml").to_owned(),
+        |text, (word, value)| text.replace(word, value),
+    )
 }
 
 #[cfg(test)]
@@ -420,23 +609,48 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Campaign, String> {
-        let check = |words: &[String]| if words[0] == "certify" { Ok(()) } else { Err("unknown".to_owned()) };
+        let check = |words: &[String]| {
+            if words[0] == "certify" {
+                Ok(())
+            } else {
+                Err("unknown".to_owned())
+            }
+        };
         Campaign::parse(Path::new("c.toml"), text, &check).map_err(|failure| failure.message)
     }
 
-    const STEP: &str = "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
+    const STEP: &str =
+        "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
     fn steps_run_behind_those_that_they_come_after() {
         let step = |name: &str, after: &str| STEP.replace("\"a\"", &format!("\"{name}\"")) + after;
         let names = |text: &str| {
-            parse(text).map(|campaign| campaign.steps.into_iter().map(|step| step.name).collect::<Vec<_>>().concat())
+            parse(text).map(|campaign| {
+                campaign
+                    .steps
+                    .into_iter()
+                    .map(|step| step.name)
+                    .collect::<Vec<_>>()
+                    .concat()
+            })
         };
-        let text =
-            format!("name = \"x\"\n{}{}{}", step("c", "after = [\"b\"]\n"), step("a", "after = []\n"), step("b", ""));
+        let text = format!(
+            "name = \"x\"\n{}{}{}",
+            step("c", "after = [\"b\"]\n"),
+            step("a", "after = []\n"),
+            step("b", "")
+        );
         assert_eq!(names(&text).unwrap(), "abc");
-        let circle = format!("name = \"x\"\n{}{}", step("a", "after = [\"b\"]\n"), step("b", ""));
-        assert_eq!(names(&circle).unwrap_err(), "c.toml:2: the steps a, b wait for one another - remove an \"after\"");
+        let circle = format!(
+            "name = \"x\"\n{}{}",
+            step("a", "after = [\"b\"]\n"),
+            step("b", "")
+        );
+        assert_eq!(
+            names(&circle).unwrap_err(),
+            "c.toml:2: the steps a, b wait for one another - remove an \"after\""
+        );
     }
 
     #[test]
@@ -444,22 +658,55 @@ mod tests {
         let of = |rest: &str| format!("name = \"x\"\n{rest}");
         let with = |from: &str, to: &str| of(&STEP.replace(from, to));
         for (text, message) in [
-            ("name = \"x\"\n", "c.toml:1: the campaign has no step - add a [[step]] with name, run and limit"),
-            ("name = \"a b\"\n", "c.toml:1: a name has letters, digits, - and _, at most 40 of them"),
+            (
+                "name = \"x\"\n",
+                "c.toml:1: the campaign has no step - add a [[step]] with name, run and limit",
+            ),
+            (
+                "name = \"a b\"\n",
+                "c.toml:1: a name has letters, digits, - and _, at most 40 of them",
+            ),
             ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
-            (&of(&STEP.repeat(2)), "c.toml:6: two steps have the name a - give each"),
-            (&with("{drive}", "x"), "c.toml:2: step a: \"run\" names no drive - write {drive}"),
-            (&with("certify", "rm"), "c.toml:2: step a: \"run\" is no command of flashproof"),
-            (&with("1h", "1y"), "c.toml:2: step a: limit \"1y\": not a time span"),
-            (&with("certify", "'certify"), "c.toml:2: step a: \"run\" has a quotation mark"),
-            (&(of(STEP) + "after = [\"q\"]\n"), "c.toml:2: step a: \"after\" names \"q\", but there is no such step"),
-            (&(of(STEP) + "[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
-            (&(of(STEP) + "[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
+            (
+                &of(&STEP.repeat(2)),
+                "c.toml:6: two steps have the name a - give each",
+            ),
+            (
+                &with("{drive}", "x"),
+                "c.toml:2: step a: \"run\" names no drive - write {drive}",
+            ),
+            (
+                &with("certify", "rm"),
+                "c.toml:2: step a: \"run\" is no command of flashproof",
+            ),
+            (
+                &with("1h", "1y"),
+                "c.toml:2: step a: limit \"1y\": not a time span",
+            ),
+            (
+                &with("certify", "'certify"),
+                "c.toml:2: step a: \"run\" has a quotation mark",
+            ),
+            (
+                &(of(STEP) + "after = [\"q\"]\n"),
+                "c.toml:2: step a: \"after\" names \"q\", but there is no such step",
+            ),
+            (
+                &(of(STEP) + "[consent]\nerase = [\"S\",\n\"S\"]\n"),
+                "c.toml:8: \"S\" is listed twice",
+            ),
+            (
+                &(of(STEP) + "[limits]\nper_host = 0\n"),
+                "c.toml:6: a limit of 0 lets nothing run",
+            ),
             (
                 &with("--out", "--erase=S --out"),
                 "c.toml:2: step a: \"run\" has --erase - list the drive under [consent]",
             ),
-            (&with("1h", "800h"), "c.toml:2: step a: limit \"800h\" is longer"),
+            (
+                &with("1h", "800h"),
+                "c.toml:2: step a: limit \"800h\" is longer",
+            ),
             (
                 &of(&format!("[drives]\nshared = true\n{STEP}")),
                 "c.toml:1: step a: shared = true needs one test of all hosts - add",
@@ -489,19 +736,47 @@ mod tests {
         };
         let of = |host: &str, drives: Vec<Drive>| {
             let host = Some(host.to_owned());
-            (PathBuf::from("i"), Inventory { format_version: 1, host, taken_unix_ms: 0, drives })
+            (
+                PathBuf::from("i"),
+                Inventory {
+                    format_version: 1,
+                    host,
+                    taken_unix_ms: 0,
+                    drives,
+                },
+            )
         };
         let select = |settings: &str, inventories: &[(PathBuf, Inventory)]| {
             let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
             let ids = |(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
-                let chosen = chosen.into_iter().map(|planned| planned.drive.id).collect::<Vec<_>>().join(" ");
-                format!("{chosen}, in use {}", in_use.into_iter().map(|drive| drive.id).collect::<Vec<_>>().join(" "))
+                let chosen = chosen
+                    .into_iter()
+                    .map(|planned| planned.drive.id)
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                format!(
+                    "{chosen}, in use {}",
+                    in_use
+                        .into_iter()
+                        .map(|drive| drive.id)
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                )
             };
-            campaign.select(inventories).map(ids).map_err(|failure| failure.message)
+            campaign
+                .select(inventories)
+                .map(ids)
+                .map_err(|failure| failure.message)
         };
         let (free, used) = (DriveState::Free, DriveState::InUse);
         let some = [
-            of("n1", vec![drive("A", Some("A"), None, free), drive("B", Some("B"), None, used)]),
+            of(
+                "n1",
+                vec![
+                    drive("A", Some("A"), None, free),
+                    drive("B", Some("B"), None, used),
+                ],
+            ),
             of("n2", vec![drive("C", Some("C"), None, DriveState::HasData)]),
         ];
         for (settings, is) in [
@@ -515,11 +790,18 @@ mod tests {
         }
         // The same drive under other names, seen by two hosts; a path alone is a name on one host.
         let first = drive("S1", Some("S1"), Some("eui.1"), free);
-        for other in [drive("eui.1", Some("other"), Some("eui.1"), free), drive("eui.2", Some("S1"), None, free)] {
-            let error = select("", &[of("n1", vec![first.clone()]), of("n2", vec![other])]).unwrap_err();
+        for other in [
+            drive("eui.1", Some("other"), Some("eui.1"), free),
+            drive("eui.2", Some("S1"), None, free),
+        ] {
+            let error =
+                select("", &[of("n1", vec![first.clone()]), of("n2", vec![other])]).unwrap_err();
             assert!(error.contains("two tasks would test one drive"), "{error}");
         }
         let path = || vec![drive("/dev/x", None, None, free)];
-        assert_eq!(select("", &[of("n1", path()), of("n2", path())]).unwrap(), "/dev/x /dev/x, in use ");
+        assert_eq!(
+            select("", &[of("n1", path()), of("n2", path())]).unwrap(),
+            "/dev/x /dev/x, in use "
+        );
     }
 }

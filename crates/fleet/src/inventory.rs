@@ -83,17 +83,26 @@ impl DriveState {
 impl Drive {
     /// True for a simulated drive.
     pub fn is_simulated(&self) -> bool {
-        self.path.parse().is_ok_and(|name: DeviceName| name.drive().is_some())
+        self.path
+            .parse()
+            .is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
     fn of(guard_report: GuardReport) -> Option<Self> {
         let facts = guard_report.facts?;
         let Attachment { slot, link } = Attachment::of(&guard_report.path, Path::new("/"));
-        let wear_percent = read_smart(Path::new("/"), &facts).ok().map(|smart| smart.percentage_used);
+        let wear_percent = read_smart(Path::new("/"), &facts)
+            .ok()
+            .map(|smart| smart.percentage_used);
         let (state, why) = match &guard_report.safety {
             EraseSafety::Yes => (DriveState::Free, None),
-            EraseSafety::Asks(evidence) => (DriveState::HasData, evidence.first().map(ToString::to_string)),
-            EraseSafety::No(reasons) => (DriveState::InUse, reasons.first().map(ToString::to_string)),
+            EraseSafety::Asks(evidence) => (
+                DriveState::HasData,
+                evidence.first().map(ToString::to_string),
+            ),
+            EraseSafety::No(reasons) => {
+                (DriveState::InUse, reasons.first().map(ToString::to_string))
+            }
         };
         Some(Self {
             id: guard_report.erase_name,
@@ -118,7 +127,11 @@ impl Inventory {
     pub fn of_this_host() -> Self {
         let (disks, _) = discover::list(Path::new("/"));
         let paths: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
-        let drives = Guard::new(None).examine_devices(&paths).into_iter().filter_map(Drive::of).collect();
+        let drives = Guard::new(None)
+            .examine_devices(&paths)
+            .into_iter()
+            .filter_map(Drive::of)
+            .collect();
         Self::new(Some(crate::host_name()), drives)
     }
 
@@ -126,14 +139,23 @@ impl Inventory {
     ///
     /// Errors: `spec` describes no simulated drive.
     pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {
-        let bad = |why: String| Failure::usage(format!("cannot simulate the drives {} - {why}", quoted(spec)));
+        let bad = |why: String| {
+            Failure::usage(format!(
+                "cannot simulate the drives {} - {why}",
+                quoted(spec)
+            ))
+        };
         let joint = if spec.ends_with(':') { "" } else { "+" };
         let drive = |number: u32| {
             let path = format!("{spec}{joint}seed={number}");
             let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
             let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
-            let hint =
-                || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md".to_owned());
+            let hint = || {
+                bad(
+                    "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md"
+                        .to_owned(),
+                )
+            };
             Ok(Drive {
                 id: format!("SIM{number:05}"),
                 path,
@@ -143,11 +165,19 @@ impl Inventory {
                 ..Drive::default()
             })
         };
-        Ok(Self::new(None, (1..=count).map(drive).collect::<Result<_, Failure>>()?))
+        Ok(Self::new(
+            None,
+            (1..=count).map(drive).collect::<Result<_, Failure>>()?,
+        ))
     }
 
     fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
-        Self { format_version: INVENTORY_VERSION, host, taken_unix_ms: now_unix_ms(), drives }
+        Self {
+            format_version: INVENTORY_VERSION,
+            host,
+            taken_unix_ms: now_unix_ms(),
+            drives,
+        }
     }
 
     /// Reads an inventory.
@@ -156,23 +186,43 @@ impl Inventory {
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let remedy = "create it again with \"flashproof fleet inventory\"";
-        let bytes = files::read_instructions(path, Links::Refused, Instructions::Data, FILE_BYTES_MAX)
-            .map_err(|error| Failure::environment(format!("cannot read the inventory {shown} - {error} - {remedy}")))?;
+        let bytes =
+            files::read_instructions(path, Links::Refused, Instructions::Data, FILE_BYTES_MAX)
+                .map_err(|error| {
+                    Failure::environment(format!(
+                        "cannot read the inventory {shown} - {error} - {remedy}"
+                    ))
+                })?;
         let bad = |why: String| Failure::usage(format!("{shown}: {why} - {remedy}"));
-        let inventory: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        let inventory: Self =
+            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
         if inventory.format_version != INVENTORY_VERSION {
             return Err(bad(format!(
                 "its format version is {}, but this flashproof reads version {INVENTORY_VERSION}",
                 inventory.format_version
             )));
         }
-        if let Some(drive) = inventory.drives.iter().find(|drive| inventory.host.is_none() && !drive.is_simulated()) {
-            return Err(bad(format!("it names no host, but {} is a real device", quoted(&drive.path))));
+        if let Some(drive) = inventory
+            .drives
+            .iter()
+            .find(|drive| inventory.host.is_none() && !drive.is_simulated())
+        {
+            return Err(bad(format!(
+                "it names no host, but {} is a real device",
+                quoted(&drive.path)
+            )));
         }
         let is_plain = |text: &str| !text.is_empty() && !text.contains(units::is_unprintable);
-        let names = inventory.drives.iter().flat_map(|drive| [&drive.id, &drive.path]).chain(&inventory.host);
+        let names = inventory
+            .drives
+            .iter()
+            .flat_map(|drive| [&drive.id, &drive.path])
+            .chain(&inventory.host);
         if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
-            return Err(bad(format!("{} is not a valid name of a host or a drive", quoted(name))));
+            return Err(bad(format!(
+                "{} is not a valid name of a host or a drive",
+                quoted(name)
+            )));
         }
         Ok(inventory)
     }
@@ -183,26 +233,50 @@ impl Inventory {
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
         let folder = dir.join(INVENTORY_DIR);
         let advice = "create inventories with \"flashproof fleet inventory --out DIR\"";
-        let cannot =
-            |error| Failure::usage(format!("cannot list the inventories in {} - {error} - {advice}", folder.display()));
+        let cannot = |error| {
+            Failure::usage(format!(
+                "cannot list the inventories in {} - {error} - {advice}",
+                folder.display()
+            ))
+        };
         let entries = std::fs::read_dir(&folder).map_err(cannot)?;
-        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(cannot)?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let mut paths = entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(cannot)?;
+        paths.retain(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        });
         if paths.is_empty() {
-            return Err(Failure::usage(format!("{} has no inventory (*.json) - {advice}", folder.display())));
+            return Err(Failure::usage(format!(
+                "{} has no inventory (*.json) - {advice}",
+                folder.display()
+            )));
         }
         paths.sort();
-        paths.into_iter().map(|path| Self::read(&path).map(|inventory| (path, inventory))).collect()
+        paths
+            .into_iter()
+            .map(|path| Self::read(&path).map(|inventory| (path, inventory)))
+            .collect()
     }
 
     /// Writes `DIR/inventory/HOST.json`, or `simulated.json`; replaces an older inventory. Returns the path.
     pub fn write(&self, dir: &Path) -> Result<PathBuf, Failure> {
         let folder = dir.join(INVENTORY_DIR);
-        let name = self.host.as_deref().unwrap_or("simulated").replace('/', "-");
+        let name = self
+            .host
+            .as_deref()
+            .unwrap_or("simulated")
+            .replace('/', "-");
         let path = folder.join(format!("{name}.json"));
         let result = files::create_dirs(&folder).and_then(|_| {
             let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";
-            files::replace(&path, text.as_bytes(), ReplaceTarget::Own("\"taken_unix_ms\""))
+            files::replace(
+                &path,
+                text.as_bytes(),
+                ReplaceTarget::Own("\"taken_unix_ms\""),
+            )
         });
         result.map_err(|error| {
             let tried = format!("cannot write the inventory {}", path.display());
@@ -213,11 +287,14 @@ impl Inventory {
 
     /// The inventories as a table.
     pub fn table(inventories: &[Self]) -> String {
-        let headings =
-            ["HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA", "WEAR", "STATE", "WHY"];
+        let headings = [
+            "HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA",
+            "WEAR", "STATE", "WHY",
+        ];
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let drives =
-            inventories.iter().flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
+        let drives = inventories
+            .iter()
+            .flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
         let row = |(inventory, drive): (&Self, &Drive)| {
             [
                 inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
@@ -228,13 +305,24 @@ impl Inventory {
                 text(&drive.firmware),
                 text(&drive.slot),
                 text(&drive.link),
-                drive.numa_node.map_or("-".to_owned(), |node| node.to_string()),
-                drive.wear_percent.map_or("-".to_owned(), |percent| format!("{percent} %")),
+                drive
+                    .numa_node
+                    .map_or("-".to_owned(), |node| node.to_string()),
+                drive
+                    .wear_percent
+                    .map_or("-".to_owned(), |percent| format!("{percent} %")),
                 drive.state.text().to_owned(),
                 // Drops the advice, which follows the last semicolon.
-                drive.why.as_deref().map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why)).to_owned(),
+                drive
+                    .why
+                    .as_deref()
+                    .map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why))
+                    .to_owned(),
             ]
         };
-        Table::new("").text(headings).rows(drives.map(row)).to_string()
+        Table::new("")
+            .text(headings)
+            .rows(drives.map(row))
+            .to_string()
     }
 }

@@ -91,7 +91,10 @@ pub struct StepEnd {
 impl StepEnd {
     /// True if later steps may follow.
     pub fn is_good(&self) -> bool {
-        self.exit == 0 && self.outcome.is_none_or(|outcome| matches!(outcome, Outcome::Pass | Outcome::Measured))
+        self.exit == 0
+            && self
+                .outcome
+                .is_none_or(|outcome| matches!(outcome, Outcome::Pass | Outcome::Measured))
     }
 }
 
@@ -120,14 +123,20 @@ impl Journal {
                 break;
             }
             if number > LINES_MAX {
-                journal.damage = Some(format!("{} has more than {LINES_MAX} entries", path.display()));
+                journal.damage = Some(format!(
+                    "{} has more than {LINES_MAX} entries",
+                    path.display()
+                ));
                 break;
             }
             match serde_json::from_slice(&line) {
                 Ok(entry) => journal.entries.push(entry),
                 // A kill or a full disk cut this line; the lines after it are whole.
                 Err(error) => {
-                    journal.damage = Some(format!("{}: entry {number} cannot be read ({error})", path.display()));
+                    journal.damage = Some(format!(
+                        "{}: entry {number} cannot be read ({error})",
+                        path.display()
+                    ));
                 }
             }
         }
@@ -147,20 +156,30 @@ impl Journal {
 
     /// Number of repetitions of `step` that users requested.
     pub fn resets(&self, step: &str) -> usize {
-        self.entries.iter().filter(|entry| entry.step == step && entry.event == Event::Reset).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.step == step && entry.event == Event::Reset)
+            .count()
     }
 
     /// Number of starts of `step`.
     pub fn attempts(&self, step: &str) -> usize {
-        self.entries.iter().filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_))).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_)))
+            .count()
     }
 
     /// The last start of `step`.
     pub fn last_begun(&self, step: &str) -> Option<&StepStart> {
-        self.entries.iter().rev().filter(|entry| entry.step == step).find_map(|entry| match &entry.event {
-            Event::Begun(begun) => Some(begun),
-            _ => None,
-        })
+        self.entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.step == step)
+            .find_map(|entry| match &entry.event {
+                Event::Begun(begun) => Some(begun),
+                _ => None,
+            })
     }
 }
 
@@ -189,12 +208,18 @@ pub struct TaskLock {
 impl TaskLock {
     /// Creates the directory and takes its lock.
     pub fn take(dir: &Path) -> Result<Self, LockError> {
-        let failed = |source| LockError::Io { dir: dir.to_owned(), source };
+        let failed = |source| LockError::Io {
+            dir: dir.to_owned(),
+            source,
+        };
         create_own_dir(dir).map_err(failed)?;
         // The lock is on a file, because network file systems have no locks on directories.
         let lock = files::open_to_append(&dir.join(LOCK), files::SHARED).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self {
+                dir: dir.to_owned(),
+                _lock: lock,
+            }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(dir.to_owned())),
             Err(errno) => Err(failed(errno.into())),
         }
@@ -202,11 +227,18 @@ impl TaskLock {
 
     /// Appends an entry and syncs it.
     pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
-        let entry = Entry { unix_ms: now_unix_ms(), step: step.to_owned(), event };
+        let entry = Entry {
+            unix_ms: now_unix_ms(),
+            step: step.to_owned(),
+            event,
+        };
         let path = self.dir.join(JOURNAL);
         let mut file = files::open_to_append(&path, files::SHARED)?;
         if !begins_as_journal(&file)? {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "a file that flashproof did not write has this name"));
+            return Err(io::Error::new(
+                ErrorKind::AlreadyExists,
+                "a file that flashproof did not write has this name",
+            ));
         }
         let mut line = serde_json::to_string(&entry)? + "\n";
         // After a torn line, start a new line.
@@ -223,7 +255,11 @@ impl TaskLock {
         let new_file = Temporary::create(&dir, OsStr::new("clock"), ReplaceTarget::NewFile);
         let written = new_file.and_then(|(_, file)| file.metadata()?.modified());
         let now = now_unix_ms();
-        let server = written.ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
+        let server = written
+            .ok()?
+            .duration_since(std::time::UNIX_EPOCH)
+            .ok()?
+            .as_millis();
         i64::try_from(i128::from(now) - i128::try_from(server).ok()?).ok()
     }
 }
@@ -231,7 +267,9 @@ impl TaskLock {
 /// Creates the directory `dir` of a task or a step. Errors: the path is a symbolic link.
 pub(crate) fn create_own_dir(dir: &Path) -> io::Result<()> {
     files::create_dirs(dir)?;
-    Dir::open(files::dir_of(dir))?.open_dir(dir.file_name().unwrap_or_default()).map(drop)
+    Dir::open(files::dir_of(dir))?
+        .open_dir(dir.file_name().unwrap_or_default())
+        .map(drop)
 }
 
 /// True for a journal, also if a kill cut its first entry.
@@ -260,29 +298,57 @@ mod tests {
     fn a_torn_line_loses_itself_alone() {
         let dir = tempfile::tempdir().unwrap();
         let lock = TaskLock::take(dir.path()).unwrap();
-        let stopped = || Event::Stopped { why: "SIGTERM".to_owned() };
+        let stopped = || Event::Stopped {
+            why: "SIGTERM".to_owned(),
+        };
         lock.append("a", stopped()).unwrap();
         let path = dir.path().join(JOURNAL);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], &whole[..whole.len() / 2]].concat()).unwrap();
         assert_eq!(Journal::read(dir.path()).unwrap().entries.len(), 1);
-        lock.append("a", Event::Refused { why: "no drive".to_owned() }).unwrap();
+        lock.append(
+            "a",
+            Event::Refused {
+                why: "no drive".to_owned(),
+            },
+        )
+        .unwrap();
         let journal = Journal::read(dir.path()).unwrap();
-        assert_eq!(journal.state("a"), &Event::Refused { why: "no drive".to_owned() });
+        assert_eq!(
+            journal.state("a"),
+            &Event::Refused {
+                why: "no drive".to_owned()
+            }
+        );
         assert!(journal.damage.unwrap().contains("entry 2"));
         assert_eq!(journal.entries.len(), 2);
         let text = fs::read(&path).unwrap();
         fs::write(&path, [&text[..], b"damaged\n"].concat()).unwrap();
-        assert!(Journal::read(dir.path()).unwrap().damage.unwrap().contains("entry 4"));
+        assert!(
+            Journal::read(dir.path())
+                .unwrap()
+                .damage
+                .unwrap()
+                .contains("entry 4")
+        );
         fs::write(&path, "damaged\n".repeat(LINES_MAX + 1)).unwrap();
-        assert!(Journal::read(dir.path()).unwrap().damage.unwrap().contains("more than 100000 entries"));
+        assert!(
+            Journal::read(dir.path())
+                .unwrap()
+                .damage
+                .unwrap()
+                .contains("more than 100000 entries")
+        );
     }
 
     #[test]
     fn a_task_has_one_runner_and_a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let held = TaskLock::take(dir.path()).unwrap();
-        assert!(matches!(TaskLock::take(dir.path()), Err(LockError::Held(_))));
+        assert!(matches!(
+            TaskLock::take(dir.path()),
+            Err(LockError::Held(_))
+        ));
         drop(held);
         assert!(TaskLock::take(dir.path()).is_ok());
         let link = dir.path().join("link");

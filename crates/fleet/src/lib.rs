@@ -18,7 +18,10 @@
 //! the command. The outcome of a step is read from its results, not from its exit code alone.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 #![allow(unreachable_pub)]
 
 pub mod campaign;
@@ -46,10 +49,13 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// This host's name without its domain; in a Slurm job, Slurm's name of the node.
 pub fn host_name() -> String {
-    let node = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    let node = std::env::var("SLURMD_NODENAME")
+        .ok()
+        .filter(|name| !name.is_empty());
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let short = |name: String| name.trim().split('.').next().unwrap_or_default().to_owned();
-    node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
+    node.or_else(|| kernel().map(short))
+        .unwrap_or_else(|| "localhost".to_owned())
 }
 
 /// A command that runs the same program as this process, even if a newer version was installed meanwhile. The command
@@ -58,7 +64,11 @@ pub fn host_name() -> String {
 fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log, files::SHARED)?;
     let mut command = Command::new("/proc/self/exe");
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0);
     sys::process::kill_with_parent(&mut command);
     Ok(command)
 }
@@ -70,5 +80,8 @@ fn ask_to_end(pid: u32) {
 
 /// Failure of the environment: the `attempt`, and why it failed. `advice` is used unless the error has its own advice.
 fn failed(attempt: impl Display, error: &io::Error, advice: &str) -> Failure {
-    Failure::environment(format!("{attempt} - {error} - {}", sys::remedy(error, advice)))
+    Failure::environment(format!(
+        "{attempt} - {error} - {}",
+        sys::remedy(error, advice)
+    ))
 }

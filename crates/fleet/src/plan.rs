@@ -67,13 +67,22 @@ impl Plan {
     /// Changes nothing.
     ///
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
-    pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+    pub fn read(
+        dir: &Path,
+        check: &dyn Fn(&[String]) -> Result<(), String>,
+    ) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
         let plan = match read_plan_file(dir)? {
             Some(plan_file) => Self::of(dir, campaign, plan_file)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
-                Self { dir: dir.to_owned(), id: String::new(), campaign, drives, in_use }
+                Self {
+                    dir: dir.to_owned(),
+                    id: String::new(),
+                    campaign,
+                    drives,
+                    in_use,
+                }
             }
         };
         plan.check_together()?;
@@ -82,10 +91,19 @@ impl Plan {
 
     /// Checks that all tasks can run at once if a step begins on all drives together.
     fn check_together(&self) -> Result<(), Failure> {
-        let Some(step) = self.campaign.steps.iter().find(|step| step.together_sec.is_some()) else { return Ok(()) };
+        let Some(step) = self
+            .campaign
+            .steps
+            .iter()
+            .find(|step| step.together_sec.is_some())
+        else {
+            return Ok(());
+        };
         let shares = self.shares();
         let at_once: u64 = shares.values().map(|share| u64::from(share.at_once)).sum();
-        if at_once == self.drives.len() as u64 && shares.values().all(|share| share.waits_for.is_empty()) {
+        if at_once == self.drives.len() as u64
+            && shares.values().all(|share| share.waits_for.is_empty())
+        {
             return Ok(());
         }
         Err(Failure::usage(format!(
@@ -114,7 +132,11 @@ impl Plan {
             && error.kind() != ErrorKind::AlreadyExists
         {
             let advice = "put the campaign on a disk that all hosts can write";
-            return Err(failed(format!("cannot write {}", path.display()), &error, advice));
+            return Err(failed(
+                format!("cannot write {}", path.display()),
+                &error,
+                advice,
+            ));
         }
         let gone = || {
             Failure::environment(format!(
@@ -122,15 +144,24 @@ impl Plan {
                 path.display()
             ))
         };
-        Self::of(&self.dir, self.campaign, self::read_plan_file(&self.dir)?.ok_or_else(gone)?)
+        Self::of(
+            &self.dir,
+            self.campaign,
+            self::read_plan_file(&self.dir)?.ok_or_else(gone)?,
+        )
     }
 
     fn of(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
-        let changed_step =
-            plan_file.steps.iter().zip(&commands).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
-        let changed_step =
-            changed_step.or_else(|| (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned()));
+        let changed_step = plan_file
+            .steps
+            .iter()
+            .zip(&commands)
+            .find(|(then, now)| then != now)
+            .map(|((name, _), _)| name.clone());
+        let changed_step = changed_step.or_else(|| {
+            (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned())
+        });
         if let Some(what) = changed_step {
             return Err(Failure::usage(format!(
                 "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
@@ -138,7 +169,13 @@ impl Plan {
                 dir.display()
             )));
         }
-        Ok(Self { dir: dir.to_owned(), id: plan_file.id, campaign, drives: plan_file.drives, in_use: Vec::new() })
+        Ok(Self {
+            dir: dir.to_owned(),
+            id: plan_file.id,
+            campaign,
+            drives: plan_file.drives,
+            in_use: Vec::new(),
+        })
     }
 
     /// The directory of task `index`.
@@ -162,15 +199,32 @@ impl Plan {
 
     /// Divides the limits among the hosts.
     pub fn shares(&self) -> BTreeMap<Host, Share> {
-        let Campaign { limits, domains, .. } = &self.campaign;
+        let Campaign {
+            limits, domains, ..
+        } = &self.campaign;
         let tasks = self.by_host();
-        let at_once = |tasks: &Vec<usize>| limits.per_host.min(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
+        let at_once = |tasks: &Vec<usize>| {
+            limits
+                .per_host
+                .min(u32::try_from(tasks.len()).unwrap_or(u32::MAX))
+        };
         let mut shares: BTreeMap<Host, Share> = tasks
             .iter()
-            .map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), waits_for: Vec::new() }))
+            .map(|(host, tasks)| {
+                (
+                    host.clone(),
+                    Share {
+                        at_once: at_once(tasks),
+                        waits_for: Vec::new(),
+                    },
+                )
+            })
             .collect();
         for domain in domains {
-            divide(&mut shares, domain.at_once, |host| host.as_ref().is_some_and(|name| domain.hosts.contains(name)));
+            divide(&mut shares, domain.at_once, |host| {
+                host.as_ref()
+                    .is_some_and(|name| domain.hosts.contains(name))
+            });
         }
         if let Some(total) = limits.total {
             // Simulated drives have no host: they are one array with its own limit.
@@ -182,18 +236,34 @@ impl Plan {
     /// The plan for people: the drives of each host, how many run at once, and for how long.
     pub fn text(&self) -> String {
         let (tasks, shares) = (self.by_host(), self.shares());
-        let drive_sec: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
-        let mut table = Table::new("").text(["HOST"]).numbers(["DRIVES", "AT ONCE"]).text(["STARTS", "AT MOST"]);
+        let drive_sec: u64 = self
+            .campaign
+            .steps
+            .iter()
+            .map(|step| u64::from(step.limit_sec))
+            .sum();
+        let mut table = Table::new("")
+            .text(["HOST"])
+            .numbers(["DRIVES", "AT ONCE"])
+            .text(["STARTS", "AT MOST"]);
         let mut ends_sec: BTreeMap<&Host, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
-            let begin_sec =
-                share.waits_for.iter().filter_map(|before| ends_sec.get(before)).max().copied().unwrap_or(0);
+            let begin_sec = share
+                .waits_for
+                .iter()
+                .filter_map(|before| ends_sec.get(before))
+                .max()
+                .copied()
+                .unwrap_or(0);
             let duration_sec = (tasks as u64).div_ceil(u64::from(share.at_once)) * drive_sec;
             ends_sec.insert(host, begin_sec + duration_sec);
             let predecessors: Vec<_> = share.waits_for.iter().map(host_text).collect();
-            let starts =
-                if predecessors.is_empty() { "now".to_owned() } else { format!("after {}", predecessors.join(", ")) };
+            let starts = if predecessors.is_empty() {
+                "now".to_owned()
+            } else {
+                format!("after {}", predecessors.join(", "))
+            };
             table.row([
                 host_text(host).to_owned(),
                 tasks.to_string(),
@@ -208,10 +278,20 @@ impl Plan {
             count(self.drives.len() as u64, "drive"),
             count(tasks.len() as u64, "host")
         );
-        for Step { name, words, limit_sec, .. } in &self.campaign.steps {
+        for Step {
+            name,
+            words,
+            limit_sec,
+            ..
+        } in &self.campaign.steps
+        {
             // Writing to a string cannot fail.
-            let _ =
-                writeln!(text, "  {name:<12} flashproof {}   at most {}", words.join(" "), span(u64::from(*limit_sec)));
+            let _ = writeln!(
+                text,
+                "  {name:<12} flashproof {}   at most {}",
+                words.join(" "),
+                span(u64::from(*limit_sec))
+            );
         }
         let _ = writeln!(
             text,
@@ -220,7 +300,9 @@ impl Plan {
         );
         let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
         let unconfirmed: Vec<_> = unconfirmed
-            .filter(|drive| drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id))
+            .filter(|drive| {
+                drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id)
+            })
             .map(|drive| quoted(&drive.id))
             .collect();
         if !unconfirmed.is_empty() {
@@ -237,10 +319,17 @@ impl Plan {
             let why = drive.why.as_deref().unwrap_or("no reason given");
             let _ = writeln!(text, "left out: {} is in use: {why}", drive.id);
         }
-        let unknown =
-            self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
+        let unknown = self
+            .campaign
+            .erase
+            .iter()
+            .filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
         for id in unknown {
-            let _ = writeln!(text, "[consent] lists {}, which is no drive of this campaign", quoted(id));
+            let _ = writeln!(
+                text,
+                "[consent] lists {}, which is no drive of this campaign",
+                quoted(id)
+            );
         }
         text
     }
@@ -253,7 +342,11 @@ impl Plan {
         });
         locked.map_err(|error| {
             let advice = "put the campaign on a file system with locks";
-            failed(format!("cannot lock the campaign {}", self.dir.display()), &error, advice)
+            failed(
+                format!("cannot lock the campaign {}", self.dir.display()),
+                &error,
+                advice,
+            )
         })
     }
 }
@@ -270,48 +363,76 @@ pub struct Share {
 /// Lowers the shares of the hosts for which `is_member` is true, until at most `limit` tasks run at once. If there are
 /// more hosts than `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
 fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Host) -> bool) {
-    let hosts: Vec<Host> = shares.keys().filter(|host| is_member(host)).cloned().collect();
+    let hosts: Vec<Host> = shares
+        .keys()
+        .filter(|host| is_member(host))
+        .cloned()
+        .collect();
     let lanes = (limit as usize).min(hosts.len());
     if lanes == 0 {
         return;
     }
-    let sum = |shares: &BTreeMap<Host, Share>| hosts.iter().map(|host| u64::from(shares[host].at_once)).sum::<u64>();
+    let sum = |shares: &BTreeMap<Host, Share>| {
+        hosts
+            .iter()
+            .map(|host| u64::from(shares[host].at_once))
+            .sum::<u64>()
+    };
     while sum(shares) > u64::from(limit) {
         let largest = hosts.iter().max_by_key(|host| shares[*host].at_once);
-        let Some(share) = largest.and_then(|host| shares.get_mut(host)).filter(|share| share.at_once > 1) else {
+        let Some(share) = largest
+            .and_then(|host| shares.get_mut(host))
+            .filter(|share| share.at_once > 1)
+        else {
             break;
         };
         share.at_once -= 1;
     }
     for (before, behind) in hosts.iter().zip(&hosts[lanes..]) {
-        if let Some(share) = shares.get_mut(behind).filter(|share| !share.waits_for.contains(before)) {
+        if let Some(share) = shares
+            .get_mut(behind)
+            .filter(|share| !share.waits_for.contains(before))
+        {
             share.waits_for.push(before.clone());
         }
     }
 }
 
 fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
-    campaign.steps.iter().map(|step| (step.name.clone(), step.words.clone())).collect()
+    campaign
+        .steps
+        .iter()
+        .map(|step| (step.name.clone(), step.words.clone()))
+        .collect()
 }
 
 /// The plan in `dir`; `None` before the start.
 fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
     let path = dir.join(PLAN);
-    let bytes = match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        bytes => bytes
-            .map_err(|error| failed(format!("cannot read the plan {}", path.display()), &error, "check the file"))?,
-    };
+    let bytes =
+        match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(|error| {
+                failed(
+                    format!("cannot read the plan {}", path.display()),
+                    &error,
+                    "check the file",
+                )
+            })?,
+        };
     let bad = |why: String| {
         Failure::environment(format!(
             "{}: {why} - restore it from a backup, or begin the campaign in another directory",
             path.display()
         ))
     };
-    let plan_file: PlanFile = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    let plan_file: PlanFile =
+        serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     match plan_file.format_version {
         PLAN_VERSION => Ok(Some(plan_file)),
-        other => Err(bad(format!("its format version is {other}, but this flashproof reads version {PLAN_VERSION}"))),
+        other => Err(bad(format!(
+            "its format version is {other}, but this flashproof reads version {PLAN_VERSION}"
+        ))),
     }
 }
 
@@ -320,7 +441,15 @@ mod tests {
     use super::*;
 
     fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
-        let share = |&(name, at_once): &(&str, u32)| (Some(name.to_owned()), Share { at_once, waits_for: Vec::new() });
+        let share = |&(name, at_once): &(&str, u32)| {
+            (
+                Some(name.to_owned()),
+                Share {
+                    at_once,
+                    waits_for: Vec::new(),
+                },
+            )
+        };
         hosts.iter().map(share).collect()
     }
 
@@ -328,21 +457,36 @@ mod tests {
     fn a_limit_is_divided_among_hosts_and_never_exceeded() {
         let mut some = shares(&[("a", 4), ("b", 4), ("c", 1)]);
         divide(&mut some, 6, |_| true);
-        assert_eq!(some.values().map(|share| share.at_once).collect::<Vec<_>>(), [3, 2, 1]);
+        assert_eq!(
+            some.values().map(|share| share.at_once).collect::<Vec<_>>(),
+            [3, 2, 1]
+        );
         assert!(some.values().all(|share| share.waits_for.is_empty()));
         let mut more = shares(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]);
         divide(&mut more, 2, |host| host_text(host) != "e");
-        let lanes: Vec<Vec<&str>> =
-            more.values().map(|share| share.waits_for.iter().map(host_text).collect()).collect();
+        let lanes: Vec<Vec<&str>> = more
+            .values()
+            .map(|share| share.waits_for.iter().map(host_text).collect())
+            .collect();
         assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
-        assert_eq!(more.values().map(|share| share.at_once).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
+        assert_eq!(
+            more.values().map(|share| share.at_once).collect::<Vec<_>>(),
+            [1, 1, 1, 1, 2]
+        );
     }
 
     /// A campaign of `drives` simulated drives, and of the steps and limits in `text`.
     fn campaign(drives: u32, text: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        Inventory::simulated("sim:", drives).unwrap().write(dir.path()).unwrap();
-        std::fs::write(dir.path().join("campaign.toml"), format!("name = \"x\"\n{text}")).unwrap();
+        Inventory::simulated("sim:", drives)
+            .unwrap()
+            .write(dir.path())
+            .unwrap();
+        std::fs::write(
+            dir.path().join("campaign.toml"),
+            format!("name = \"x\"\n{text}"),
+        )
+        .unwrap();
         dir
     }
 
@@ -350,22 +494,34 @@ mod tests {
         Plan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
     }
 
-    const STEP: &str = "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
+    const STEP: &str =
+        "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
     fn the_first_start_fixes_drives_and_steps_for_every_later_one() {
         let dir = campaign(2, STEP);
         let (one, other) = (read(dir.path()).unwrap(), read(dir.path()).unwrap());
         let one = one.start().unwrap();
-        Inventory::simulated("sim:", 3).unwrap().write(dir.path()).unwrap();
-        assert_eq!(other.start().unwrap().id, one.id, "a second start at the same time");
+        Inventory::simulated("sim:", 3)
+            .unwrap()
+            .write(dir.path())
+            .unwrap();
+        assert_eq!(
+            other.start().unwrap().id,
+            one.id,
+            "a second start at the same time"
+        );
         assert_eq!(read(dir.path()).unwrap().drives, one.drives);
         std::fs::write(
             dir.path().join("campaign.toml"),
             format!("name = \"x\"\n{STEP}{}", STEP.replace("\"a\"", "\"b\"")),
         )
         .unwrap();
-        assert!(read(dir.path()).unwrap_err().contains("changed since it began (their number)"));
+        assert!(
+            read(dir.path())
+                .unwrap_err()
+                .contains("changed since it began (their number)")
+        );
     }
 
     #[test]
@@ -377,12 +533,24 @@ mod tests {
             ("[limits]\nper_host = 3\ntotal = 2\n", false),
         ] {
             let plan = read(campaign(3, &format!("{step}{limits}")).path());
-            assert_eq!(plan.as_ref().err().is_none_or(|why| !why.contains("would wait for ever")), is_room, "{limits}");
+            assert_eq!(
+                plan.as_ref()
+                    .err()
+                    .is_none_or(|why| !why.contains("would wait for ever")),
+                is_room,
+                "{limits}"
+            );
         }
         let domain = "[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n";
         let mut plan = read(campaign(2, &format!("{STEP}{domain}")).path()).unwrap();
-        plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Some(host.to_owned()));
-        assert_eq!(plan.shares()[&Some("n2".to_owned())].waits_for, [Some("n1".to_owned())]);
+        plan.drives
+            .iter_mut()
+            .zip(["n1", "n2"])
+            .for_each(|(drive, host)| drive.host = Some(host.to_owned()));
+        assert_eq!(
+            plan.shares()[&Some("n2".to_owned())].waits_for,
+            [Some("n1".to_owned())]
+        );
         // Two tasks may run at once, but one host waits for the other.
         plan.campaign.steps[0].together_sec = Some(9);
         assert!(plan.check_together().is_err());

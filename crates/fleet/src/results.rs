@@ -18,59 +18,103 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
 pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan)?;
-    let drives: Vec<CampaignDrive> =
-        plan.drives.iter().zip(&status.tasks).map(|(planned, task)| drive(plan, planned, task)).collect();
+    let drives: Vec<CampaignDrive> = plan
+        .drives
+        .iter()
+        .zip(&status.tasks)
+        .map(|(planned, task)| drive(plan, planned, task))
+        .collect();
     let mut remarks = status.faults.clone();
-    remarks.extend(
-        status
-            .together
-            .iter()
-            .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end())),
-    );
+    remarks.extend(status.together.iter().map(|(step, result)| {
+        format!("{step}, all drives together: {}", result.text().trim_end())
+    }));
     // The last step that measured more than half of the drives. Drives are compared in one step only, because their
     // history of writes differs from step to step.
-    let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
-        let measured = (0..drives.len())
-            .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
-        measured.count() * 2 > drives.len()
-    });
+    let step = plan
+        .campaign
+        .steps
+        .iter()
+        .rev()
+        .map(|step| step.name.as_str())
+        .find(|step| {
+            let measured = (0..drives.len()).filter(|index| {
+                result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some())
+            });
+            measured.count() * 2 > drives.len()
+        });
     let latencies = match step {
         Some(step) => measure(plan, &status, step, &mut remarks),
         None => drives.iter().map(|_| DriveLatencies::default()).collect(),
     };
     let labels: Vec<Labels> = drives.iter().map(labels).collect();
     let examination = match step {
-        Some(_) => examine(&labels, &latencies.iter().map(|drive| &*drive.windows).collect::<Vec<_>>()),
+        Some(_) => examine(
+            &labels,
+            &latencies
+                .iter()
+                .map(|drive| &*drive.windows)
+                .collect::<Vec<_>>(),
+        ),
         None => Examination::default(),
     };
-    let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
+    let ratings = (0..drives.len())
+        .map(|index| rating(plan, &status, index))
+        .collect();
     let us = |value_of: fn(&DriveLatencies) -> Option<f64>| {
-        latencies.iter().map(|drive| value_of(drive).map(|ns| ns / 1e3)).collect()
+        latencies
+            .iter()
+            .map(|drive| value_of(drive).map(|ns| ns / 1e3))
+            .collect()
     };
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
-        Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
-        Quantity::of("99th percentile", "us", false, us(|drive| drive.p99_ns), &drives),
+        Quantity::of(
+            "median latency",
+            "us",
+            false,
+            us(|drive| drive.p50_ns),
+            &drives,
+        ),
+        Quantity::of(
+            "99th percentile",
+            "us",
+            false,
+            us(|drive| drive.p99_ns),
+            &drives,
+        ),
     ];
     let campaign = Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
         made_by: tool(),
         name: plan.campaign.name.clone(),
         anonymous,
-        steps: plan.campaign.steps.iter().map(|step| step.name.clone()).collect(),
+        steps: plan
+            .campaign
+            .steps
+            .iter()
+            .map(|step| step.name.clone())
+            .collect(),
         quantities: quantities.into_iter().flatten().collect(),
         compared_step: step.map(str::to_owned),
         drives,
         examination,
         remarks,
     };
-    let campaign = if anonymous { pseudonymous(&campaign, plan)? } else { campaign };
+    let campaign = if anonymous {
+        pseudonymous(&campaign, plan)?
+    } else {
+        campaign
+    };
     Ok((campaign, status))
 }
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
-    let state = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
+    let state = status.tasks[index]
+        .steps
+        .iter()
+        .find(|other| other.step == step)?
+        .now;
     is_result(state).then(|| plan.results_dir(index, step))
 }
 
@@ -82,11 +126,19 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let result = |step: &StepStatus| {
         let page = plan.results_dir(task.index, &step.step).join(REPORT);
-        let report = page.is_file().then(|| page.strip_prefix(&plan.dir).map(|path| path.display().to_string()).ok());
+        let report = page.is_file().then(|| {
+            page.strip_prefix(&plan.dir)
+                .map(|path| path.display().to_string())
+                .ok()
+        });
         StepResult {
             state: step.now.text().to_owned(),
             outcome: step.outcome,
-            sentence: if step.now == StepState::Running { String::new() } else { step.note.clone() },
+            sentence: if step.now == StepState::Running {
+                String::new()
+            } else {
+                step.note.clone()
+            },
             report: report.flatten(),
         }
     };
@@ -104,8 +156,21 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
 
 /// Slots are grouped by label across hosts: slots with the same label are often of the same kind.
 fn labels(drive: &CampaignDrive) -> Labels {
-    let CampaignDrive { drive, model, firmware, host, slot, .. } = drive.clone();
-    Labels { drive, model, firmware, host, slot }
+    let CampaignDrive {
+        drive,
+        model,
+        firmware,
+        host,
+        slot,
+        ..
+    } = drive.clone();
+    Labels {
+        drive,
+        model,
+        firmware,
+        host,
+        slot,
+    }
 }
 
 /// The rating of the drive, if a step searched for one.
@@ -125,27 +190,49 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
         DirKind::Run => Some(dir.to_owned()),
         DirKind::Series => {
             let series = Series::read(dir).ok()??;
-            let run = series.steps.first().and_then(|step| run_dir_of(dir, step).ok());
+            let run = series
+                .steps
+                .first()
+                .and_then(|step| run_dir_of(dir, step).ok());
             run.filter(|run| run_dir::manifest(run).is_ok())
         }
     }
 }
 
 /// Latencies of all drives in a step, read on all CPUs.
-fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<DriveLatencies> {
+fn measure(
+    plan: &Plan,
+    status: &CampaignStatus,
+    step: &str,
+    remarks: &mut Vec<String>,
+) -> Vec<DriveLatencies> {
     let read_drive = |index: usize| {
         let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
-        (index, run.map_or_else(|| Ok(DriveLatencies::default()), |run| DriveLatencies::read(&run)))
+        (
+            index,
+            run.map_or_else(
+                || Ok(DriveLatencies::default()),
+                |run| DriveLatencies::read(&run),
+            ),
+        )
     };
     let next_index = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next_index.fetch_add(1, Ordering::Relaxed));
-    let work = |_| numbers().take_while(|index| *index < plan.drives.len()).map(read_drive).collect::<Vec<_>>();
+    let work = |_| {
+        numbers()
+            .take_while(|index| *index < plan.drives.len())
+            .map(read_drive)
+            .collect::<Vec<_>>()
+    };
     let mut indexed: Vec<_> = in_parallel(0..cpus(), work).into_iter().flatten().collect();
     indexed.sort_by_key(|(index, _)| *index);
     let mut latencies = Vec::new();
     for (index, result) in indexed {
         latencies.push(result.unwrap_or_else(|why| {
-            remarks.push(format!("no latencies of {}: {why}", plan.drives[index].drive.id));
+            remarks.push(format!(
+                "no latencies of {}: {why}",
+                plan.drives[index].drive.id
+            ));
             DriveLatencies::default()
         }));
     }
@@ -154,17 +241,26 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
 
 /// The same document with pseudonyms in the order of the plan, so that a drive has the same pseudonym in every report.
 fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
-    let mut names: Vec<(String, String)> = vec![(plan.dir.display().to_string(), "campaign".to_owned())];
+    let mut names: Vec<(String, String)> =
+        vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
         let planned_drive = &planned.drive;
         // The same path can exist on several hosts, so a common word replaces it.
         names.push((planned_drive.path.clone(), "device".to_owned()));
-        let identifiers =
-            [Some(&planned_drive.id), planned_drive.serial.as_ref(), planned_drive.wwid.as_ref()].into_iter().flatten();
+        let identifiers = [
+            Some(&planned_drive.id),
+            planned_drive.serial.as_ref(),
+            planned_drive.wwid.as_ref(),
+        ]
+        .into_iter()
+        .flatten();
         let identifiers = identifiers.filter(|name| **name != planned_drive.path);
         names.extend(identifiers.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
-        for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
+        for host in [Some(drive.host.as_str()), planned.host.as_deref()]
+            .into_iter()
+            .flatten()
+        {
             // The first label of an IP address is a bare number, which may occur anywhere, so the whole address is
             // replaced.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
@@ -174,14 +270,23 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
             }
         }
     }
-    names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("{HOST}{:03}", index + 1))));
+    names.extend(
+        hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| ((*host).to_owned(), format!("{HOST}{:03}", index + 1))),
+    );
     // The longest first, because a name may be part of another.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
     replace(&mut value, &names);
     let mut anonymous: Campaign = serde_json::from_value(value).map_err(Failure::environment)?;
     // The name of a drive without a serial number is its path.
-    anonymous.drives.iter_mut().enumerate().for_each(|(index, drive)| drive.drive = format!("drive-{:04}", index + 1));
+    anonymous
+        .drives
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, drive)| drive.drive = format!("drive-{:04}", index + 1));
     Ok(anonymous)
 }
 
@@ -191,10 +296,12 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     match value {
         Value::String(text) => *text = replaced(text, names),
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, names)),
-        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| match key.as_str() {
-            "report" => *value = Value::Null,
-            _ => replace(value, names),
-        }),
+        Value::Object(fields) => fields
+            .iter_mut()
+            .for_each(|(key, value)| match key.as_str() {
+                "report" => *value = Value::Null,
+                _ => replace(value, names),
+            }),
         _ => {}
     }
 }
@@ -206,7 +313,9 @@ const HOST: &str = "host-";
 fn domain_length(text: &str) -> usize {
     let mut rest = text;
     while let Some(label) = rest.strip_prefix('.') {
-        let length = label.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(label.len());
+        let length = label
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            .unwrap_or(label.len());
         if length == 0 {
             break;
         }
@@ -222,11 +331,15 @@ fn replaced(text: &str, names: &[(String, String)]) -> String {
     let (mut result, mut rest, mut last) = (String::new(), text, None);
     while let Some(next) = rest.chars().next() {
         let begins = |(name, _): &&(String, String)| {
-            let after = rest.strip_prefix(name.as_str()).filter(|_| !name.is_empty());
+            let after = rest
+                .strip_prefix(name.as_str())
+                .filter(|_| !name.is_empty());
             after.is_some_and(|after| !is_part(last) && !is_part(after.chars().next()))
         };
         let (length, replacement) = match names.iter().find(begins) {
-            Some((name, by)) if by.starts_with(HOST) => (name.len() + domain_length(&rest[name.len()..]), by.as_str()),
+            Some((name, by)) if by.starts_with(HOST) => {
+                (name.len() + domain_length(&rest[name.len()..]), by.as_str())
+            }
             Some((name, by)) => (name.len(), by.as_str()),
             None => (next.len_utf8(), &rest[..next.len_utf8()]),
         };
@@ -245,16 +358,27 @@ mod tests {
     fn a_name_is_replaced_as_a_word_only_and_no_pseudonym_is_replaced() {
         let names = [("n10", "host-2"), ("n1", "0001"), ("0001", "drive-0001")];
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
-        assert_eq!(replaced("n1 and n10, on n1:/dev/x an1", &names), "0001 and host-2, on 0001:/dev/x an1");
+        assert_eq!(
+            replaced("n1 and n10, on n1:/dev/x an1", &names),
+            "0001 and host-2, on 0001:/dev/x an1"
+        );
         assert_eq!(replaced("0001 10001", &names), "drive-0001 10001");
-        assert_eq!(replaced("on n10.lab.example.org. Then", &names), "on host-2. Then");
+        assert_eq!(
+            replaced("on n10.lab.example.org. Then", &names),
+            "on host-2. Then"
+        );
     }
 
     #[test]
     fn verdicts_on_the_drive_count_and_nothing_else_does() {
-        use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped};
+        use StepState::{
+            Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped,
+        };
         let counting = [Done, Measured, Pass, Fail];
-        for now in counting.into_iter().chain([Running, Invalid, Failed, Stopped, Refused, Lost]) {
+        for now in counting
+            .into_iter()
+            .chain([Running, Invalid, Failed, Stopped, Refused, Lost])
+        {
             assert_eq!(is_result(now), counting.contains(&now), "{now:?}");
         }
     }

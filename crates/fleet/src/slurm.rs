@@ -48,7 +48,18 @@ fn name(plan: &Plan) -> String {
 /// Errors: `squeue` cannot be run, or failed.
 pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
     let format = "%K|%F|%T|%N|%r|%k";
-    let text = command("squeue", &["-h", "-r", "-a", &format!("--name={}", name(plan)), "-o", format], None)?;
+    let text = command(
+        "squeue",
+        &[
+            "-h",
+            "-r",
+            "-a",
+            &format!("--name={}", name(plan)),
+            "-o",
+            format,
+        ],
+        None,
+    )?;
     Ok(text.lines().filter_map(queued).collect())
 }
 
@@ -56,24 +67,40 @@ pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
 fn queued(line: &str) -> Option<QueuedTask> {
     let mut fields = line.splitn(6, '|');
     let mut next = || fields.next().map(str::trim);
-    let (index, job, state, node, reason, comment) = (next()?, next()?, next()?, next()?, next()?, next()?);
+    let (index, job, state, node, reason, comment) =
+        (next()?, next()?, next()?, next()?, next()?, next()?);
     let (first, host) = comment.split_once(' ')?;
     Some(QueuedTask {
-        index: first.parse::<usize>().ok()?.checked_add(index.parse().ok()?)?,
+        index: first
+            .parse::<usize>()
+            .ok()?
+            .checked_add(index.parse().ok()?)?,
         job: job.to_owned(),
         host: host.to_owned(),
         state: state.to_owned(),
-        node_or_reason: if node.is_empty() { reason.to_owned() } else { node.to_owned() },
+        node_or_reason: if node.is_empty() {
+            reason.to_owned()
+        } else {
+            node.to_owned()
+        },
     })
 }
 
 /// Submits the tasks for which `is_wanted` is true, none of which is in the queue, as one or more arrays per host.
 /// Returns the number of tasks.
-pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
+pub fn submit(
+    plan: &Plan,
+    slurm: &Slurm,
+    is_wanted: &dyn Fn(usize) -> bool,
+) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     results::files::create_dirs(&folder).map_err(|error| {
         let tried = format!("cannot create the directory {}", folder.display());
-        crate::failed(tried, &error, "put the campaign on a disk that all hosts can write")
+        crate::failed(
+            tried,
+            &error,
+            "put the campaign on a disk that all hosts can write",
+        )
     })?;
     let (shares, mut submitted) = (plan.shares(), 0);
     // Jobs of each host, including those in the queue.
@@ -84,18 +111,28 @@ pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> 
     for (host, tasks) in &plan.by_host() {
         let share = &shares[host];
         for chunk in chunks(tasks) {
-            let indices: Vec<usize> = chunk.iter().copied().filter(|index| is_wanted(*index)).collect();
+            let indices: Vec<usize> = chunk
+                .iter()
+                .copied()
+                .filter(|index| is_wanted(*index))
+                .collect();
             if indices.is_empty() {
                 continue;
             }
             // The array waits for the hosts before it, and for other jobs of its own host, because each job has its own
             // limit.
-            let earlier_jobs =
-                share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
+            let earlier_jobs = share
+                .waits_for
+                .iter()
+                .chain([host])
+                .filter_map(|host| jobs.get(host_text(host)))
+                .flatten();
             let earlier_jobs: Vec<&str> = earlier_jobs.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs)?;
             submitted += indices.len();
-            jobs.entry(host_text(host).to_owned()).or_default().insert(job);
+            jobs.entry(host_text(host).to_owned())
+                .or_default()
+                .insert(job);
         }
     }
     Ok(submitted)
@@ -116,9 +153,16 @@ fn array(
     earlier_jobs: &[&str],
 ) -> Result<String, Failure> {
     let first = indices[0] / ARRAY_TASKS_MAX * ARRAY_TASKS_MAX;
-    let offsets: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
+    let offsets: Vec<String> = indices
+        .iter()
+        .map(|index| (index - first).to_string())
+        .collect();
     let grace_sec = slurm.grace_sec.unwrap_or(GRACE_SEC);
-    let limits = plan.campaign.steps.iter().map(|step| u64::from(step.limit_sec));
+    let limits = plan
+        .campaign
+        .steps
+        .iter()
+        .map(|step| u64::from(step.limit_sec));
     // The unit of Slurm's time limit is a minute.
     let minutes = (limits.sum::<u64>() + u64::from(grace_sec)).div_ceil(60);
     // A percent sign begins a replacement symbol of Slurm's file names.
@@ -137,30 +181,53 @@ fn array(
     ];
     args.extend(host.as_ref().map(|host| format!("--nodelist={host}")));
     args.extend(slurm.gres.as_ref().map(|gres| format!("--gres={gres}")));
-    args.extend((!earlier_jobs.is_empty()).then(|| format!("--dependency=afterany:{}", earlier_jobs.join(":"))));
+    args.extend(
+        (!earlier_jobs.is_empty())
+            .then(|| format!("--dependency=afterany:{}", earlier_jobs.join(":"))),
+    );
     args.extend(slurm.options.iter().cloned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let stdout = command("sbatch", &args, Some(&script(plan, slurm, first)?))?;
     // With several clusters, the cluster's name follows the job number.
-    Ok(stdout.trim().split(';').next().unwrap_or_default().to_owned())
+    Ok(stdout
+        .trim()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// The job script: runs the task, passes on the scheduler's signal, and requests a requeue after a stop or a kill.
 fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     let executable = std::env::current_exe().map_err(Failure::environment)?;
-    let program = slurm.program.clone().unwrap_or_else(|| executable.display().to_string());
+    let program = slurm
+        .program
+        .clone()
+        .unwrap_or_else(|| executable.display().to_string());
     let words = [
         ("@FIRST@", first.to_string()),
         ("@REQUEUES@", REQUEUES_MAX.to_string()),
         ("@PROGRAM@", console::shell_quoted(&program)),
-        ("@DIR@", console::shell_quoted(&plan.dir.display().to_string())),
+        (
+            "@DIR@",
+            console::shell_quoted(&plan.dir.display().to_string()),
+        ),
     ];
-    Ok(words.iter().fold(include_str!("job.sh").to_owned(), |text, (word, value)| text.replace(word, value)))
+    Ok(words
+        .iter()
+        .fold(include_str!("job.sh").to_owned(), |text, (word, value)| {
+            text.replace(word, value)
+        }))
 }
 
 /// Removes the waiting tasks from the queue; running tasks see the cancellation mark and end by themselves.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
-    command("scancel", &["--state=PENDING", &format!("--name={}", name(plan))], None).map(drop)
+    command(
+        "scancel",
+        &["--state=PENDING", &format!("--name={}", name(plan))],
+        None,
+    )
+    .map(drop)
 }
 
 /// Takes the inventory of every node that is up, by one job. Returns the nodes that are down.
@@ -168,8 +235,14 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
     let nodes = command("sinfo", &["-h", "-N", "-o", "%N %T"], None)?;
     let (mut up_nodes, mut down_nodes) = (Vec::new(), Vec::new());
     for line in nodes.lines() {
-        let Some((node, state)) = line.trim().split_once(' ') else { continue };
-        let list = if ["idle", "mixed", "allocated"].contains(&state) { &mut up_nodes } else { &mut down_nodes };
+        let Some((node, state)) = line.trim().split_once(' ') else {
+            continue;
+        };
+        let list = if ["idle", "mixed", "allocated"].contains(&state) {
+            &mut up_nodes
+        } else {
+            &mut down_nodes
+        };
         if !list.iter().any(|other| other == node) {
             list.push(node.to_owned());
         }
@@ -181,13 +254,27 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
         )));
     }
     let executable = std::env::current_exe().map_err(Failure::environment)?;
-    let (nodes, executable, out) = (up_nodes.join(","), executable.display().to_string(), dir.display().to_string());
+    let (nodes, executable, out) = (
+        up_nodes.join(","),
+        executable.display().to_string(),
+        dir.display().to_string(),
+    );
     let number = format!("--nodes={}", up_nodes.len());
     let list = format!("--nodelist={nodes}");
-    let mut args = vec!["--immediate=300", "--ntasks-per-node=1", &number, &list, "--job-name=flashproof-inventory"];
+    let mut args = vec![
+        "--immediate=300",
+        "--ntasks-per-node=1",
+        &number,
+        &list,
+        "--job-name=flashproof-inventory",
+    ];
     args.extend(options.iter().map(String::as_str));
     args.extend([&executable, "fleet", "inventory", "--quiet", "--out", &out]);
-    console::note(&format!("taking the inventories of {} into {}", nodes, dir.join(INVENTORY_DIR).display()));
+    console::note(&format!(
+        "taking the inventories of {} into {}",
+        nodes,
+        dir.join(INVENTORY_DIR).display()
+    ));
     command("srun", &args, None)?;
     Ok(down_nodes)
 }
@@ -196,11 +283,21 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
 ///
 /// Errors: the program is missing or failed, with its own message.
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
-    let failed = |why: String, advice: &str| Failure::environment(format!("cannot run {program} - {why} - {advice}"));
+    let failed = |why: String, advice: &str| {
+        Failure::environment(format!("cannot run {program} - {why} - {advice}"))
+    };
     let run = || -> std::io::Result<Output> {
-        let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
-        let mut child =
-            Command::new(program).args(args).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let stdin = if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        let mut child = Command::new(program)
+            .args(args)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
         if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
             stdin.write_all(text.as_bytes())?;
         }
@@ -214,9 +311,21 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
     })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-        let why = format!("it failed ({}) with the message {}", output.status, quoted(&message));
-        return Err(failed(why, "check the controller with \"scontrol ping\", then run the same command again"));
+        let message = message
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
+        let why = format!(
+            "it failed ({}) with the message {}",
+            output.status,
+            quoted(&message)
+        );
+        return Err(failed(
+            why,
+            "check the controller with \"scontrol ping\", then run the same command again",
+        ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -234,8 +343,14 @@ mod tests {
             state: state.to_owned(),
             node_or_reason: place.to_owned(),
         };
-        assert_eq!(queued("7|12|RUNNING|n3|None|1000 n3"), Some(task(1007, "RUNNING", "n3", "n3")));
-        assert_eq!(queued("0|12|PENDING||Dependency|0 any"), Some(task(0, "PENDING", "Dependency", "any")));
+        assert_eq!(
+            queued("7|12|RUNNING|n3|None|1000 n3"),
+            Some(task(1007, "RUNNING", "n3", "n3"))
+        );
+        assert_eq!(
+            queued("0|12|PENDING||Dependency|0 any"),
+            Some(task(0, "PENDING", "Dependency", "any"))
+        );
         for foreign in [
             "",
             "x|1|RUNNING|n3|None|0 n3",
@@ -250,6 +365,9 @@ mod tests {
     #[test]
     fn arrays_have_indices_that_slurm_takes() {
         let tasks: Vec<usize> = vec![3, 999, 1000, 2500];
-        assert_eq!(chunks(&tasks).collect::<Vec<_>>(), [&[3, 999][..], &[1000], &[2500]]);
+        assert_eq!(
+            chunks(&tasks).collect::<Vec<_>>(),
+            [&[3, 999][..], &[1000], &[2500]]
+        );
     }
 }

@@ -25,7 +25,13 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     match files::remove_file(&mark) {
         Ok(()) => console::notice("resuming a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(format!("cannot remove {}", mark.display()), &error, "remove it by hand")),
+        Err(error) => {
+            return Err(failed(
+                format!("cannot remove {}", mark.display()),
+                &error,
+                "remove it by hand",
+            ));
+        }
     }
     let mut status = CampaignStatus::read(plan)?;
     if again {
@@ -36,7 +42,9 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     match &plan.campaign.slurm {
         Some(settings) => slurm::submit(plan, settings, &has_work).map(Some),
         None => {
-            let tasks = (0..plan.drives.len()).filter(|index| has_work(*index)).collect();
+            let tasks = (0..plan.drives.len())
+                .filter(|index| has_work(*index))
+                .collect();
             drop(lock);
             run_here(plan, tasks).map(|()| None)
         }
@@ -46,17 +54,27 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
 /// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
 fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
-    if steps.iter().any(|step| matches!(step.now, StepState::Queued | StepState::Running)) {
+    if steps
+        .iter()
+        .any(|step| matches!(step.now, StepState::Queued | StepState::Running))
+    {
         return false;
     }
     let mut runnable: Vec<&str> = Vec::new();
-    for (step, state) in plan.campaign.steps.iter().zip(steps.iter().map(|step| step.now)) {
+    for (step, state) in plan
+        .campaign
+        .steps
+        .iter()
+        .zip(steps.iter().map(|step| step.now))
+    {
         let is_good = |name: &String| {
             let before = steps.iter().find(|other| other.step == *name);
             runnable.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
         };
-        if matches!(state, StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped)
-            && step.after.iter().all(is_good)
+        if matches!(
+            state,
+            StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped
+        ) && step.after.iter().all(is_good)
         {
             runnable.push(&step.name);
         }
@@ -67,16 +85,27 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
 /// Marks the steps that have no verdict on the drive: `run` then repeats them.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     // A step that all drives begin together is repeated on all drives: a single drive would wait for the others.
-    let is_invalid =
-        |name: &str| status.together.iter().any(|(step, result)| step == name && result.outcome == Outcome::Invalid);
-    let is_one_test =
-        |name: &str| plan.campaign.steps.iter().any(|step| step.name == name && step.together_sec.is_some());
+    let is_invalid = |name: &str| {
+        status
+            .together
+            .iter()
+            .any(|(step, result)| step == name && result.outcome == Outcome::Invalid)
+    };
+    let is_one_test = |name: &str| {
+        plan.campaign
+            .steps
+            .iter()
+            .any(|step| step.name == name && step.together_sec.is_some())
+    };
     let all_steps = || status.tasks.iter().flat_map(|task| &task.steps);
     let repeats_all = |name: &str| {
-        is_one_test(name) && (is_invalid(name) || all_steps().any(|step| step.step == name && step.now.is_repeatable()))
+        is_one_test(name)
+            && (is_invalid(name)
+                || all_steps().any(|step| step.step == name && step.now.is_repeatable()))
     };
-    let is_running =
-        |step: &&StepStatus| matches!(step.now, StepState::Running | StepState::Queued) && repeats_all(&step.step);
+    let is_running = |step: &&StepStatus| {
+        matches!(step.now, StepState::Running | StepState::Queued) && repeats_all(&step.step)
+    };
     if let Some(step) = all_steps().find(is_running) {
         return Err(Failure::usage(format!(
             "cannot repeat the step {} on all drives - it still runs on a drive - wait for it, or run \"flashproof \
@@ -94,7 +123,8 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         let lock = TaskLock::take(&dir).map_err(Failure::environment)?;
         for step in repeated {
             let written = lock.append(&step.step, Event::Reset);
-            written.map_err(|error| cannot("cannot write the journal of the task", &dir, &error))?;
+            written
+                .map_err(|error| cannot("cannot write the journal of the task", &dir, &error))?;
         }
     }
     Ok(())
@@ -110,7 +140,9 @@ pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     if plan.campaign.slurm.is_some() && !plan.id.is_empty() {
         slurm::cancel(plan)?;
     }
-    console::notice("cancelled: running tasks end within seconds; \"flashproof fleet run\" resumes them");
+    console::notice(
+        "cancelled: running tasks end within seconds; \"flashproof fleet run\" resumes them",
+    );
     Ok(())
 }
 
@@ -125,7 +157,11 @@ const LOG: &str = "task.log";
 /// Errors: a drive is on another host; a task cannot be started.
 fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let this_host = host_name();
-    let other_host = plan.drives.iter().filter_map(|drive| drive.host.as_ref()).find(|host| **host != this_host);
+    let other_host = plan
+        .drives
+        .iter()
+        .filter_map(|drive| drive.host.as_ref())
+        .find(|host| **host != this_host);
     if let Some(host) = other_host {
         return Err(Failure::usage(format!(
             "cannot run the campaign in {} on this machine ({this_host}) - it has drives of {host} - add [slurm] to run it \
@@ -133,8 +169,15 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
             plan.dir.display()
         )));
     }
-    let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
-    let end_signals = EndSignals::listen("the tasks were killed; run the campaign again to resume them".to_owned())?;
+    let at_once = plan
+        .shares()
+        .values()
+        .map(|share| share.at_once)
+        .max()
+        .unwrap_or(1) as usize;
+    let end_signals = EndSignals::listen(
+        "the tasks were killed; run the campaign again to resume them".to_owned(),
+    )?;
     waiting.reverse();
     let task_count = waiting.len();
     let (mut running, mut done_count): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
@@ -150,14 +193,19 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
         }
         for (index, mut child) in std::mem::take(&mut running) {
             let status = child.try_wait().map_err(|error| {
-                Failure::environment(format!("cannot wait for a task - {error} - run the campaign again"))
+                Failure::environment(format!(
+                    "cannot wait for a task - {error} - run the campaign again"
+                ))
             })?;
             if status.is_none() {
                 running.push((index, child));
                 continue;
             }
             done_count += 1;
-            console::note(&format!("[{done_count}/{task_count}] {}", outcome_of(plan, index)?));
+            console::note(&format!(
+                "[{done_count}/{task_count}] {}",
+                outcome_of(plan, index)?
+            ));
         }
         if running.is_empty() {
             continue;
@@ -181,10 +229,18 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {
         files::create_dirs(&dir)?;
-        own_command(&dir.join(LOG))?.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string()).spawn()
+        own_command(&dir.join(LOG))?
+            .args(["fleet", "task"])
+            .arg(&plan.dir)
+            .arg(index.to_string())
+            .spawn()
     };
     started().map_err(|error| {
-        failed(format!("cannot start the task in {}", dir.display()), &error, "run the campaign again")
+        failed(
+            format!("cannot start the task in {}", dir.display()),
+            &error,
+            "run the campaign again",
+        )
     })
 }
 
@@ -193,7 +249,8 @@ fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
     let journal = read_journal(&plan.task_dir(index))?;
     let id = &plan.drives[index].drive.id;
     let Some(last) = journal.entries.last() else {
-        let why = last_line(&plan.task_dir(index).join(LOG)).unwrap_or_else(|| "the task printed nothing".to_owned());
+        let why = last_line(&plan.task_dir(index).join(LOG))
+            .unwrap_or_else(|| "the task printed nothing".to_owned());
         return Ok(format!("{id}: nothing was run: {why}"));
     };
     let text = match &last.event {

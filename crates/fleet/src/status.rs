@@ -151,29 +151,57 @@ impl CampaignStatus {
             Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
             _ => None,
         };
-        let queued: BTreeMap<usize, &QueuedTask> = queue.iter().flatten().map(|task| (task.index, task)).collect();
-        let (mut tasks, mut journals, mut faults, mut clocks) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let queued: BTreeMap<usize, &QueuedTask> = queue
+            .iter()
+            .flatten()
+            .map(|task| (task.index, task))
+            .collect();
+        let (mut tasks, mut journals, mut faults, mut clocks) =
+            (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         for (index, planned) in plan.drives.iter().enumerate() {
-            let journal = read_journal(&plan.task_dir(index))
-                .unwrap_or_else(|failure| Journal { damage: Some(failure.message), ..Journal::default() });
+            let journal = read_journal(&plan.task_dir(index)).unwrap_or_else(|failure| Journal {
+                damage: Some(failure.message),
+                ..Journal::default()
+            });
             faults.extend(journal.damage.clone());
             let mut steps: Vec<StepStatus> = Vec::new();
             for step in &plan.campaign.steps {
                 let task = queued.get(&index).copied();
                 // A queued task is at its first step that has not ended.
-                let is_next = !steps.iter().any(|before| matches!(before.now, StepState::Running | StepState::Queued));
+                let is_next = !steps
+                    .iter()
+                    .any(|before| matches!(before.now, StepState::Running | StepState::Queued));
                 let results = plan.results_dir(index, &step.name);
-                steps.push(step_status(&results, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
-                let ahead = journal.last_begun(&step.name).and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
+                steps.push(step_status(
+                    &results,
+                    &journal,
+                    &step.name,
+                    task.filter(|_| is_next),
+                    queue.is_some(),
+                ));
+                let ahead = journal
+                    .last_begun(&step.name)
+                    .and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
                 if let Some((host, ahead)) = ahead {
                     clocks.insert(host.clone(), ahead);
                 }
             }
             journals.push(journal);
-            tasks.push(TaskStatus { index, drive: planned.drive.id.clone(), host: planned.host.clone(), steps });
+            tasks.push(TaskStatus {
+                index,
+                drive: planned.drive.id.clone(),
+                host: planned.host.clone(),
+                steps,
+            });
         }
-        for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
-            let (sec, side) = (ahead.unsigned_abs() as f64 / 1e3, if *ahead > 0 { "ahead of" } else { "behind" });
+        for (host, ahead) in clocks
+            .iter()
+            .filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX)
+        {
+            let (sec, side) = (
+                ahead.unsigned_abs() as f64 / 1e3,
+                if *ahead > 0 { "ahead of" } else { "behind" },
+            );
             faults.push(format!(
                 "the clock of {host} is {} {side} the file server's, so the times in its results are wrong",
                 span_about(sec)
@@ -191,22 +219,39 @@ impl CampaignStatus {
 
     /// The steps of all drives.
     pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
-        self.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)))
+        self.tasks
+            .iter()
+            .flat_map(|task| task.steps.iter().map(move |step| (task, step)))
     }
 
     /// True if nothing runs, and nothing waits in the queue.
     pub fn is_over(&self) -> bool {
-        !self.steps().any(|(_, step)| matches!(step.now, StepState::Running | StepState::Queued))
+        !self
+            .steps()
+            .any(|(_, step)| matches!(step.now, StepState::Running | StepState::Queued))
     }
 
     /// Exit code: 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run, else 0.
     pub fn exit_code(&self) -> u8 {
-        let any_in = |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
-        let one_test = |outcome| self.together.iter().any(|(_, result)| result.outcome == outcome);
+        let any_in =
+            |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+        let one_test = |outcome| {
+            self.together
+                .iter()
+                .any(|(_, result)| result.outcome == outcome)
+        };
         match () {
             () if any_in(&[StepState::Fail]) || one_test(Outcome::Fail) => 1,
             () if any_in(&[StepState::Invalid]) || one_test(Outcome::Invalid) => 4,
-            () if any_in(&[StepState::Refused, StepState::Lost, StepState::Failed, StepState::Stopped]) => 3,
+            () if any_in(&[
+                StepState::Refused,
+                StepState::Lost,
+                StepState::Failed,
+                StepState::Stopped,
+            ]) =>
+            {
+                3
+            }
             () if self.started && self.is_over() && any_in(&[StepState::Waiting]) => 3,
             () => 0,
         }
@@ -214,28 +259,63 @@ impl CampaignStatus {
 
     /// Text for a terminal of 80 columns.
     pub fn text(&self) -> String {
-        let mut text =
-            format!("campaign {}: {}\n\n{}", self.name, count(self.tasks.len() as u64, "drive"), self.counts());
+        let mut text = format!(
+            "campaign {}: {}\n\n{}",
+            self.name,
+            count(self.tasks.len() as u64, "drive"),
+            self.counts()
+        );
         let line = |(task, step): (&TaskStatus, &StepStatus)| {
-            let host =
-                step.host.as_deref().or(task.host.as_deref()).map_or_else(String::new, |host| format!(" on {host}"));
-            let left = step.left_sec.map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
-            let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
-            format!("  {:04} {} {}{host} {}{left}{note}\n", task.index, task.drive, step.step, step.now.text())
+            let host = step
+                .host
+                .as_deref()
+                .or(task.host.as_deref())
+                .map_or_else(String::new, |host| format!(" on {host}"));
+            let left = step
+                .left_sec
+                .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
+            let note = if step.note.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", step.note)
+            };
+            format!(
+                "  {:04} {} {}{host} {}{left}{note}\n",
+                task.index,
+                task.drive,
+                step.step,
+                step.now.text()
+            )
         };
         let mut list = |title: &str, shown: usize, is_listed: &dyn Fn(StepState) -> bool| {
-            let lines: Vec<String> = self.steps().filter(|(_, step)| is_listed(step.now)).map(line).collect();
+            let lines: Vec<String> = self
+                .steps()
+                .filter(|(_, step)| is_listed(step.now))
+                .map(line)
+                .collect();
             if !lines.is_empty() {
                 // Writing to a string cannot fail.
-                let _ = write!(text, "\n{title}:\n{}", lines.iter().take(shown).cloned().collect::<String>());
+                let _ = write!(
+                    text,
+                    "\n{title}:\n{}",
+                    lines.iter().take(shown).cloned().collect::<String>()
+                );
             }
             if lines.len() > shown {
-                let _ = writeln!(text, "  and {} more (--json lists all)", lines.len() - shown);
+                let _ = writeln!(
+                    text,
+                    "  and {} more (--json lists all)",
+                    lines.len() - shown
+                );
             }
         };
         list("running", RUNNING_SHOWN, &|now| now == StepState::Running);
-        list("drives that failed", usize::MAX, &|now| now == StepState::Fail);
-        list("no verdict on the drive", usize::MAX, &|now| matches!(now, StepState::Invalid | StepState::Failed));
+        list("drives that failed", usize::MAX, &|now| {
+            now == StepState::Fail
+        });
+        list("no verdict on the drive", usize::MAX, &|now| {
+            matches!(now, StepState::Invalid | StepState::Failed)
+        });
         list("did not run to the end", usize::MAX, &StepState::is_fault);
         for (step, result) in &self.together {
             let _ = write!(text, "\n{step}, all drives together: {}", result.text());
@@ -245,7 +325,10 @@ impl CampaignStatus {
         }
         if self.cancelled {
             text.push_str("\ncancelled; \"flashproof fleet run\" resumes it\n");
-        } else if self.is_over() && self.steps().any(|(_, step)| step.now == StepState::Waiting || step.now.is_fault())
+        } else if self.is_over()
+            && self
+                .steps()
+                .any(|(_, step)| step.now == StepState::Waiting || step.now.is_fault())
         {
             text.push_str(
                 "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats steps that \
@@ -258,14 +341,28 @@ impl CampaignStatus {
     /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
         let mut counts: BTreeMap<(&str, StepState), u64> = BTreeMap::new();
-        self.steps().for_each(|(_, step)| *counts.entry((&step.step, step.now)).or_default() += 1);
+        self.steps()
+            .for_each(|(_, step)| *counts.entry((&step.step, step.now)).or_default() += 1);
         let states: BTreeSet<StepState> = counts.keys().map(|(_, now)| *now).collect();
-        let table = Table::new("").text(["STEP"]).numbers(states.iter().map(|now| now.text().to_uppercase()));
+        let table = Table::new("")
+            .text(["STEP"])
+            .numbers(states.iter().map(|now| now.text().to_uppercase()));
         // All tasks have the same steps.
-        let names = self.tasks.iter().take(1).flat_map(|task| &task.steps).map(|step| step.step.as_str());
+        let names = self
+            .tasks
+            .iter()
+            .take(1)
+            .flat_map(|task| &task.steps)
+            .map(|step| step.step.as_str());
         table.rows(names.map(|name| {
-            let number = |now: &StepState| counts.get(&(name, *now)).map_or_else(String::new, u64::to_string);
-            std::iter::once(name.to_owned()).chain(states.iter().map(number)).collect::<Vec<_>>()
+            let number = |now: &StepState| {
+                counts
+                    .get(&(name, *now))
+                    .map_or_else(String::new, u64::to_string)
+            };
+            std::iter::once(name.to_owned())
+                .chain(states.iter().map(number))
+                .collect::<Vec<_>>()
         }))
     }
 }
@@ -303,7 +400,10 @@ fn step_status(
                 }
                 false => {
                     let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                    (StepState::Lost, format!("begun {at} on {}, but its process is gone", begun.host))
+                    (
+                        StepState::Lost,
+                        format!("begun {at} on {}, but its process is gone", begun.host),
+                    )
                 }
             }
         }
@@ -312,13 +412,23 @@ fn step_status(
         Event::Refused { why } => (StepState::Refused, why.clone()),
     };
     // The task is in the queue, perhaps again after a stop or a loss.
-    if let Some(task) = queued
-        .filter(|_| matches!(this.now, StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused))
-    {
-        let earlier_note = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
+    if let Some(task) = queued.filter(|_| {
+        matches!(
+            this.now,
+            StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused
+        )
+    }) {
+        let earlier_note = if this.note.is_empty() {
+            String::new()
+        } else {
+            format!("{}; ", this.note)
+        };
         (this.now, this.note) = match task.state.as_str() {
             "RUNNING" => (StepState::Running, String::new()),
-            _ => (StepState::Queued, format!("{earlier_note}{}", task.node_or_reason)),
+            _ => (
+                StepState::Queued,
+                format!("{earlier_note}{}", task.node_or_reason),
+            ),
         };
     }
     this
@@ -326,12 +436,22 @@ fn step_status(
 
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
-fn is_running(step_start: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let state = step_start.process.as_ref().map_or(ProcessState::Unknown, process_state);
+fn is_running(
+    step_start: &StepStart,
+    status: Option<&Status>,
+    queued: Option<&QueuedTask>,
+    has_queue: bool,
+) -> bool {
+    let state = step_start
+        .process
+        .as_ref()
+        .map_or(ProcessState::Unknown, process_state);
     match state {
         ProcessState::Running | ProcessState::Stopped => true,
         ProcessState::Gone => false,
-        _ if has_queue && step_start.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
+        _ if has_queue && step_start.job.is_some() => {
+            queued.is_some_and(|task| task.state == "RUNNING")
+        }
         _ => match status {
             Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
             Some(series) => !series.is_over(),
@@ -350,18 +470,35 @@ fn left_sec(status: &Status) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
+    use StepState::{
+        Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting,
+    };
 
-    const OUTCOMES: [Option<Outcome>; 5] =
-        [None, Some(Outcome::Measured), Some(Outcome::Pass), Some(Outcome::Invalid), Some(Outcome::Fail)];
+    const OUTCOMES: [Option<Outcome>; 5] = [
+        None,
+        Some(Outcome::Measured),
+        Some(Outcome::Pass),
+        Some(Outcome::Invalid),
+        Some(Outcome::Fail),
+    ];
 
     #[test]
     fn only_exit_code_0_with_a_good_outcome_is_a_success_for_status_and_task_alike() {
         let now = |exit| {
-            OUTCOMES.map(|outcome| StepEnd { exit, outcome, sentence: String::new() }).map(|ended| {
-                assert_eq!(StepState::of(&ended).is_good(), ended.is_good(), "{ended:?}");
-                StepState::of(&ended)
-            })
+            OUTCOMES
+                .map(|outcome| StepEnd {
+                    exit,
+                    outcome,
+                    sentence: String::new(),
+                })
+                .map(|ended| {
+                    assert_eq!(
+                        StepState::of(&ended).is_good(),
+                        ended.is_good(),
+                        "{ended:?}"
+                    );
+                    StepState::of(&ended)
+                })
         };
         assert_eq!(now(0), [Done, Measured, Pass, Invalid, Fail]);
         assert_eq!(now(1), [Failed, Invalid, Invalid, Invalid, Fail]);
@@ -380,13 +517,25 @@ mod tests {
                 attempts: 1,
             };
             let steps = states.iter().map(step).collect();
-            let one_test =
-                |outcome| ("a".to_owned(), MultiHostResult { outcome, ..MultiHostResult::undecided(String::new()) });
+            let one_test = |outcome| {
+                (
+                    "a".to_owned(),
+                    MultiHostResult {
+                        outcome,
+                        ..MultiHostResult::undecided(String::new())
+                    },
+                )
+            };
             CampaignStatus {
                 name: String::new(),
                 started: true,
                 cancelled: false,
-                tasks: vec![TaskStatus { index: 0, drive: String::new(), host: None, steps }],
+                tasks: vec![TaskStatus {
+                    index: 0,
+                    drive: String::new(),
+                    host: None,
+                    steps,
+                }],
                 faults: Vec::new(),
                 together: together.map(one_test).into_iter().collect(),
             }
@@ -397,14 +546,29 @@ mod tests {
         for fault in [Refused, Lost, Failed, Stopped] {
             assert_eq!(status(&[Pass, fault], None), 3);
         }
-        assert_eq!((status(&[Lost, Invalid], None), status(&[Lost, Invalid, Fail], None)), (4, 1));
-        assert_eq!((status(&[Pass], Some(Outcome::Invalid)), status(&[Pass], Some(Outcome::Fail))), (4, 1));
+        assert_eq!(
+            (
+                status(&[Lost, Invalid], None),
+                status(&[Lost, Invalid, Fail], None)
+            ),
+            (4, 1)
+        );
+        assert_eq!(
+            (
+                status(&[Pass], Some(Outcome::Invalid)),
+                status(&[Pass], Some(Outcome::Fail))
+            ),
+            (4, 1)
+        );
     }
 
     #[test]
     fn a_step_runs_as_its_process_here_or_the_scheduler_says() {
         let here = device::observe::process::this_process();
-        let gone = here.clone().map(|here| results::run_dir::Process { start_ticks: 1, ..here });
+        let gone = here.clone().map(|here| results::run_dir::Process {
+            start_ticks: 1,
+            ..here
+        });
         let running = |process: &Option<results::run_dir::Process>, state: Option<&str>| {
             let begun = StepStart {
                 host: String::new(),
@@ -424,6 +588,10 @@ mod tests {
             is_running(&begun, None, task.as_ref(), true)
         };
         assert!(running(&here, None) && !running(&gone, Some("RUNNING")));
-        assert!(running(&None, Some("RUNNING")) && !running(&None, Some("PENDING")) && !running(&None, None));
+        assert!(
+            running(&None, Some("RUNNING"))
+                && !running(&None, Some("PENDING"))
+                && !running(&None, None)
+        );
     }
 }

@@ -68,8 +68,15 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
             "cannot run task {index} - the campaign has the tasks 0 to {last} - give one of them"
         )));
     };
-    if let Some(unknown) = only.filter(|name| plan.campaign.steps.iter().all(|step| step.name != **name)) {
-        let known: Vec<_> = plan.campaign.steps.iter().map(|step| step.name.as_str()).collect();
+    if let Some(unknown) =
+        only.filter(|name| plan.campaign.steps.iter().all(|step| step.name != **name))
+    {
+        let known: Vec<_> = plan
+            .campaign
+            .steps
+            .iter()
+            .map(|step| step.name.as_str())
+            .collect();
         return Err(Failure::usage(format!(
             "cannot run the step {} - the campaign has no such step - its steps are {}",
             quoted(unknown),
@@ -79,11 +86,25 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
     let lock = lock(&dir, planned, job.as_deref())?;
-    let end_signals =
-        EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
-    let mut task = Task { plan, index, planned, lock, dir, end_signals, job };
+    let end_signals = EndSignals::listen(
+        "the step's command was killed; run the task again to resume the step".to_owned(),
+    )?;
+    let mut task = Task {
+        plan,
+        index,
+        planned,
+        lock,
+        dir,
+        end_signals,
+        job,
+    };
     let mut code = 0;
-    for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
+    for step in plan
+        .campaign
+        .steps
+        .iter()
+        .filter(|step| only.is_none_or(|only| step.name == only))
+    {
         match task.step(step)? {
             AfterStep::Go => {}
             // Steps that do not depend on this step still run.
@@ -122,7 +143,9 @@ impl Task<'_> {
         for earlier_step in &step.after {
             let why = match journal.state(earlier_step) {
                 Event::Ended(ended) if ended.is_good() => continue,
-                Event::Ended(ended) => format!("{earlier_step} did not succeed: {}", ended.sentence),
+                Event::Ended(ended) => {
+                    format!("{earlier_step} did not succeed: {}", ended.sentence)
+                }
                 Event::Skipped { .. } => format!("{earlier_step} was not run"),
                 _ => {
                     console::error(&format!(
@@ -149,11 +172,13 @@ impl Task<'_> {
         let clock_ahead_ms = self.lock.clock_ahead_ms();
         let agreed_unix_ms = match step.together_sec {
             None => None,
-            Some(lead_sec) => match self.agree(step, lead_sec, journal.resets(&step.name), clock_ahead_ms) {
-                Ok(agreed) => Some(agreed),
-                Err(why) if self.is_over() => return self.stop(step, why),
-                Err(why) => return self.refuse(step, why),
-            },
+            Some(lead_sec) => {
+                match self.agree(step, lead_sec, journal.resets(&step.name), clock_ahead_ms) {
+                    Ok(agreed) => Some(agreed),
+                    Err(why) if self.is_over() => return self.stop(step, why),
+                    Err(why) => return self.refuse(step, why),
+                }
+            }
         };
         let step_start = StepStart {
             host: host_name(),
@@ -163,29 +188,50 @@ impl Task<'_> {
             clock_ahead_ms,
             agreed_unix_ms,
         };
-        let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
-        let results_dir = create_own_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
-        let results_dir = results_dir.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
+        let is_repeated =
+            *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
+        let results_dir =
+            create_own_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
+        let results_dir = results_dir
+            .map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
         self.append(step, Event::Begun(step_start))?;
         let words: Vec<String> = step
             .words
             .iter()
-            .map(|word| word.replace(DRIVE, &path).replace(OUT, &results_dir.display().to_string()))
+            .map(|word| {
+                word.replace(DRIVE, &path)
+                    .replace(OUT, &results_dir.display().to_string())
+            })
             .collect();
         self.note(step, &format!("begun on {path}"));
         let output = dir.join(OUTPUT);
-        let start = agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
-        let (status, stop_reason) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step))
+        let start =
+            agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
+        let (status, stop_reason) = match self
+            .command(&words, &output, start)
+            .and_then(|child| self.watch(child, step))
         {
             Ok(ended) => ended,
-            Err(error) => return self.refuse(step, format!("cannot run flashproof {} - {error}", words.join(" "))),
+            Err(error) => {
+                return self.refuse(
+                    step,
+                    format!("cannot run flashproof {} - {error}", words.join(" ")),
+                );
+            }
         };
         self.conclude(step, status, stop_reason, &results_dir, &output)
     }
 
     /// Agrees on a start with the tasks of all other drives.
-    fn agree(&self, step: &Step, lead_sec: u32, resets: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
-        let ahead_ms = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
+    fn agree(
+        &self,
+        step: &Step,
+        lead_sec: u32,
+        resets: usize,
+        clock_ahead_ms: Option<i64>,
+    ) -> Result<u64, String> {
+        let ahead_ms = clock_ahead_ms
+            .ok_or("the host's clock could not be compared with the file server's")?;
         let patience = Duration::from_secs(step.limit_sec.into());
         self.note(step, "ready; waiting for the other drives");
         let barrier = Barrier::new(self.plan, &step.name, resets, self.index, ahead_ms);
@@ -198,10 +244,18 @@ impl Task<'_> {
     }
 
     /// Starts the command, which ends with this process and asks no questions.
-    fn command(&self, words: &[String], output: &Path, start_unix_ms: Option<u64>) -> io::Result<Child> {
+    fn command(
+        &self,
+        words: &[String],
+        output: &Path,
+        start_unix_ms: Option<u64>,
+    ) -> io::Result<Child> {
         let mut command = own_command(output)?;
         command.args(words).current_dir(&self.plan.dir);
-        command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE).env_remove(START_VARIABLE);
+        command
+            .env_remove(ERASE_VARIABLE)
+            .env_remove(ONLY_VARIABLE)
+            .env_remove(START_VARIABLE);
         if let Some(start) = start_unix_ms {
             command.env(START_VARIABLE, start.to_string());
         }
@@ -231,7 +285,10 @@ impl Task<'_> {
             stop_reason = self.end_signals.wait(POLL_INTERVAL).map(signal_name);
             let limit = Duration::from_secs(step.limit_sec.into());
             if began.elapsed() > limit {
-                stop_reason = Some(format!("the time limit of {} was reached", span(limit.as_secs())));
+                stop_reason = Some(format!(
+                    "the time limit of {} was reached",
+                    span(limit.as_secs())
+                ));
             }
             if last_check.elapsed() > CANCEL_TICK {
                 last_check = Instant::now();
@@ -255,9 +312,17 @@ impl Task<'_> {
         output: &Path,
     ) -> Result<AfterStep, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
-        let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
+        let last_line =
+            || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
         let is_drive = |name: &str| self.is_drive(name);
-        match conclusion(status, stop_reason, result_in(results_dir), keeps_results, &is_drive, &last_line) {
+        match conclusion(
+            status,
+            stop_reason,
+            result_in(results_dir),
+            keeps_results,
+            &is_drive,
+            &last_line,
+        ) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
             event => {
@@ -272,7 +337,9 @@ impl Task<'_> {
 
     /// True if `name`, from the results, names this task's drive.
     fn is_drive(&self, name: &str) -> bool {
-        let Drive { id, serial, path, .. } = &self.planned.drive;
+        let Drive {
+            id, serial, path, ..
+        } = &self.planned.drive;
         let identity = || discover::discover(path, Path::new("/")).ok()?.identity();
         self.planned.drive.is_simulated()
             || [Some(id), Some(path), serial.as_ref()].into_iter().flatten().any(|known| known == name)
@@ -282,9 +349,16 @@ impl Task<'_> {
     }
 
     fn stop(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
-        self.note(step, &format!("stopped: {why}; run the task again to resume the step"));
+        self.note(
+            step,
+            &format!("stopped: {why}; run the task again to resume the step"),
+        );
         self.append(step, Event::Stopped { why })?;
-        Ok(AfterStep::Exit(if is_cancelled(self.plan) { 0 } else { STOPPED }))
+        Ok(AfterStep::Exit(if is_cancelled(self.plan) {
+            0
+        } else {
+            STOPPED
+        }))
     }
 
     fn refuse(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
@@ -300,7 +374,12 @@ impl Task<'_> {
     }
 
     fn note(&self, step: &Step, text: &str) {
-        console::notice(&format!("{} {} {}: {text}", date(now_unix_ms()), self.planned.drive.id, step.name));
+        console::notice(&format!(
+            "{} {} {}: {text}",
+            date(now_unix_ms()),
+            self.planned.drive.id,
+            step.name
+        ));
     }
 }
 
@@ -318,21 +397,36 @@ fn conclusion(
     last_line: &dyn Fn() -> String,
 ) -> Event {
     let Some(exit) = status.code() else {
-        return Event::Stopped { why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")) };
+        return Event::Stopped {
+            why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")),
+        };
     };
     match (exit, stop_reason, recorded) {
         // The task's signal ended the command without a verdict: the step is resumed later.
         (4, Some(why), _) => Event::Stopped { why },
-        (2 | 3 | 70, Some(why), None) => Event::Stopped { why: format!("{why}; {}", last_line()) },
-        (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
-        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => {
-            Event::Refused { why: format!("the results are of another drive: {}", quoted(&serial)) }
-        }
-        (_, _, None) if keeps_results => Event::Refused {
-            why: format!("the results of the step cannot be read; its command printed: {}", last_line()),
+        (2 | 3 | 70, Some(why), None) => Event::Stopped {
+            why: format!("{why}; {}", last_line()),
         },
-        (exit, _, Some((outcome, _, sentence))) => Event::Ended(StepEnd { exit, outcome: Some(outcome), sentence }),
-        (exit, _, None) => Event::Ended(StepEnd { exit, outcome: None, sentence: last_line() }),
+        (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
+        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => Event::Refused {
+            why: format!("the results are of another drive: {}", quoted(&serial)),
+        },
+        (_, _, None) if keeps_results => Event::Refused {
+            why: format!(
+                "the results of the step cannot be read; its command printed: {}",
+                last_line()
+            ),
+        },
+        (exit, _, Some((outcome, _, sentence))) => Event::Ended(StepEnd {
+            exit,
+            outcome: Some(outcome),
+            sentence,
+        }),
+        (exit, _, None) => Event::Ended(StepEnd {
+            exit,
+            outcome: None,
+            sentence: last_line(),
+        }),
     }
 }
 
@@ -352,8 +446,15 @@ pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
 
 /// Slurm's name of the task; `None` outside a job of Slurm.
 fn job() -> Option<String> {
-    let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
-    match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|text: &String| !text.is_empty())
+    };
+    match (
+        variable("SLURM_ARRAY_JOB_ID"),
+        variable("SLURM_ARRAY_TASK_ID"),
+    ) {
         (Some(job), Some(task)) => Some(format!("{job}_{task}")),
         _ => variable("SLURM_JOB_ID"),
     }
@@ -371,14 +472,20 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             Err(error) => return Err(Failure::environment(error)),
         }
         let journal = read_journal(dir)?;
-        let holder = journal.entries.iter().rev().find_map(|entry| match &entry.event {
-            Event::Begun(begun) => Some((entry.unix_ms, begun)),
-            _ => None,
-        });
+        let holder = journal
+            .entries
+            .iter()
+            .rev()
+            .find_map(|entry| match &entry.event {
+                Event::Begun(begun) => Some((entry.unix_ms, begun)),
+                _ => None,
+            });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
         let pid = orphan
             .and_then(|(_, begun)| begun.process.as_ref())
-            .filter(|process| process_state(process) == ProcessState::Running && process.pid != std::process::id());
+            .filter(|process| {
+                process_state(process) == ProcessState::Running && process.pid != std::process::id()
+            });
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut has_asked, true) {
@@ -394,10 +501,9 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             None if has_asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(POLL_INTERVAL),
             _ => {
                 let holder_text = holder.map_or_else(String::new, |(at, begun)| {
-                    let pid = begun
-                        .process
-                        .as_ref()
-                        .map_or_else(String::new, |process| format!(" by process {}", process.pid));
+                    let pid = begun.process.as_ref().map_or_else(String::new, |process| {
+                        format!(" by process {}", process.pid)
+                    });
                     format!("{pid} on {} since {}", begun.host, date(at))
                 });
                 return Err(Failure::environment(format!(
@@ -418,12 +524,16 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
     let this_host = host_name();
     if let Some(host) = planned.host.as_ref().filter(|host| **host != this_host) {
-        return Err(format!("the drive is on host {host}, but this host is {this_host}"));
+        return Err(format!(
+            "the drive is on host {host}, but this host is {this_host}"
+        ));
     }
     if planned.drive.is_simulated() {
         // A new inventory may have given a simulated drive another path since the start of the campaign.
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
-        let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host);
+        let drives = inventories
+            .iter()
+            .filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
         let drives: Vec<&Drive> = drives.filter(|drive| drive.is_simulated()).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
@@ -438,18 +548,30 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         return Ok(path.clone());
     }
     let (disks, _) = discover::list(Path::new("/"));
-    if let Some(listed) = disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
+    if let Some(listed) = disks
+        .iter()
+        .find(|listed| guard.is_name_of(id, &listed.disk))
+    {
         return Ok(listed.disk.clone());
     }
     let present = discover::discover(path, Path::new("/")).ok();
     let name = |facts: DeviceFacts| facts.serial.or(facts.wwid);
-    Err(missing(path, present.map(|facts| name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
+    Err(missing(
+        path,
+        present.map(|facts| {
+            name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned())
+        }),
+    ))
 }
 
 fn missing(path: &str, replaced: Option<String>) -> String {
     match replaced {
-        Some(other) => format!("the drive is not on this host: {path} is now {other}; put the drive back"),
-        None => format!("the drive is not on this host, and there is no {path}; put the drive back"),
+        Some(other) => {
+            format!("the drive is not on this host: {path} is now {other}; put the drive back")
+        }
+        None => {
+            format!("the drive is not on this host, and there is no {path}; put the drive back")
+        }
     }
 }
 
@@ -457,7 +579,10 @@ fn missing(path: &str, replaced: Option<String>) -> String {
 /// unless `is_repeated` is set because the user wants the step repeated.
 fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     if fs::symlink_metadata(results_dir).is_ok_and(|found| found.is_symlink()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the results are a symbolic link",
+        ));
     }
     let is_resumable = !is_repeated && matches!(dir_kind(results_dir), Ok(DirKind::Series));
     if results_dir.exists() && !is_resumable && files::remove_dir(results_dir).is_err() {
@@ -473,16 +598,28 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 /// The result of the run or series in `results_dir`; `None` if there is none.
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = Check::read(results_dir) {
-        return Some((check.outcome, None, format!("{}: {}", check.answer, check.sentence)));
+        return Some((
+            check.outcome,
+            None,
+            format!("{}: {}", check.answer, check.sentence),
+        ));
     }
     match Status::read(results_dir, SystemTime::now(), &process_state).ok()? {
         Status::Run(run) => {
             let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
-            let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);
+            let serial = facts
+                .first()
+                .and_then(|facts| facts["serial"].as_str())
+                .map(str::to_owned);
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
         Status::Series(series) => {
-            let serial = conclusions::series::Series::read(results_dir).ok()??.devices.first()?.serial.clone();
+            let serial = conclusions::series::Series::read(results_dir)
+                .ok()??
+                .devices
+                .first()?
+                .serial
+                .clone();
             Some((series.outcome?, serial, series.conclusion.clone()))
         }
     }
@@ -492,11 +629,16 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
 pub(crate) fn last_line(output: &Path) -> Option<String> {
     let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES))).ok()?;
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))
+        .ok()?;
     let mut tail = Vec::new();
     file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let line = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())?;
     Some(in_one_line(line).chars().take(SENTENCE_CHARS_MAX).collect())
 }
 
@@ -508,30 +650,63 @@ mod tests {
     #[test]
     fn a_step_ends_by_its_results_on_its_drive_and_never_by_an_exit_code_alone() {
         let end = |raw: i32, stopped: bool, found: Option<(Outcome, &str)>, keeps_results: bool| {
-            let found = found.map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
-            let (status, stopped) = (ExitStatus::from_raw(raw), stopped.then(|| "asked".to_owned()));
-            match conclusion(status, stopped, found, keeps_results, &|name| name == "S1", &|| "printed".to_owned()) {
-                Event::Ended(ended) => format!("ended {} {:?} {}", ended.exit, ended.outcome, ended.sentence),
+            let found = found
+                .map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
+            let (status, stopped) = (
+                ExitStatus::from_raw(raw),
+                stopped.then(|| "asked".to_owned()),
+            );
+            match conclusion(
+                status,
+                stopped,
+                found,
+                keeps_results,
+                &|name| name == "S1",
+                &|| "printed".to_owned(),
+            ) {
+                Event::Ended(ended) => format!(
+                    "ended {} {:?} {}",
+                    ended.exit, ended.outcome, ended.sentence
+                ),
                 Event::Stopped { why } => format!("stopped {why}"),
                 Event::Refused { why } => format!("refused {why}"),
                 other => panic!("{other:?}"),
             }
         };
-        let (pass, fail, invalid) = (Some((Outcome::Pass, "S1")), (Outcome::Fail, "S1"), (Outcome::Invalid, "S1"));
+        let (pass, fail, invalid) = (
+            Some((Outcome::Pass, "S1")),
+            (Outcome::Fail, "S1"),
+            (Outcome::Invalid, "S1"),
+        );
         for (event, is) in [
             (end(0, false, pass, true), "ended 0 Some(Pass) said"),
-            (end(1 << 8, false, Some(fail), true), "ended 1 Some(Fail) said"),
+            (
+                end(1 << 8, false, Some(fail), true),
+                "ended 1 Some(Fail) said",
+            ),
             (end(0, true, pass, true), "ended 0 Some(Pass) said"),
-            (end(0, false, None, true), "refused the results of the step cannot be read; its command printed: printed"),
+            (
+                end(0, false, None, true),
+                "refused the results of the step cannot be read; its command printed: printed",
+            ),
             (end(0, false, None, false), "ended 0 None printed"),
-            (end(0, false, Some((Outcome::Pass, "S2")), true), "refused the results are of another drive: \"S2\""),
-            (end(4 << 8, false, Some(invalid), true), "ended 4 Some(Invalid) said"),
+            (
+                end(0, false, Some((Outcome::Pass, "S2")), true),
+                "refused the results are of another drive: \"S2\"",
+            ),
+            (
+                end(4 << 8, false, Some(invalid), true),
+                "ended 4 Some(Invalid) said",
+            ),
             (end(4 << 8, true, Some(invalid), true), "stopped asked"),
             // Results of an earlier start of the step are ignored.
             (end(3 << 8, false, pass, true), "refused printed"),
             (end(3 << 8, true, None, true), "stopped asked; printed"),
             (end(9, true, pass, true), "stopped asked"),
-            (end(9, false, pass, true), "stopped its process was killed (signal: 9 (SIGKILL))"),
+            (
+                end(9, false, pass, true),
+                "stopped its process was killed (signal: 9 (SIGKILL))",
+            ),
         ] {
             assert_eq!(event, is);
         }
@@ -549,6 +724,9 @@ mod tests {
         };
         assert!(begin("series.json", false), "a series goes on");
         assert!(!begin("series.json", true) && !begin("manifest.json", false));
-        assert!(dir.path().join("out.1/series.json").exists() && dir.path().join("out.2/manifest.json").exists());
+        assert!(
+            dir.path().join("out.1/series.json").exists()
+                && dir.path().join("out.2/manifest.json").exists()
+        );
     }
 }

@@ -34,8 +34,16 @@ pub(crate) struct Barrier {
 impl Barrier {
     /// The barrier of task `index` for the start after `resets` repetitions. A repetition always covers all tasks.
     pub(crate) fn new(plan: &Plan, step: &str, resets: usize, index: usize, ahead_ms: i64) -> Self {
-        let dir = plan.dir.join("together").join(format!("{step}.{}", resets + 1));
-        Self { dir, tasks: plan.drives.len(), index, ahead_ms }
+        let dir = plan
+            .dir
+            .join("together")
+            .join(format!("{step}.{}", resets + 1));
+        Self {
+            dir,
+            tasks: plan.drives.len(),
+            index,
+            ahead_ms,
+        }
     }
 
     /// Marks this task as ready, and waits until all tasks are ready. Returns the start, milliseconds since 1970 by the
@@ -43,7 +51,12 @@ impl Barrier {
     ///
     /// Errors, as one sentence: not all tasks are ready within `patience`, the start has passed, or `is_over` returns
     /// true.
-    pub(crate) fn agree(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
+    pub(crate) fn agree(
+        &self,
+        lead_sec: u32,
+        patience: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<u64, String> {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
             // The other tasks must no longer wait for this task.
@@ -56,17 +69,33 @@ impl Barrier {
         self.dir.join(format!("ready-{index:04}"))
     }
 
-    fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
-        let cannot = |error: io::Error| format!("cannot agree on a start in {} - {error}", self.dir.display());
+    fn meet(
+        &self,
+        lead_sec: u32,
+        patience: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<u64, String> {
+        let cannot = |error: io::Error| {
+            format!(
+                "cannot agree on a start in {} - {error}",
+                self.dir.display()
+            )
+        };
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
-        let mark_ready = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own("ready"));
-        files::create_dirs(&self.dir).and_then(|_| mark_ready()).map_err(cannot)?;
+        let mark_ready =
+            || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own("ready"));
+        files::create_dirs(&self.dir)
+            .and_then(|_| mark_ready())
+            .map_err(cannot)?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
-                let start: Option<u64> = String::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-                let start =
-                    start.ok_or_else(|| format!("{} does not contain a time", self.dir.join(START).display()))?;
+                let start: Option<u64> = String::from_utf8(text)
+                    .ok()
+                    .and_then(|text| text.trim().parse().ok());
+                let start = start.ok_or_else(|| {
+                    format!("{} does not contain a time", self.dir.join(START).display())
+                })?;
                 return match start.checked_sub(server_now()) {
                     Some(_) => Ok(start),
                     None => Err(
@@ -76,15 +105,25 @@ impl Barrier {
                     ),
                 };
             }
-            let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
+            let absent: Vec<usize> = (0..self.tasks)
+                .filter(|other| !self.ready(*other).exists())
+                .collect();
             if absent.is_empty() && self.index == 0 {
                 let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
-                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::NewFile)
-                    .map_err(cannot)?;
+                files::replace(
+                    &self.dir.join(START),
+                    start.to_string().as_bytes(),
+                    ReplaceTarget::NewFile,
+                )
+                .map_err(cannot)?;
                 continue;
             }
             if is_over() || began.elapsed() > patience {
-                let why = if is_over() { "the task was stopped" } else { "the time limit of the step was reached" };
+                let why = if is_over() {
+                    "the task was stopped"
+                } else {
+                    "the time limit of the step was reached"
+                };
                 return Err(format!(
                     "{why} while waiting for {} of {} drives: tasks {absent:?}",
                     absent.len(),
@@ -97,32 +136,54 @@ impl Barrier {
 }
 
 /// Results of the steps that all drives began together and that no longer run. `journals`: the journals of `tasks`.
-pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, MultiHostResult)> {
+pub(crate) fn results(
+    plan: &Plan,
+    tasks: &[TaskStatus],
+    journals: &[Journal],
+) -> Vec<(String, MultiHostResult)> {
     let step_result = |(step_index, step): (usize, &Step)| {
-        let is_over = !tasks.iter().any(|task| task.steps[step_index].now.is_open());
+        let is_over = !tasks
+            .iter()
+            .any(|task| task.steps[step_index].now.is_open());
         let together = || {
             let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
-            let parts: Vec<HostRun> =
-                tasks.iter().zip(journals).map(|(task, journal)| part(plan, step, task, journal)).collect();
+            let parts: Vec<HostRun> = tasks
+                .iter()
+                .zip(journals)
+                .map(|(task, journal)| part(plan, step, task, journal))
+                .collect();
             judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
         };
-        let judged = || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
+        let judged =
+            || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
         (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
     };
-    plan.campaign.steps.iter().enumerate().filter_map(step_result).collect()
+    plan.campaign
+        .steps
+        .iter()
+        .enumerate()
+        .filter_map(step_result)
+        .collect()
 }
 
 fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostRun {
     let step_start = journal.last_begun(&step.name);
-    let host = step_start.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
+    let host = step_start
+        .map(|begun| &begun.host)
+        .or(task.host.as_ref())
+        .map_or("", String::as_str);
     HostRun {
         // Distinguishes several drives of one host.
         host: format!("{host} ({})", task.drive),
         dir: plan.results_dir(task.index, &step.name),
-        clock_ahead_ms: step_start.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
+        clock_ahead_ms: step_start
+            .and_then(|begun| begun.clock_ahead_ms)
+            .unwrap_or(0),
         missing: match journal.state(&step.name) {
             Event::Ended(_) => None,
-            Event::Stopped { why } | Event::Refused { why } | Event::Skipped { why } => Some(why.clone()),
+            Event::Stopped { why } | Event::Refused { why } | Event::Skipped { why } => {
+                Some(why.clone())
+            }
             Event::Reset | Event::Begun(_) => Some("its process is gone".to_owned()),
         },
     }
@@ -134,21 +195,38 @@ mod tests {
     use std::fs;
 
     fn barrier(dir: &std::path::Path, ahead_ms: i64) -> Barrier {
-        Barrier { dir: dir.to_owned(), tasks: 2, index: 0, ahead_ms }
+        Barrier {
+            dir: dir.to_owned(),
+            tasks: 2,
+            index: 0,
+            ahead_ms,
+        }
     }
 
     #[test]
     fn a_start_is_agreed_on_by_all_and_never_in_the_past() {
         let dir = tempfile::tempdir().unwrap();
         let meet = |ahead_ms| barrier(dir.path(), ahead_ms).agree(30, Duration::ZERO, &|| false);
-        assert!(meet(0).unwrap_err().contains("waiting for 1 of 2 drives: tasks [1]"));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nobody counts on a task that went");
+        assert!(
+            meet(0)
+                .unwrap_err()
+                .contains("waiting for 1 of 2 drives: tasks [1]")
+        );
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "nobody counts on a task that went"
+        );
         fs::write(barrier(dir.path(), 0).ready(1), "").unwrap();
         let start = meet(0).unwrap();
         assert_eq!(meet(0).unwrap(), start);
         assert!(start > now_unix_ms());
         // By a clock that is a minute behind the file server's, the start has passed.
-        assert!(meet(-60_000).unwrap_err().contains("the other drives began without this drive"));
+        assert!(
+            meet(-60_000)
+                .unwrap_err()
+                .contains("the other drives began without this drive")
+        );
         assert_eq!(meet(60_000).unwrap(), start);
     }
 }

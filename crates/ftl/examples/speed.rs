@@ -11,7 +11,9 @@ use sys::random::Random;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let drive = arguments.next().unwrap_or_default();
-    let divisor: u64 = arguments.next().map_or(1, |divisor| divisor.parse().expect("DIVISOR is a number"));
+    let divisor: u64 = arguments
+        .next()
+        .map_or(1, |divisor| divisor.parse().expect("DIVISOR is a number"));
     let (bytes, unit_bytes, superblocks) = match drive.as_str() {
         "64GiB-4K" => (64 << 30, 4 << 10, 1024),
         // Superblocks of 256 units, the size of old flash blocks.
@@ -21,7 +23,12 @@ fn main() {
     };
     let whole = |bytes: u64| bytes.next_multiple_of(u64::from(unit_bytes));
     let superblock_bytes = whole(bytes / divisor.min(64) / superblocks).max(whole(1) * 2);
-    let spec = Spec { unit_bytes, superblock_bytes, over_provisioning: 0.125, ..Spec::of(whole(bytes / divisor)) };
+    let spec = Spec {
+        unit_bytes,
+        superblock_bytes,
+        over_provisioning: 0.125,
+        ..Spec::of(whole(bytes / divisor))
+    };
 
     let mut ftl = Ftl::new(&spec, 1).expect("a valid drive");
     let mut random = Random::new(1);
@@ -35,10 +42,15 @@ fn main() {
     let (done, seconds) = (ftl.counters().since(before).unwrap(), cpu_s() - began);
 
     let millions = |bytes: u64| bytes as f64 / f64::from(unit_bytes) / seconds / 1e6;
-    let memory = sys::process::usage().expect("the usage of this process").peak_rss_bytes as f64;
+    let memory = sys::process::usage()
+        .expect("the usage of this process")
+        .peak_rss_bytes as f64;
     println!("host_writes_m={:.1}", millions(done.host));
     println!("flash_pages_m={:.1}", millions(done.media));
-    println!("memory_gb_per_tb={:.2}", memory / spec.logical_bytes as f64 * 1e3);
+    println!(
+        "memory_gb_per_tb={:.2}",
+        memory / spec.logical_bytes as f64 * 1e3
+    );
     println!("waf={:.3}", done.waf().unwrap_or(0.0));
 }
 

@@ -30,10 +30,15 @@ impl Ftl {
     pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
-            None => Collecting { superblock: self.choose()?, done_units: 0 },
+            None => Collecting {
+                superblock: self.choose()?,
+                done_units: 0,
+            },
         };
         let mut moved = 0;
-        while (moved < units || self.host_could_fill_last_point()) && self.valid.of(victim.superblock) > 0 {
+        while (moved < units || self.host_could_fill_last_point())
+            && self.valid.of(victim.superblock) > 0
+        {
             moved += self.relocate(&mut victim, units.saturating_sub(moved).max(1), media);
         }
         if self.valid.of(victim.superblock) > 0 {
@@ -53,19 +58,36 @@ impl Ftl {
     }
 
     /// Moves the valid units among the victim's next `units` units. Returns the number moved.
-    fn relocate<M: FlashObserver>(&mut self, victim: &mut Collecting, units: u32, media: &mut M) -> u32 {
+    fn relocate<M: FlashObserver>(
+        &mut self,
+        victim: &mut Collecting,
+        units: u32,
+        media: &mut M,
+    ) -> u32 {
         let to_point = self.destination(self.owner[victim.superblock as usize]);
         if self.points[to_point].room() == 0 {
             self.open(to_point);
         }
-        let (superblock, at) = (self.points[to_point].superblock, self.points[to_point].next_flash);
+        let (superblock, at) = (
+            self.points[to_point].superblock,
+            self.points[to_point].next_flash,
+        );
         let units_left = self.map.per_superblock() - victim.done_units;
-        let count = units_left.min(units).min(self.points[to_point].room()).min(BATCH as u32);
+        let count = units_left
+            .min(units)
+            .min(self.points[to_point].room())
+            .min(BATCH as u32);
         let from_flash = victim.superblock * self.map.per_superblock() + victim.done_units;
-        let mut runs = Runs { superblock: victim.superblock - 1, next_unit: 0, units: 0 };
+        let mut runs = Runs {
+            superblock: victim.superblock - 1,
+            next_unit: 0,
+            units: 0,
+        };
         let moved = if M::LISTENS {
             let base = victim.superblock * self.map.per_superblock();
-            let moved = self.map.relocate::<true>(from_flash, count, at, |flash| runs.add(flash - base, media));
+            let moved = self
+                .map
+                .relocate::<true>(from_flash, count, at, |flash| runs.add(flash - base, media));
             runs.end(media);
             moved
         } else {
@@ -113,7 +135,11 @@ impl Runs {
     fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
             let units = std::mem::take(&mut self.units);
-            media.read(Extent { superblock: self.superblock, first_unit: self.next_unit - units, units });
+            media.read(Extent {
+                superblock: self.superblock,
+                first_unit: self.next_unit - units,
+                units,
+            });
         }
     }
 }
@@ -136,7 +162,12 @@ pub(crate) struct Victims {
 
 impl Victims {
     pub(crate) fn new(superblocks: u32) -> Self {
-        Self { collecting: None, filled_at: vec![0; superblocks as usize + 1], order: VecDeque::new(), levelled: false }
+        Self {
+            collecting: None,
+            filled_at: vec![0; superblocks as usize + 1],
+            order: VecDeque::new(),
+            levelled: false,
+        }
     }
 
     /// Records that a superblock became full.
@@ -168,7 +199,10 @@ impl Ftl {
     }
 
     fn greedy(&mut self) -> Option<u32> {
-        self.valid.fewest().filter(|&(_, valid)| valid < self.map.per_superblock()).map(|(superblock, _)| superblock)
+        self.valid
+            .fewest()
+            .filter(|&(_, valid)| valid < self.map.per_superblock())
+            .map(|(superblock, _)| superblock)
     }
 
     fn oldest(&mut self) -> Option<u32> {
@@ -176,7 +210,9 @@ impl Ftl {
             let (superblock, filled_at) = self.victims.order.pop_front()?;
             // Skips stale entries: a superblock that was collected out of turn may be closed again, and has a newer
             // entry.
-            if self.valid.is_closed(superblock) && self.victims.filled_at[superblock as usize] == filled_at {
+            if self.valid.is_closed(superblock)
+                && self.victims.filled_at[superblock as usize] == filled_at
+            {
                 return Some(superblock);
             }
         }
@@ -184,14 +220,20 @@ impl Ftl {
 
     /// Scans all superblocks, because all ages change with every write.
     fn most_benefit(&self) -> Option<u32> {
-        let (unit_total, now_units) = (self.map.per_superblock(), self.host_units + self.moved_units);
+        let (unit_total, now_units) = (
+            self.map.per_superblock(),
+            self.host_units + self.moved_units,
+        );
         let benefit = |(superblock, valid): (u32, u32)| {
             let valid_share = f64::from(valid) / f64::from(unit_total);
             let age = (now_units - self.victims.filled_at[superblock as usize] + 1) as f64;
             (superblock, (1.0 - valid_share) / (2.0 * valid_share) * age)
         };
         let with_gain = self.valid.closed().filter(|&(_, valid)| valid < unit_total);
-        with_gain.map(benefit).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(superblock, _)| superblock)
+        with_gain
+            .map(benefit)
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(superblock, _)| superblock)
     }
 
     fn best_of(&mut self, choices: u32) -> Option<u32> {
@@ -199,7 +241,9 @@ impl Ftl {
         for _ in 0..DRAWS {
             let drawn = (0..choices).map(|_| self.random.below(superblocks) as u32 + 1);
             let closed = drawn.filter(|&superblock| self.valid.is_closed(superblock));
-            let best = closed.map(|superblock| (self.valid.of(superblock), superblock)).min();
+            let best = closed
+                .map(|superblock| (self.valid.of(superblock), superblock))
+                .min();
             if let Some((valid, superblock)) = best
                 && valid < self.map.per_superblock()
             {
@@ -218,8 +262,11 @@ impl Ftl {
             return None;
         }
         let (&most_erases, _) = self.wear.histogram().last_key_value()?;
-        let candidate =
-            self.valid.closed().map(|(superblock, _)| superblock).min_by_key(|&superblock| self.wear.of(superblock))?;
+        let candidate = self
+            .valid
+            .closed()
+            .map(|(superblock, _)| superblock)
+            .min_by_key(|&superblock| self.wear.of(superblock))?;
         (most_erases - self.wear.of(candidate) > gap).then_some(candidate)
     }
 }

@@ -84,7 +84,13 @@ impl Ftl {
     ///
     /// If the units exceed the drive's capacity.
     #[inline]
-    pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl FlashObserver) {
+    pub fn write_on(
+        &mut self,
+        first_unit: u64,
+        units: u32,
+        handle: u16,
+        media: &mut impl FlashObserver,
+    ) {
         self.check_range(first_unit, units);
         let handle = self.point_of(handle);
         let (mut unit, end) = (first_unit as u32, first_unit as u32 + units);
@@ -93,8 +99,13 @@ impl Ftl {
                 self.make_room(handle, media);
             }
             let point = &mut self.points[handle];
-            let (superblock, at, count) = (point.superblock, point.next_flash, point.room().min(end - unit));
-            self.map.write(unit, at, count, |left| self.valid.remove_one(left));
+            let (superblock, at, count) = (
+                point.superblock,
+                point.next_flash,
+                point.room().min(end - unit),
+            );
+            self.map
+                .write(unit, at, count, |left| self.valid.remove_one(left));
             self.host_units += u64::from(count);
             self.appended(handle, superblock, count);
             media.program(self.extent(at, count), ProgramCause::Host);
@@ -129,7 +140,11 @@ impl Ftl {
     /// The append point of the host's writes under a handle.
     #[inline]
     fn point_of(&self, handle: u16) -> usize {
-        if handle < self.spec.handles { usize::from(handle) } else { 0 }
+        if handle < self.spec.handles {
+            usize::from(handle)
+        } else {
+            0
+        }
     }
 
     #[inline]
@@ -149,17 +164,24 @@ impl Ftl {
             if self.free_list.len() > self.spec.reserve_superblocks as usize {
                 self.open(point);
             } else {
-                self.collect_on(u32::MAX, media).expect("a superblock with an invalid unit, see Spec::check");
+                self.collect_on(u32::MAX, media)
+                    .expect("a superblock with an invalid unit, see Spec::check");
             }
         }
     }
 
     /// Takes a free superblock for the append point.
     pub(crate) fn open(&mut self, point: usize) {
-        let superblock = self.free_list.pop_front().expect("the reserve has a superblock for garbage collection");
+        let superblock = self
+            .free_list
+            .pop_front()
+            .expect("the reserve has a superblock for garbage collection");
         let first_flash = superblock * self.map.per_superblock();
-        self.points[point] =
-            AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };
+        self.points[point] = AppendPoint {
+            superblock,
+            next_flash: first_flash,
+            end_flash: first_flash + self.map.per_superblock(),
+        };
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
@@ -172,7 +194,11 @@ impl Ftl {
         if point.next_flash == point.end_flash {
             *point = AppendPoint::default();
             self.valid.close(superblock);
-            self.victims.filled(superblock, self.host_units + self.moved_units, self.spec.victim);
+            self.victims.filled(
+                superblock,
+                self.host_units + self.moved_units,
+                self.spec.victim,
+            );
         }
     }
 
@@ -180,13 +206,19 @@ impl Ftl {
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
         let superblock = self.map.superblock_of(flash);
-        Extent { superblock: superblock - 1, first_unit: flash - superblock * self.map.per_superblock(), units }
+        Extent {
+            superblock: superblock - 1,
+            first_unit: flash - superblock * self.map.per_superblock(),
+            units,
+        }
     }
 
     /// Position of a host unit in the flash; `None` if the unit is not mapped.
     pub fn locate(&self, unit: u64) -> Option<Extent> {
         self.check_range(unit, 1);
-        self.map.flash_of(unit as u32).map(|flash| self.extent(flash, 1))
+        self.map
+            .flash_of(unit as u32)
+            .map(|flash| self.extent(flash, 1))
     }
 
     pub fn spec(&self) -> &Spec {
@@ -229,7 +261,9 @@ impl Ftl {
 
     /// Over-provisioning, (T - U) / U, where T is all flash, in whole superblocks, and U is the logical size.
     pub fn over_provisioning(&self) -> f64 {
-        f64::from(self.superblocks()) * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
+        f64::from(self.superblocks()) * self.spec.superblock_bytes as f64
+            / self.spec.logical_bytes as f64
+            - 1.0
     }
 
     /// Counters since the drive was made.
@@ -274,43 +308,70 @@ impl Ftl {
             let is_free = free.contains(&superblock);
             let written = if is_free { 0 } else { self.written(superblock) };
             programmed += u64::from(written);
-            let (counted, valid) = (self.map.count_valid(superblock, written), self.valid.of(superblock));
+            let (counted, valid) = (
+                self.map.count_valid(superblock, written),
+                self.valid.of(superblock),
+            );
             if counted != valid || counted != by_superblock[superblock as usize] {
                 let mapped = by_superblock[superblock as usize];
                 return Err(format!(
                     "superblock {superblock}: its counter says {valid} valid units, a scan finds {counted}, the map has {mapped}"
                 ));
             }
-            let states = [is_free, self.is_open(superblock), self.is_collecting(superblock)];
-            if states.iter().filter(|&&is| is).count() + usize::from(self.valid.is_closed(superblock)) != 1 {
-                return Err(format!("superblock {superblock} must be in one state; free, open, collected: {states:?}"));
+            let states = [
+                is_free,
+                self.is_open(superblock),
+                self.is_collecting(superblock),
+            ];
+            if states.iter().filter(|&&is| is).count()
+                + usize::from(self.valid.is_closed(superblock))
+                != 1
+            {
+                return Err(format!(
+                    "superblock {superblock} must be in one state; free, open, collected: {states:?}"
+                ));
             }
             erases += u64::from(self.wear.of(superblock));
         }
         if mapped != self.mapped_units() {
-            return Err(format!("{mapped} units mapped, but {} valid", self.mapped_units()));
+            return Err(format!(
+                "{mapped} units mapped, but {} valid",
+                self.mapped_units()
+            ));
         }
         if programmed != self.host_units + self.moved_units {
             let (host, moved) = (self.host_units, self.moved_units);
-            return Err(format!("{host} units written and {moved} moved, but {programmed} programmed"));
+            return Err(format!(
+                "{host} units written and {moved} moved, but {programmed} programmed"
+            ));
         }
         if erases != self.erases {
-            return Err(format!("{} erases of the drive, but {erases} summed over superblocks", self.erases));
+            return Err(format!(
+                "{} erases of the drive, but {erases} summed over superblocks",
+                self.erases
+            ));
         }
         Ok(())
     }
 
     fn is_open(&self, superblock: u32) -> bool {
-        self.points.iter().any(|point| point.superblock == superblock)
+        self.points
+            .iter()
+            .any(|point| point.superblock == superblock)
     }
 
     fn is_collecting(&self, superblock: u32) -> bool {
-        self.victims.collecting.is_some_and(|collecting| collecting.superblock == superblock)
+        self.victims
+            .collecting
+            .is_some_and(|collecting| collecting.superblock == superblock)
     }
 
     /// Units programmed in an open or full superblock since its erase.
     fn written(&self, superblock: u32) -> u32 {
-        let open = self.points.iter().find(|point| point.superblock == superblock);
+        let open = self
+            .points
+            .iter()
+            .find(|point| point.superblock == superblock);
         self.map.per_superblock() - open.map_or(0, |point| point.room())
     }
 }

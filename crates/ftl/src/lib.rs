@@ -9,7 +9,10 @@
 //! statistics. A [`FlashObserver`] observes the operations on the flash.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 mod collect;
 mod drive;

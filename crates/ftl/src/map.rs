@@ -66,7 +66,13 @@ impl UnitMap {
     /// Maps `count` host units from `unit` on to flash units from `flash` on. `release` gets the previous superblock of
     /// each unit; 0 if the unit was not mapped.
     #[inline]
-    pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut release: impl FnMut(u32)) {
+    pub(crate) fn write(
+        &mut self,
+        unit: u32,
+        flash: u32,
+        count: u32,
+        mut release: impl FnMut(u32),
+    ) {
         let (reciprocal, first) = (self.reciprocal, flash as usize);
         let flash_slots = &mut self.flash_of[unit as usize..][..count as usize];
         let host_slots = &mut self.host_of[first..][..count as usize];
@@ -79,7 +85,9 @@ impl UnitMap {
 
     /// Prefetches the map entries of units. The loads are independent of each other, so many are in flight at once.
     pub(crate) fn load(&self, units: &[u32]) {
-        let entries = units.iter().filter_map(|&unit| self.flash_of.get(unit as usize));
+        let entries = units
+            .iter()
+            .filter_map(|&unit| self.flash_of.get(unit as usize));
         std::hint::black_box(entries.fold(0, |any, &flash| any | flash));
     }
 
@@ -104,7 +112,10 @@ impl UnitMap {
         // The loop has no branch on validity, which would be unpredictable, and no dependent loads.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;
-        for (&unit, flash) in self.host_of[from_flash as usize..][..count as usize].iter().zip(from_flash..) {
+        for (&unit, flash) in self.host_of[from_flash as usize..][..count as usize]
+            .iter()
+            .zip(from_flash..)
+        {
             let lies_here = self.flash_of[unit as usize] == flash;
             units[valid % BATCH] = unit;
             valid += usize::from(lies_here);
@@ -123,8 +134,9 @@ impl UnitMap {
     /// Valid units of a superblock, counted one by one.
     pub(crate) fn count_valid(&self, superblock: u32, written: u32) -> u32 {
         let first = superblock * self.per_superblock;
-        (first..first + written).filter(|&flash| self.flash_of[self.host_of[flash as usize] as usize] == flash).count()
-            as u32
+        (first..first + written)
+            .filter(|&flash| self.flash_of[self.host_of[flash as usize] as usize] == flash)
+            .count() as u32
     }
 }
 
@@ -150,7 +162,11 @@ impl Valid {
     pub(crate) fn new(superblocks: u32) -> Self {
         let counts = vec![NOT_CLOSED; superblocks as usize + 1];
         let group_minima = vec![u32::MAX; counts.len().div_ceil(GROUP)];
-        Self { counts, group_minima, next_group: 0 }
+        Self {
+            counts,
+            group_minima,
+            next_group: 0,
+        }
     }
 
     /// Valid units of a superblock.
@@ -209,12 +225,19 @@ impl Valid {
         if minimum >= NOT_CLOSED {
             return None;
         }
-        let from_hand = self.group_minima[self.next_group..].iter().position(|&of_group| of_group == minimum);
-        let group = from_hand
-            .map(|at| at + self.next_group)
-            .or_else(|| self.group_minima.iter().position(|&of_group| of_group == minimum))?;
+        let from_hand = self.group_minima[self.next_group..]
+            .iter()
+            .position(|&of_group| of_group == minimum);
+        let group = from_hand.map(|at| at + self.next_group).or_else(|| {
+            self.group_minima
+                .iter()
+                .position(|&of_group| of_group == minimum)
+        })?;
         self.next_group = (group + 1) % self.group_minima.len();
-        let index = self.group(group).iter().position(|&count| count == minimum)?;
+        let index = self
+            .group(group)
+            .iter()
+            .position(|&count| count == minimum)?;
         Some(((group * GROUP + index) as u32, minimum))
     }
 
@@ -234,7 +257,9 @@ impl Valid {
 
     /// Number of valid units of the drive.
     pub(crate) fn total(&self) -> u64 {
-        (1..self.counts.len() as u32).map(|superblock| u64::from(self.of(superblock))).sum()
+        (1..self.counts.len() as u32)
+            .map(|superblock| u64::from(self.of(superblock)))
+            .sum()
     }
 }
 
@@ -248,7 +273,10 @@ pub(crate) struct Wear {
 
 impl Wear {
     pub(crate) fn new(superblocks: u32) -> Self {
-        Self { erases: vec![0; superblocks as usize + 1], histogram: BTreeMap::from([(0, superblocks)]) }
+        Self {
+            erases: vec![0; superblocks as usize + 1],
+            histogram: BTreeMap::from([(0, superblocks)]),
+        }
     }
 
     pub(crate) fn of(&self, superblock: u32) -> u32 {
@@ -261,8 +289,13 @@ impl Wear {
 
     /// Difference in erases between the most worn and the least worn superblock.
     pub(crate) fn gap(&self) -> u32 {
-        let least = self.histogram.first_key_value().map_or(0, |(&erases, _)| erases);
-        self.histogram.last_key_value().map_or(0, |(&erases, _)| erases - least)
+        let least = self
+            .histogram
+            .first_key_value()
+            .map_or(0, |(&erases, _)| erases);
+        self.histogram
+            .last_key_value()
+            .map_or(0, |(&erases, _)| erases - least)
     }
 
     pub(crate) fn erased(&mut self, superblock: u32) {

@@ -20,8 +20,9 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
 /// estimate is an upper bound, because firmware, parity and spare blocks use a part of the flash.
 pub fn estimate_from_capacity(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
-    let extra =
-        sizes.map(|size| size as f64 / logical_bytes as f64 - 1.0).filter(|extra| (0.05..=0.45).contains(extra));
+    let extra = sizes
+        .map(|size| size as f64 / logical_bytes as f64 - 1.0)
+        .filter(|extra| (0.05..=0.45).contains(extra));
     extra.min_by(f64::total_cmp).unwrap_or(0.07)
 }
 
@@ -35,7 +36,10 @@ pub struct BothConventions(
 impl fmt::Display for BothConventions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (logical, flash) = (self.0 * 100.0, share_of_flash(self.0) * 100.0);
-        write!(f, "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T")
+        write!(
+            f,
+            "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T"
+        )
     }
 }
 
@@ -55,7 +59,10 @@ mod tests {
             (1 << 30, 7.0),
         ] {
             let estimated_pct = estimate_from_capacity(bytes) * 100.0;
-            assert!((estimated_pct - pct).abs() < 0.1, "{bytes}: {estimated_pct} %");
+            assert!(
+                (estimated_pct - pct).abs() < 0.1,
+                "{bytes}: {estimated_pct} %"
+            );
         }
     }
 

@@ -35,7 +35,9 @@ impl Spec {
             logical_bytes,
             unit_bytes,
             over_provisioning: 0.07,
-            superblock_bytes: (logical_bytes / 1024).next_power_of_two().max(64 * u64::from(unit_bytes)),
+            superblock_bytes: (logical_bytes / 1024)
+                .next_power_of_two()
+                .max(64 * u64::from(unit_bytes)),
             victim: Victim::Greedy,
             append: Append::Separate,
             handles: 1,
@@ -47,7 +49,8 @@ impl Spec {
 
     /// Number of superblocks: (1 + over-provisioning) x the logical bytes, rounded to the nearest superblock.
     pub fn superblocks(&self) -> u64 {
-        (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64).round() as u64
+        (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64)
+            .round() as u64
     }
 
     /// Memory that the simulation of the drive needs: about 8 bytes per unit.
@@ -76,7 +79,13 @@ impl Spec {
     }
 
     fn mistake(&self) -> Option<String> {
-        let &Self { logical_bytes, over_provisioning, superblock_bytes, handles, .. } = self;
+        let &Self {
+            logical_bytes,
+            over_provisioning,
+            superblock_bytes,
+            handles,
+            ..
+        } = self;
         if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
             return Some(format!(
                 "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see; \
@@ -86,7 +95,9 @@ impl Spec {
         }
         let unit = u64::from(self.unit_bytes);
         if !unit.is_power_of_two() || !(4 << 10..=64 << 10).contains(&unit) {
-            return Some(format!("a mapping unit of {unit} bytes: give a power of two from 4096 to 65536"));
+            return Some(format!(
+                "a mapping unit of {unit} bytes: give a power of two from 4096 to 65536"
+            ));
         }
         if superblock_bytes < 2 * unit || !superblock_bytes.is_multiple_of(unit) {
             return Some(format!(
@@ -106,9 +117,15 @@ impl Spec {
             );
         }
         if self.victim == Victim::Choices(0) {
-            return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
+            return Some(
+                "a victim that is the best of 0 superblocks: give at least 1, such as 10"
+                    .to_owned(),
+            );
         }
-        if handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
+        if handles > 1
+            && self.append == Append::Separate
+            && self.isolation == Isolation::Persistently
+        {
             return Some(format!(
                 "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
                  each handle its own append point, or make the handles initially isolated"
@@ -122,7 +139,10 @@ impl Spec {
             ));
         }
         // If only the reserve is free and all append points are full, there must be a superblock with an invalid unit.
-        let (data, reserve) = (logical_bytes / superblock_bytes + 1, u64::from(self.reserve_superblocks));
+        let (data, reserve) = (
+            logical_bytes / superblock_bytes + 1,
+            u64::from(self.reserve_superblocks),
+        );
         let (host_points, collection_points) = (u64::from(handles), self.collection_points());
         if reserve == 0 {
             return Some(
@@ -200,7 +220,13 @@ mod tests {
 
     #[test]
     fn a_drive_of_any_usual_size_can_be() {
-        for logical_bytes in [1 << 26, 1 << 30, 64 << 30, 1_920_383_410_176, 7_681_501_126_656] {
+        for logical_bytes in [
+            1 << 26,
+            1 << 30,
+            64 << 30,
+            1_920_383_410_176,
+            7_681_501_126_656,
+        ] {
             assert_eq!(Spec::of(logical_bytes).check(), Ok(()), "{logical_bytes}");
         }
     }
@@ -209,19 +235,26 @@ mod tests {
     fn what_cannot_be_is_refused_with_its_numbers() {
         for value in [0.0, -0.07, f64::NAN, f64::INFINITY, 101.0] {
             assert!(
-                refused(|spec| spec.over_provisioning = value).contains(&format!("over-provisioning of {value}: "))
+                refused(|spec| spec.over_provisioning = value)
+                    .contains(&format!("over-provisioning of {value}: "))
             );
         }
         for unit in [0, 512, 5000, 128 << 10] {
-            assert!(refused(|spec| spec.unit_bytes = unit).contains(&format!("a mapping unit of {unit} bytes: ")));
+            assert!(
+                refused(|spec| spec.unit_bytes = unit)
+                    .contains(&format!("a mapping unit of {unit} bytes: "))
+            );
         }
         for superblock in [0, 2048, 4096, 10_000] {
             let message = refused(|spec| spec.superblock_bytes = superblock);
-            assert!(message.contains(&format!("a superblock of {superblock} bytes with mapping units of 4096: ")));
+            assert!(message.contains(&format!(
+                "a superblock of {superblock} bytes with mapping units of 4096: "
+            )));
         }
         for logical in [0, 1, (1 << 30) + 512] {
             assert!(
-                refused(|spec| spec.logical_bytes = logical).contains(&format!("a logical size of {logical} bytes"))
+                refused(|spec| spec.logical_bytes = logical)
+                    .contains(&format!("a logical size of {logical} bytes"))
             );
         }
         assert!(refused(|spec| spec.handles = 0).contains("no reclaim unit handle"));
@@ -239,9 +272,18 @@ mod tests {
             superblock_bytes,
             ..Spec::of(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
         };
-        assert_eq!(((1 << 20) - 1, (1 << 20) - 2), (of((1 << 20) - 1).superblocks(), of((1 << 20) - 2).superblocks()));
+        assert_eq!(
+            ((1 << 20) - 1, (1 << 20) - 2),
+            (
+                of((1 << 20) - 1).superblocks(),
+                of((1 << 20) - 2).superblocks()
+            )
+        );
         let error = of((1 << 20) - 1).check().unwrap_err().to_string();
-        assert!(error.starts_with("4294967296 mapping units of 4096 bytes: at most 2^32"), "{error}");
+        assert!(
+            error.starts_with("4294967296 mapping units of 4096 bytes: at most 2^32"),
+            "{error}"
+        );
         assert_eq!(of((1 << 20) - 2).check(), Ok(()));
         assert_eq!(of((1 << 20) - 2).memory_bytes() / 1_000_000_000, 33);
     }
@@ -258,6 +300,8 @@ mod tests {
              over-provisioning, smaller superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
-        assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains(", 4294967295 in reserve"));
+        assert!(
+            refused(|spec| spec.reserve_superblocks = u32::MAX).contains(", 4294967295 in reserve")
+        );
     }
 }

@@ -20,8 +20,14 @@ impl FlashObserver for Flash {
     fn program(&mut self, at: Extent, cause: ProgramCause) {
         for unit in at.first_unit..at.first_unit + at.units {
             assert!(unit < self.superblock_units);
-            assert!(self.programmed.insert((at.superblock, unit)), "programmed twice without an erase: {at:?}");
-            assert!(unit == 0 || self.programmed.contains(&(at.superblock, unit - 1)), "out of order: {at:?}");
+            assert!(
+                self.programmed.insert((at.superblock, unit)),
+                "programmed twice without an erase: {at:?}"
+            );
+            assert!(
+                unit == 0 || self.programmed.contains(&(at.superblock, unit - 1)),
+                "out of order: {at:?}"
+            );
         }
         match cause {
             ProgramCause::Host => self.host += u64::from(at.units),
@@ -54,7 +60,8 @@ enum Step {
 const UNITS: u64 = 2048;
 
 fn step() -> impl Strategy<Value = Step> {
-    let range = (0..UNITS, 1..200_u32).prop_map(|(first, units)| (first, units.min((UNITS - first) as u32)));
+    let range = (0..UNITS, 1..200_u32)
+        .prop_map(|(first, units)| (first, units.min((UNITS - first) as u32)));
     prop_oneof![
         6 => (range.clone(), 0..5_u16).prop_map(|((first, units), handle)| Step::Write { first, units, handle }),
         1 => range.prop_map(|(first, units)| Step::Deallocate { first, units }),
@@ -69,8 +76,17 @@ fn spec() -> impl Strategy<Value = Spec> {
         Just(Victim::CostBenefit),
         (1..12_u32).prop_map(Victim::Choices)
     ];
-    let append = prop_oneof![Just(Append::Shared), Just(Append::Separate), Just(Append::PerHandle)];
-    let numbers = (2..30_u64, 1..4_u16, 1..4_u32, proptest::option::of(0..20_u32));
+    let append = prop_oneof![
+        Just(Append::Shared),
+        Just(Append::Separate),
+        Just(Append::PerHandle)
+    ];
+    let numbers = (
+        2..30_u64,
+        1..4_u16,
+        1..4_u32,
+        proptest::option::of(0..20_u32),
+    );
     (victim, append, any::<bool>(), numbers).prop_map(|(victim, append, initially, numbers)| {
         let (superblock_units, handles, reserve_superblocks, wear_gap) = numbers;
         let separate = append == Append::Separate;
@@ -80,7 +96,11 @@ fn spec() -> impl Strategy<Value = Spec> {
             victim,
             append,
             handles,
-            isolation: if initially || separate { Isolation::Initially } else { Isolation::Persistently },
+            isolation: if initially || separate {
+                Isolation::Initially
+            } else {
+                Isolation::Persistently
+            },
             reserve_superblocks,
             wear_gap,
             ..Spec::of(UNITS * 4096)
@@ -97,7 +117,11 @@ fn run(spec: &Spec, seed: u64, steps: &[Step], media: &mut impl FlashObserver) -
     let mut ftl = Ftl::new(spec, seed).unwrap();
     for step in steps {
         match *step {
-            Step::Write { first, units, handle } => ftl.write_on(first, units, handle, media),
+            Step::Write {
+                first,
+                units,
+                handle,
+            } => ftl.write_on(first, units, handle, media),
             Step::Deallocate { first, units } => ftl.deallocate(first, units),
             Step::Collect { units } => _ = ftl.collect_on(units, media),
         }

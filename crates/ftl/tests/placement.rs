@@ -44,8 +44,15 @@ fn hot_and_cold(shared: bool) -> f64 {
         let handle = random.below(20).saturating_sub(17);
         let cold = &mut next[handle as usize];
         *cold += 1;
-        let unit = if handle == 0 { random.below(third) } else { *cold % third };
-        (handle * third + unit, if shared { 0 } else { handle as u16 })
+        let unit = if handle == 0 {
+            random.below(third)
+        } else {
+            *cold % third
+        };
+        (
+            handle * third + unit,
+            if shared { 0 } else { handle as u16 },
+        )
     })
 }
 

@@ -8,7 +8,10 @@
 //! Some properties are in the `tests` folder of the parser's crate, because tests there use them too. `fuzz/dict` is a
 //! libFuzzer dictionary of text that is hard to parse.
 
-#![allow(clippy::disallowed_methods, reason = "properties make files of their own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "properties make files of their own"
+)]
 
 #[path = "../../load/tests/common/config_property.rs"]
 mod config_property;
@@ -43,7 +46,10 @@ pub const TARGETS: [Target; 15] = [
     ("device", device_property::assert_device_property),
     ("fio_jobs", fio_property::assert_fio_property),
     ("info_replies", info_property::assert_info_property),
-    ("node_frames", node_frames_property::assert_node_frames_property),
+    (
+        "node_frames",
+        node_frames_property::assert_node_frames_property,
+    ),
     ("nvme", nvme_property::assert_nvme_property),
     ("replies", replies_property::assert_replies_property),
     ("run_dir", run_dir_property::assert_run_dir_property),
@@ -51,14 +57,20 @@ pub const TARGETS: [Target; 15] = [
     ("trace", trace_property::assert_trace_property),
     ("trace_page", trace_property::assert_trace_page_property),
     // Frames of clients, and configurations of the server: no configuration begins like a frame.
-    ("wire", |bytes| wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)),
+    ("wire", |bytes| {
+        wire_property::assert_wire_property(bytes)
+            | wire_property::assert_configuration_property(bytes)
+    }),
     ("witness", witness_property::assert_witness_property),
     ("words", words_property::assert_words_property),
 ];
 
 /// Asserts that a message is one line without control characters.
 fn assert_one_line(message: &str) {
-    assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
+    assert!(
+        !message.is_empty() && !message.contains(char::is_control),
+        "{message:?}"
+    );
 }
 
 #[cfg(test)]
@@ -71,13 +83,17 @@ mod tests {
     #[test]
     fn every_kept_input_has_its_property_and_some_are_valid() {
         for (name, property) in TARGETS {
-            let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+            let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../../fuzz/corpus")
+                .join(name);
             let mut valid = 0;
             for entry in fs::read_dir(&dir).unwrap() {
                 let path = entry.unwrap().path();
                 let bytes = fs::read(&path).unwrap();
                 let is_valid = catch_unwind(|| property(&bytes));
-                valid += u64::from(is_valid.unwrap_or_else(|_| panic!("{} breaks its property", path.display())));
+                valid += u64::from(
+                    is_valid.unwrap_or_else(|_| panic!("{} breaks its property", path.display())),
+                );
             }
             assert!(valid > 0, "{} has no valid input", dir.display());
         }

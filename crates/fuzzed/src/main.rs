@@ -10,7 +10,12 @@ use std::sync::LazyLock;
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let target = TARGETS.into_iter().find(|(of, _)| *of == name);
-    target.unwrap_or_else(|| panic!("FUZZ_TARGET={name}: give one of {}", TARGETS.map(|(name, _)| name).join(", ")))
+    target.unwrap_or_else(|| {
+        panic!(
+            "FUZZ_TARGET={name}: give one of {}",
+            TARGETS.map(|(name, _)| name).join(", ")
+        )
+    })
 });
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,7 +6,10 @@ use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
 use store::wire::{self, message};
 use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 
-const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 << 12 };
+const LIMITS: wire::Limits = wire::Limits {
+    batch_requests: 100,
+    batch_bytes: 1 << 12,
+};
 
 /// Maximum number of records and comparisons that a store gets from one input. More would take too long.
 const WORKS_MAX: usize = 8;
@@ -25,14 +28,29 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
             break;
         };
         let len = before.len() - rest.len();
-        assert!((HEADER_BYTES..=HEADER_BYTES + BODY_BYTES_MAX).contains(&len), "a message of {len} bytes");
-        assert_eq!(take(&mut &before[..len - 1]), Ok(None), "a torn message is not a message yet");
+        assert!(
+            (HEADER_BYTES..=HEADER_BYTES + BODY_BYTES_MAX).contains(&len),
+            "a message of {len} bytes"
+        );
+        assert_eq!(
+            take(&mut &before[..len - 1]),
+            Ok(None),
+            "a torn message is not a message yet"
+        );
         let mut put = Vec::new();
         said.put(&mut put);
-        assert!(put.len() <= len, "{len} bytes are encoded as {} bytes", put.len());
+        assert!(
+            put.len() <= len,
+            "{len} bytes are encoded as {} bytes",
+            put.len()
+        );
         let mut again = &put[..];
         assert_eq!(take(&mut again).ok().flatten().as_ref(), Some(&said));
-        assert!(again.is_empty(), "{} bytes are left of {said:?}", again.len());
+        assert!(
+            again.is_empty(),
+            "{} bytes are left of {said:?}",
+            again.len()
+        );
         match said {
             NodeMessage::Proxy { message, .. } => {
                 _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0))
@@ -48,7 +66,9 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
                 seal(&mut image, &digest);
                 works.push((digest, Work::Image(image)));
             }
-            NodeMessage::Compare { digest, version, .. } => works.push((digest, Work::Compare(version))),
+            NodeMessage::Compare {
+                digest, version, ..
+            } => works.push((digest, Work::Compare(version))),
             _ => {}
         }
     }
@@ -75,20 +95,42 @@ fn assert_store(works: Vec<(Digest, Work)>) {
     assert_eq!(open.read(&digests), found);
     let mut bins = Vec::new();
     let (operation, particle) = (ops::operation::WRITE, ops::particle::BLOB);
-    ops::put(&mut bins, &ops::Entry { operation, particle, name: b"b", value: b"value" });
+    ops::put(
+        &mut bins,
+        &ops::Entry {
+            operation,
+            particle,
+            name: b"b",
+            value: b"value",
+        },
+    );
     for (digest, (result, ..)) in digests.into_iter().zip(found) {
-        let policy = Policy { exists: Exists::Any, ..Policy::default() };
-        let write = Write { policy, ops: bins.clone(), wants_image: true, ..Write::default() };
+        let policy = Policy {
+            exists: Exists::Any,
+            ..Policy::default()
+        };
+        let write = Write {
+            policy,
+            ops: bins.clone(),
+            wants_image: true,
+            ..Write::default()
+        };
         let written = open.ask(digest, Work::Write(write)).result;
-        assert!(written == ResultCode::OK || result == ResultCode::OK, "{written:?} without a record");
+        assert!(
+            written == ResultCode::OK || result == ResultCode::OK,
+            "{written:?} without a record"
+        );
     }
     open.close();
 }
 
 /// Gives a record the digest and the checksum that its message needs, so that the store parses the rest.
 fn seal(image: &mut [u8], digest: &Digest) {
-    let Some(header) = image.first_chunk::<12>() else { return };
-    let len = (u32::from_le_bytes([header[8], header[9], header[10], header[11]]) >> 4) as usize * 16;
+    let Some(header) = image.first_chunk::<12>() else {
+        return;
+    };
+    let len =
+        (u32::from_le_bytes([header[8], header[9], header[10], header[11]]) >> 4) as usize * 16;
     if (48..=image.len()).contains(&len) {
         image[24..44].copy_from_slice(digest);
         let mut hasher = crc32fast::Hasher::new_with_initial(IMAGE_SEED);

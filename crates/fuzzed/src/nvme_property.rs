@@ -2,7 +2,9 @@
 
 use crate::assert_one_line;
 use device::observe::nvme::Namespace;
-use device::observe::nvme::fdp::{Fdp, FdpState, configurations, handle_users, placement_handles, statistics};
+use device::observe::nvme::fdp::{
+    Fdp, FdpState, configurations, handle_users, placement_handles, statistics,
+};
 use device::observe::nvme::{OcpSmart, Smart};
 
 /// Bytes of an identify structure.
@@ -10,13 +12,21 @@ const IDENTIFY_BYTES: usize = 4096;
 
 /// Parses a page. Returns true if it has more than fixed fields.
 pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
-    let Some((kind, page)) = bytes.split_first() else { return false };
+    let Some((kind, page)) = bytes.split_first() else {
+        return false;
+    };
     match kind % 3 {
         0 => {
             let page = padded::<512>(page);
             let smart = Smart::parse(&page);
-            smart.warnings().iter().for_each(|warning| assert_one_line(warning));
-            assert_eq!(smart.warnings().len() as u32, (smart.critical_warning & 0x3f).count_ones());
+            smart
+                .warnings()
+                .iter()
+                .for_each(|warning| assert_one_line(warning));
+            assert_eq!(
+                smart.warnings().len() as u32,
+                (smart.critical_warning & 0x3f).count_ones()
+            );
             assert!(smart.bytes_written() >= smart.data_units_written);
             OcpSmart::parse(&page).is_some()
         }
@@ -29,7 +39,11 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
             // An answer may be of any length.
             let (on, rest) = page.split_first().unwrap_or((&0, page));
             let fdp = Fdp {
-                state: if on & 1 == 0 { FdpState::Off } else { FdpState::On(on >> 1) },
+                state: if on & 1 == 0 {
+                    FdpState::Off
+                } else {
+                    FdpState::On(on >> 1)
+                },
                 configurations: configurations(rest),
                 handle_users: handle_users(rest),
                 placement: placement_handles(rest),
@@ -37,11 +51,20 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
                 ..Fdp::default()
             };
             let handles: usize = fdp.configurations.iter().map(|one| one.handles.len()).sum();
-            assert!(64 * fdp.configurations.len() + 4 * handles <= rest.len(), "{fdp:?}");
+            assert!(
+                64 * fdp.configurations.len() + 4 * handles <= rest.len(),
+                "{fdp:?}"
+            );
             assert!(fdp.configurations.len() <= 256, "{fdp:?}");
-            assert!(8 * fdp.handle_users.len() <= rest.len() && 32 * fdp.placement.len() <= rest.len(), "{fdp:?}");
+            assert!(
+                8 * fdp.handle_users.len() <= rest.len() && 32 * fdp.placement.len() <= rest.len(),
+                "{fdp:?}"
+            );
             fdp.to_string().lines().for_each(assert_one_line);
-            assert!(fdp.configuration().is_none_or(|one| fdp.state == FdpState::On(one.index)));
+            assert!(
+                fdp.configuration()
+                    .is_none_or(|one| fdp.state == FdpState::On(one.index))
+            );
             !fdp.configurations.is_empty()
         }
     }

@@ -41,17 +41,30 @@ fn assert_run(dir: &Path) -> bool {
         Ok(manifest) => manifest,
         Err(error) => {
             assert_one_line(&error.to_string());
-            assert!(read(dir).is_err() && blame(dir).is_err(), "there is no manifest");
+            assert!(
+                read(dir).is_err() && blame(dir).is_err(),
+                "there is no manifest"
+            );
             return false;
         }
     };
     match read(dir) {
         Err(error) => assert_one_line(&error.to_string()),
         Ok(run) => {
-            run.remarks.iter().chain(&run.damage).for_each(|sentence| assert_one_line(sentence));
-            run.verdict.reasons.iter().for_each(|reason| assert_one_line(&reason.text));
+            run.remarks
+                .iter()
+                .chain(&run.damage)
+                .for_each(|sentence| assert_one_line(sentence));
+            run.verdict
+                .reasons
+                .iter()
+                .for_each(|reason| assert_one_line(&reason.text));
             let is_good = matches!(run.verdict.outcome, Outcome::Pass | Outcome::Measured);
-            assert!(!is_good || run.is_complete() && run.damage.is_empty(), "{:?}", run.verdict);
+            assert!(
+                !is_good || run.is_complete() && run.damage.is_empty(),
+                "{:?}",
+                run.verdict
+            );
             assert_eq!(blame(dir).expect("it was read before"), run.verdict.blame);
         }
     }
@@ -60,14 +73,21 @@ fn assert_run(dir: &Path) -> bool {
         while let Ok(Some(record)) = intervals.next() {
             assert_eq!(record.telemetry.len(), columns);
         }
-        intervals.remarks().iter().map(String::as_str).chain(intervals.damage()).for_each(assert_one_line);
+        intervals
+            .remarks()
+            .iter()
+            .map(String::as_str)
+            .chain(intervals.damage())
+            .for_each(assert_one_line);
     }
     for error in [
         each_window(dir, &manifest.layout(), HlogKind::Service, |_| {}).err(),
         read_trace(dir, &manifest).err(),
         Rounds::read(dir, &manifest).err(),
     ] {
-        error.iter().for_each(|error| assert_one_line(&error.to_string()));
+        error
+            .iter()
+            .for_each(|error| assert_one_line(&error.to_string()));
     }
     true
 }
@@ -79,7 +99,10 @@ fn assert_series(dir: &Path) -> bool {
         Ok(None) => {}
         Ok(Some(series)) => {
             series.write(dir).expect("a series is written");
-            assert_eq!(Series::read(dir).expect("a series is read back"), Some(series));
+            assert_eq!(
+                Series::read(dir).expect("a series is read back"),
+                Some(series)
+            );
             return true;
         }
     }
@@ -100,7 +123,10 @@ fn files(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
             (None, None) => {}
         }
     }
-    files.iter_mut().filter(|(name, _)| name.ends_with(".json")).for_each(|(_, contents)| put_checksum(contents));
+    files
+        .iter_mut()
+        .filter(|(name, _)| name.ends_with(".json"))
+        .for_each(|(_, contents)| put_checksum(contents));
     files
 }
 
@@ -108,7 +134,11 @@ fn files(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 fn put_checksum(contents: &mut [u8]) {
     const BEFORE: &[u8] = b"{\n  \"crc32\": \"";
     let digits = BEFORE.len()..BEFORE.len() + 8;
-    if contents.starts_with(BEFORE) && contents.get(digits.end..).is_some_and(|rest| rest.starts_with(b"\",\n")) {
+    if contents.starts_with(BEFORE)
+        && contents
+            .get(digits.end..)
+            .is_some_and(|rest| rest.starts_with(b"\",\n"))
+    {
         let sum = crc32fast::hash(&contents[digits.end + 3..]);
         contents[digits].copy_from_slice(format!("{sum:08x}").as_bytes());
     }

@@ -1,7 +1,9 @@
 //! Properties of block traces as text, of their replay, and of pages of the kernel's trace, with arbitrary bytes.
 
 use crate::assert_one_line;
-use device::observe::trace::{EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time};
+use device::observe::trace::{
+    EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time,
+};
 use load::factor::Factor;
 use load::workload::replay::TraceBuilder;
 use std::io::{self, Read};
@@ -18,7 +20,10 @@ impl Read for Pieces<'_> {
 
 fn requests(input: impl Read) -> (Result<TraceText, TextError>, Vec<Request>) {
     let mut found = Vec::new();
-    (TraceText::read(input, &mut |request| found.push(request)), found)
+    (
+        TraceText::read(input, &mut |request| found.push(request)),
+        found,
+    )
 }
 
 /// Reads `bytes` as a trace and builds its replay. Returns true for a trace.
@@ -39,8 +44,14 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
         }
         results => panic!("the trace is read differently in pieces: {results:?}"),
     };
-    assert!(facts.unread_lines <= facts.lines && (facts.unread_lines == 0) == facts.first_unread.is_none());
-    assert!(facts.without_size.max(facts.without_time) <= found.len() as u64, "{facts:?}");
+    assert!(
+        facts.unread_lines <= facts.lines
+            && (facts.unread_lines == 0) == facts.first_unread.is_none()
+    );
+    assert!(
+        facts.without_size.max(facts.without_time) <= found.len() as u64,
+        "{facts:?}"
+    );
     let mut builder = TraceBuilder::default();
     for request in &found {
         if let Err(error) = builder.add(request) {
@@ -54,8 +65,13 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
             assert_eq!(trace.operations + trace.left_out, found.len() as u64);
             let (operations, largest) = (trace.operations, trace.largest_bytes());
             let sums = trace.classes().into_iter().map(|class| trace.totals(class));
-            let (counted, bytes) = sums.fold((0, 0), |(ops, bytes), (more, moved)| (ops + more, bytes + moved));
-            assert!(counted == operations && bytes >= largest, "{counted} operations of {bytes} bytes");
+            let (counted, bytes) = sums.fold((0, 0), |(ops, bytes), (more, moved)| {
+                (ops + more, bytes + moved)
+            });
+            assert!(
+                counted == operations && bytes >= largest,
+                "{counted} operations of {bytes} bytes"
+            );
         }
     }
     true
@@ -70,7 +86,10 @@ const EVENT_BYTES: usize = 8;
 pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let (header, formats) = (text(), [(EventKind::Issue, text()), (EventKind::Complete, text())]);
+    let (header, formats) = (
+        text(),
+        [(EventKind::Issue, text()), (EventKind::Complete, text())],
+    );
     let page = parts.next().unwrap_or_default();
     match page_events(&header, &formats, page) {
         Err(error) => {
@@ -78,12 +97,22 @@ pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {
             false
         }
         Ok(mut events) => {
-            assert!(events.len() * EVENT_BYTES <= page.len(), "{} events in {} bytes", events.len(), page.len());
+            assert!(
+                events.len() * EVENT_BYTES <= page.len(),
+                "{} events in {} bytes",
+                events.len(),
+                page.len()
+            );
             sort_by_time(&mut events);
             let mut pairing = Pairing::default();
             events.iter().for_each(|event| pairing.add(event));
             pairing.finish();
-            assert!(pairing.requests().len() <= events.len(), "{} events, {:?}", events.len(), pairing.requests());
+            assert!(
+                pairing.requests().len() <= events.len(),
+                "{} events, {:?}",
+                events.len(),
+                pairing.requests()
+            );
             !events.is_empty()
         }
     }

@@ -4,7 +4,9 @@
 use crate::assert_one_line;
 use conclusions::durability::examine::{Slot, examine, find_session};
 use conclusions::durability::session::{Lane, Mode, SessionId};
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
+use conclusions::durability::witness::{
+    FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse,
+};
 use std::convert::Infallible;
 
 /// Reads `bytes` as lines that two connections send in turn, as a file of the same lines, and as sectors. Returns true
@@ -13,14 +15,24 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     let mut register = WitnessSessions::default();
     let mut own = [None, None];
     let mut file = FILE_MARK.as_bytes().to_vec();
-    for (number, received) in bytes.split(|byte| *byte == b'\n').filter(|line| line.len() < LINE_MAX).enumerate() {
+    for (number, received) in bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| line.len() < LINE_MAX)
+        .enumerate()
+    {
         match parse::<Message>(received) {
             Err(why) => assert_one_line(&why),
-            Ok(Message::Ask { format_version, subject, found }) => {
+            Ok(Message::Ask {
+                format_version,
+                subject,
+                found,
+            }) => {
                 assert_reply(&register.answer(format_version, &subject, found));
             }
             Ok(message) => match register.change(&message, &mut own[number % 2]) {
-                Ok(()) => file.extend_from_slice(&line(&message).expect("an accepted message is short")),
+                Ok(()) => {
+                    file.extend_from_slice(&line(&message).expect("an accepted message is short"))
+                }
                 Err(why) => assert_one_line(&why),
             },
         }
@@ -36,8 +48,13 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     register.end();
     let (same, whole) = WitnessSessions::load(&file[..]).expect("a file of accepted lines");
     assert_eq!((of(&same), whole), (of(&register), file.len() as u64));
-    let short_file = [FILE_MARK.as_bytes(), &register.lines().expect("accepted sessions are short")].concat();
-    let (same, whole) = WitnessSessions::load(&short_file[..]).expect("a file of the same sessions");
+    let short_file = [
+        FILE_MARK.as_bytes(),
+        &register.lines().expect("accepted sessions are short"),
+    ]
+    .concat();
+    let (same, whole) =
+        WitnessSessions::load(&short_file[..]).expect("a file of the same sessions");
     assert_eq!((of(&same), whole), (of(&register), short_file.len() as u64));
     match WitnessSessions::load(bytes) {
         Ok((register, whole)) => {
@@ -56,13 +73,22 @@ fn assert_record(record: &Record) {
 }
 
 fn assert_reply(reply: &Reply) {
-    assert_eq!(&parse::<Reply>(&line(reply).expect("a reply is short")).unwrap(), reply);
+    assert_eq!(
+        &parse::<Reply>(&line(reply).expect("a reply is short")).unwrap(),
+        reply
+    );
 }
 
 /// Asserts that no acknowledged write is counted twice, for any bytes in its slot.
 fn assert_sectors(bytes: &[u8]) {
     let session = find_session(bytes).map_or(SessionId(1), |(session, _)| session);
-    let lane = Lane { mode: Mode::Fsync, write_bytes: 1024, slots: 4, at: 0, scattered: bytes.len().is_multiple_of(2) };
+    let lane = Lane {
+        mode: Mode::Fsync,
+        write_bytes: 1024,
+        slots: 4,
+        at: 0,
+        scattered: bytes.len().is_multiple_of(2),
+    };
     for acknowledged in [0, 3, 9] {
         let read = |slot: u64, pass: &mut dyn FnMut(Slot<'_>)| {
             let from = bytes.len().min(slot as usize * 1024);
@@ -71,6 +97,8 @@ fn assert_sectors(bytes: &[u8]) {
         };
         let Ok(counts) = examine(session, 0, &lane, acknowledged, read);
         assert_eq!(counts.checked, counts.intact + counts.failed_writes());
-        assert!(counts.checked <= acknowledged.min(4) && counts.reordered <= counts.failed_writes());
+        assert!(
+            counts.checked <= acknowledged.min(4) && counts.reordered <= counts.failed_writes()
+        );
     }
 }

@@ -40,7 +40,10 @@ pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
 }
 
 fn assert_read<T>(read: Result<T, impl Display>) -> bool {
-    read.as_ref().err().into_iter().for_each(|error| assert_one_line(&error.to_string()));
+    read.as_ref()
+        .err()
+        .into_iter()
+        .for_each(|error| assert_one_line(&error.to_string()));
     read.is_ok()
 }
 
@@ -58,7 +61,8 @@ where
         Ok(value) => {
             let written = value.to_string();
             assert_one_line(&written);
-            let again = read(&written).unwrap_or_else(|error| panic!("{text:?} is written as {written:?}: {error}"));
+            let again = read(&written)
+                .unwrap_or_else(|error| panic!("{text:?} is written as {written:?}: {error}"));
             assert_eq!(again, value, "{written:?}");
             true
         }

@@ -9,11 +9,28 @@ use std::error::Error;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let seconds: f64 = std::env::args().nth(1).map_or(Ok(2.0), |text| text.parse())?;
+    let seconds: f64 = std::env::args()
+        .nth(1)
+        .map_or(Ok(2.0), |text| text.parse())?;
     for (what, keys, block, space_bytes) in [
-        ("uniform, 128 KiB blocks, 1.92 TB", "\"uniform\"", "128KiB", 1_920_000_000_000_u64),
-        ("uniform, 128 KiB blocks, 16 GB", "\"uniform\"", "128KiB", 16_000_000_000),
-        ("zipfian 0.99, 128 KiB blocks, 16 GB", "{ zipfian = { theta = 0.99 } }", "128KiB", 16_000_000_000),
+        (
+            "uniform, 128 KiB blocks, 1.92 TB",
+            "\"uniform\"",
+            "128KiB",
+            1_920_000_000_000_u64,
+        ),
+        (
+            "uniform, 128 KiB blocks, 16 GB",
+            "\"uniform\"",
+            "128KiB",
+            16_000_000_000,
+        ),
+        (
+            "zipfian 0.99, 128 KiB blocks, 16 GB",
+            "{ zipfian = { theta = 0.99 } }",
+            "128KiB",
+            16_000_000_000,
+        ),
         (
             "hot/cold 20/80, 128 KiB blocks, 16 GB",
             "{ hot-cold = { keys-pct = 20, traffic-pct = 80 } }",
@@ -26,7 +43,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         let tenant = Tenants::parse("a tenant", &text)?.tenants.remove(0);
         let began = Instant::now();
-        let mut host = StoreModel::new(&tenant, space_bytes / u64::from(tenant.write_block_bytes), 1)?;
+        let mut host = StoreModel::new(
+            &tenant,
+            space_bytes / u64::from(tenant.write_block_bytes),
+            1,
+        )?;
         let (made, began) = (began.elapsed(), Instant::now());
         let mut blocks = 0_u64;
         while began.elapsed().as_secs_f64() < seconds {

@@ -24,7 +24,9 @@ pub enum FactorError {
     #[error("not a decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
     /// Too many digits.
-    #[error("too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the decimal point")]
+    #[error(
+        "too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the decimal point"
+    )]
     TooManyDigits,
 }
 
@@ -34,7 +36,10 @@ impl FromStr for Factor {
     /// Reads `30`, `1.5` or `30x`.
     fn from_str(text: &str) -> Result<Self, FactorError> {
         let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
-        if number.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+        if number
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+        {
             return Err(FactorError::Negative);
         }
         let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
@@ -42,13 +47,22 @@ impl FromStr for Factor {
         if whole.len() + decimals.len() == 0 || !digits(whole) || !digits(decimals) {
             return Err(FactorError::NotANumber);
         }
-        let (whole, decimals) = (whole.trim_start_matches('0'), decimals.trim_end_matches('0'));
+        let (whole, decimals) = (
+            whole.trim_start_matches('0'),
+            decimals.trim_end_matches('0'),
+        );
         if whole.len() > DIGITS_MAX || decimals.len() > DIGITS_MAX {
             return Err(FactorError::TooManyDigits);
         }
         // Cannot fail: only digits, and few enough for 64 bits.
-        let billionths = format!("{whole}{decimals:0<DIGITS_MAX$}").parse().map_err(|_| FactorError::NotANumber)?;
-        if billionths == 0 { Err(FactorError::Zero) } else { Ok(Self { billionths }) }
+        let billionths = format!("{whole}{decimals:0<DIGITS_MAX$}")
+            .parse()
+            .map_err(|_| FactorError::NotANumber)?;
+        if billionths == 0 {
+            Err(FactorError::Zero)
+        } else {
+            Ok(Self { billionths })
+        }
     }
 }
 
@@ -57,7 +71,9 @@ impl Factor {
     pub const ONE: Self = Self { billionths: ONE };
 
     /// ACT's README recommends certification at this factor.
-    pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
+    pub const RECOMMENDED: Self = Self {
+        billionths: 30 * ONE,
+    };
 
     /// Twice this factor. Errors: too large.
     pub fn doubled(self) -> Result<Self, FactorError> {
@@ -107,12 +123,20 @@ mod tests {
 
     #[test]
     fn factors_are_exact_decimals() {
-        for (text, shown) in
-            [("30", "30"), ("1.5x", "1.5"), ("0.1", "0.1"), (".25", "0.25"), ("007.50", "7.5"), ("3.", "3")]
-        {
+        for (text, shown) in [
+            ("30", "30"),
+            ("1.5x", "1.5"),
+            ("0.1", "0.1"),
+            (".25", "0.25"),
+            ("007.50", "7.5"),
+            ("3.", "3"),
+        ] {
             assert_eq!(factor(text).to_string(), shown, "{text}");
         }
-        assert_eq!(factor("999999999.999999999").to_string(), "999999999.999999999");
+        assert_eq!(
+            factor("999999999.999999999").to_string(),
+            "999999999.999999999"
+        );
     }
 
     #[test]
@@ -145,6 +169,9 @@ mod tests {
         assert_eq!(Factor::ONE.share(2, 3), Ok(factor("0.666666667")));
         assert_eq!(factor("1.5").share(4, 4).map(Factor::as_f64), Ok(1.5));
         assert_eq!(factor("0.000000001").share(1, 3), Err(FactorError::Zero));
-        assert_eq!(factor("999999999").share(u64::MAX, 1), Err(FactorError::TooManyDigits));
+        assert_eq!(
+            factor("999999999").share(u64::MAX, 1),
+            Err(FactorError::TooManyDigits)
+        );
     }
 }

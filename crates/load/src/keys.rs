@@ -31,8 +31,14 @@ impl fmt::Display for Keys {
         match self {
             Self::Uniform => f.write_str("uniform"),
             Self::Zipfian { theta } => write!(f, "zipfian {theta}"),
-            Self::HotCold { keys_pct, traffic_pct } => {
-                write!(f, "{traffic_pct} % of the updates to {keys_pct} % of the keys")
+            Self::HotCold {
+                keys_pct,
+                traffic_pct,
+            } => {
+                write!(
+                    f,
+                    "{traffic_pct} % of the updates to {keys_pct} % of the keys"
+                )
             }
             Self::Sequential => f.write_str("sequential"),
         }
@@ -80,9 +86,18 @@ impl From<KeysForm> for Keys {
             KeysForm::Word(KeysWord::Sequential) => Self::Sequential,
             // YCSB's theta, and the usual 80 % of the updates to 20 % of the keys.
             KeysForm::Word(KeysWord::Zipfian) => Self::Zipfian { theta: 0.99 },
-            KeysForm::Word(KeysWord::HotCold) => Self::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
+            KeysForm::Word(KeysWord::HotCold) => Self::HotCold {
+                keys_pct: 20.0,
+                traffic_pct: 80.0,
+            },
             KeysForm::Table(KeysTable::Zipfian { theta }) => Self::Zipfian { theta },
-            KeysForm::Table(KeysTable::HotCold { keys_pct, traffic_pct }) => Self::HotCold { keys_pct, traffic_pct },
+            KeysForm::Table(KeysTable::HotCold {
+                keys_pct,
+                traffic_pct,
+            }) => Self::HotCold {
+                keys_pct,
+                traffic_pct,
+            },
         }
     }
 }
@@ -101,10 +116,18 @@ impl KeyGenerator {
         match keys {
             Keys::Uniform => Self::Uniform { keys: count },
             Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count.into(), theta)),
-            Keys::HotCold { keys_pct, traffic_pct } => {
-                Self::HotCold { keys: count, hot: hot_keys(keys_pct, count), traffic: traffic_pct / 100.0 }
-            }
-            Keys::Sequential => Self::Sequential { keys: count, next_key: 0 },
+            Keys::HotCold {
+                keys_pct,
+                traffic_pct,
+            } => Self::HotCold {
+                keys: count,
+                hot: hot_keys(keys_pct, count),
+                traffic: traffic_pct / 100.0,
+            },
+            Keys::Sequential => Self::Sequential {
+                keys: count,
+                next_key: 0,
+            },
         }
     }
 
@@ -132,7 +155,9 @@ impl KeyGenerator {
 
 /// Number of hot keys among `count`.
 fn hot_keys(keys_pct: f64, count: u32) -> u32 {
-    (f64::from(count) * keys_pct / 100.0).round().clamp(1.0, f64::from(count)) as u32
+    (f64::from(count) * keys_pct / 100.0)
+        .round()
+        .clamp(1.0, f64::from(count)) as u32
 }
 
 /// Keys that are updated (nearly) equally often.
@@ -150,27 +175,51 @@ impl Class {
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {
-            Keys::Uniform | Keys::Sequential => vec![Self { keys: key_count, updates: 1.0 }],
+            Keys::Uniform | Keys::Sequential => vec![Self {
+                keys: key_count,
+                updates: 1.0,
+            }],
             Keys::HotCold { keys_pct, .. } if hot_keys(keys_pct, count) == count => {
-                vec![Self { keys: key_count, updates: 1.0 }]
+                vec![Self {
+                    keys: key_count,
+                    updates: 1.0,
+                }]
             }
-            Keys::HotCold { keys_pct, traffic_pct } => {
+            Keys::HotCold {
+                keys_pct,
+                traffic_pct,
+            } => {
                 let (hot, traffic) = (f64::from(hot_keys(keys_pct, count)), traffic_pct / 100.0);
-                vec![Self { keys: hot, updates: traffic }, Self { keys: key_count - hot, updates: 1.0 - traffic }]
+                vec![
+                    Self {
+                        keys: hot,
+                        updates: traffic,
+                    },
+                    Self {
+                        keys: key_count - hot,
+                        updates: 1.0 - traffic,
+                    },
+                ]
             }
             Keys::Zipfian { theta } => {
                 let zipfian = Zipfian::new(count.into(), theta);
                 let (mut classes, mut first_rank) = (Vec::new(), 1);
                 while first_rank <= count {
-                    let end_rank = first_rank.saturating_add((first_rank / 100).max(1)).min(count.saturating_add(1));
+                    let end_rank = first_rank
+                        .saturating_add((first_rank / 100).max(1))
+                        .min(count.saturating_add(1));
                     // A class of one key gets its exact weight. Otherwise an integral approximates the sum.
                     let updates = match end_rank - first_rank {
                         1 => f64::from(first_rank).powf(-theta),
                         _ => {
-                            zipfian.integral(f64::from(end_rank) - 0.5) - zipfian.integral(f64::from(first_rank) - 0.5)
+                            zipfian.integral(f64::from(end_rank) - 0.5)
+                                - zipfian.integral(f64::from(first_rank) - 0.5)
                         }
                     };
-                    classes.push(Self { keys: f64::from(end_rank - first_rank), updates });
+                    classes.push(Self {
+                        keys: f64::from(end_rank - first_rank),
+                        updates,
+                    });
                     first_rank = end_rank;
                 }
                 let sum: f64 = classes.iter().map(|class| class.updates).sum();
@@ -195,11 +244,18 @@ pub(crate) struct Zipfian {
 impl Zipfian {
     pub(crate) fn new(keys: u64, theta: f64) -> Self {
         let keys = keys as f64;
-        let parameters = Self { theta, keys, area_first: 0.0, area: 0.0, accepted_distance: 0.0 };
+        let parameters = Self {
+            theta,
+            keys,
+            area_first: 0.0,
+            area: 0.0,
+            accepted_distance: 0.0,
+        };
         Self {
             area_first: parameters.integral(1.5) - 1.0,
             area: parameters.integral(keys + 0.5),
-            accepted_distance: 2.0 - parameters.inverse(parameters.integral(2.5) - 2.0_f64.powf(-theta)),
+            accepted_distance: 2.0
+                - parameters.inverse(parameters.integral(2.5) - 2.0_f64.powf(-theta)),
             ..parameters
         }
     }
@@ -209,7 +265,8 @@ impl Zipfian {
             let u = self.area + random.unit() * (self.area_first - self.area);
             let x = self.inverse(u);
             let k = x.round().clamp(1.0, self.keys);
-            if k - x <= self.accepted_distance || u >= self.integral(k + 0.5) - k.powf(-self.theta) {
+            if k - x <= self.accepted_distance || u >= self.integral(k + 0.5) - k.powf(-self.theta)
+            {
                 return k as u64 - 1;
             }
         }
@@ -228,7 +285,11 @@ impl Zipfian {
     fn inverse(&self, area: f64) -> f64 {
         let exponent = 1.0 - self.theta;
         let scaled = (exponent * area).max(-1.0);
-        if scaled.abs() < 1e-8 { (area * (1.0 - scaled / 2.0)).exp() } else { (scaled.ln_1p() / exponent).exp() }
+        if scaled.abs() < 1e-8 {
+            (area * (1.0 - scaled / 2.0)).exp()
+        } else {
+            (scaled.ln_1p() / exponent).exp()
+        }
     }
 }
 
@@ -248,9 +309,15 @@ mod tests {
         for theta in [0.5, 0.99, 1.0, 1.5] {
             let weights: Vec<f64> = (1..=100).map(|rank| f64::from(rank).powf(-theta)).collect();
             let sum: f64 = weights.iter().sum();
-            for (seen, weight) in counts(Keys::Zipfian { theta }, 100, 400_000).into_iter().zip(weights) {
+            for (seen, weight) in counts(Keys::Zipfian { theta }, 100, 400_000)
+                .into_iter()
+                .zip(weights)
+            {
                 let wanted = 400_000.0 * weight / sum;
-                assert!((seen - wanted).abs() < 5.0 * wanted.sqrt(), "theta {theta}: {seen} of {wanted}");
+                assert!(
+                    (seen - wanted).abs() < 5.0 * wanted.sqrt(),
+                    "theta {theta}: {seen} of {wanted}"
+                );
             }
         }
     }
@@ -260,7 +327,10 @@ mod tests {
         for keys in [
             Keys::Zipfian { theta: 0.99 },
             Keys::Zipfian { theta: 1.3 },
-            Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
+            Keys::HotCold {
+                keys_pct: 20.0,
+                traffic_pct: 80.0,
+            },
         ] {
             let seen = counts(keys, 5_000, 1_000_000);
             let (mut at, mut updates) = (0, 0.0);
@@ -279,9 +349,19 @@ mod tests {
 
     #[test]
     fn a_fifth_of_the_keys_gets_four_fifths_of_the_traffic_and_sequential_ones_their_turn() {
-        let seen = counts(Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 }, 50, 100_000);
+        let seen = counts(
+            Keys::HotCold {
+                keys_pct: 20.0,
+                traffic_pct: 80.0,
+            },
+            50,
+            100_000,
+        );
         let hot: f64 = seen[..10].iter().sum();
-        assert!((hot - 80_000.0).abs() < 800.0 && seen.iter().all(|count| *count > 100.0), "{hot}");
+        assert!(
+            (hot - 80_000.0).abs() < 800.0 && seen.iter().all(|count| *count > 100.0),
+            "{hot}"
+        );
         assert_eq!(counts(Keys::Sequential, 7, 14), [2.0; 7]);
     }
 }

@@ -16,7 +16,10 @@
 //! * [`waf`]: tenants on drives with a simulated FTL, without time
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod baseline;
 pub mod choice;

@@ -99,12 +99,20 @@ pub struct Plan {
 impl BufferClass {
     /// Buffers for `count` reads in flight.
     pub fn plain(len_bytes: usize, count: u32) -> Self {
-        Self { len_bytes, count, fill: Fill::AsIs }
+        Self {
+            len_bytes,
+            count,
+            fill: Fill::AsIs,
+        }
     }
 
     /// Buffers for `slots` writes of `salt` in flight, plus a few buffers that are salted ahead.
     pub fn fresh(len_bytes: usize, slots: u32, salt: Salt) -> Self {
-        Self { len_bytes, count: salted_ahead(slots), fill: Fill::Fresh(salt) }
+        Self {
+            len_bytes,
+            count: salted_ahead(slots),
+            fill: Fill::Fresh(salt),
+        }
     }
 }
 
@@ -127,8 +135,19 @@ impl Plan {
     }
 
     /// Adds a lane under an existing limit.
-    pub fn add_lane(&mut self, stream: impl Stream + 'static, arrival: Arrival, limit: u32, name: String) {
-        self.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
+    pub fn add_lane(
+        &mut self,
+        stream: impl Stream + 'static,
+        arrival: Arrival,
+        limit: u32,
+        name: String,
+    ) {
+        self.lanes.push(Lane {
+            stream: Box::new(stream),
+            arrival,
+            limit,
+            name,
+        });
     }
 
     /// Maximum operations in flight at once.
@@ -139,6 +158,9 @@ impl Plan {
     /// Memory that the buffers take. Each buffer starts on a page boundary.
     pub fn buffer_bytes(&self) -> usize {
         let pages = |class: &BufferClass| class.len_bytes.next_multiple_of(sys::buffer::ALIGN);
-        self.buffers.iter().map(|class| pages(class) * class.count as usize).sum()
+        self.buffers
+            .iter()
+            .map(|class| pages(class) * class.count as usize)
+            .sum()
     }
 }

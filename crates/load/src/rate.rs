@@ -23,7 +23,10 @@ impl Rate {
             return None;
         }
         let divisor = greatest_divisor(ops, seconds).max(1);
-        Some(Self { ops: (ops / divisor).try_into().ok()?, seconds: (seconds / divisor).try_into().ok()? })
+        Some(Self {
+            ops: (ops / divisor).try_into().ok()?,
+            seconds: (seconds / divisor).try_into().ok()?,
+        })
     }
 
     /// `ops` operations in `seconds` seconds (not 0). Exact if both parts of the reduced fraction are below 2^56, as
@@ -41,7 +44,10 @@ impl Rate {
 
     /// `pct` percent of the rate.
     pub fn pct(self, pct: u32) -> Self {
-        Self::nearest(u128::from(self.ops) * u128::from(pct), u128::from(self.seconds) * 100)
+        Self::nearest(
+            u128::from(self.ops) * u128::from(pct),
+            u128::from(self.seconds) * 100,
+        )
     }
 
     /// A whole number of operations per second.
@@ -65,7 +71,10 @@ impl Rate {
 
     /// The rate divided over `parts` equal parts (devices, threads, shards).
     pub fn divided(self, parts: u64) -> Option<Self> {
-        Self::new(u128::from(self.ops), u128::from(self.seconds) * u128::from(parts))
+        Self::new(
+            u128::from(self.ops),
+            u128::from(self.seconds) * u128::from(parts),
+        )
     }
 
     /// Nearest double, for printing only.
@@ -91,7 +100,11 @@ mod tests {
         );
         let odd = Rate::nearest((1 << 100) + 1, (1 << 97) + 1);
         assert!((odd.per_sec_f64() / 8.0 - 1.0).abs() < 1e-15 && odd.divided(128).is_some());
-        assert_eq!(Rate::nearest(u128::MAX, 1).ops() >> 55, 1, "no panic where nothing fits");
+        assert_eq!(
+            Rate::nearest(u128::MAX, 1).ops() >> 55,
+            1,
+            "no panic where nothing fits"
+        );
     }
 
     #[test]

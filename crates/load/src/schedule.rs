@@ -52,7 +52,13 @@ impl Schedule {
             let ns = even.skip(count.checked_sub(1)?)?;
             return Some(ns).filter(|ns| *ns < end_ns);
         }
-        let ns = (1..count).try_fold(schedule.next_ns()?, |ns, _| if ns < end_ns { schedule.next_ns() } else { None });
+        let ns = (1..count).try_fold(schedule.next_ns()?, |ns, _| {
+            if ns < end_ns {
+                schedule.next_ns()
+            } else {
+                None
+            }
+        });
         ns.filter(|ns| *ns < end_ns)
     }
 
@@ -106,7 +112,8 @@ impl Even {
         // t(j) = (j * ONE + phase) * 1e9 * seconds / (ops * ONE)
         let denominator = u128::from(rate.ops()) * u128::from(PHASE_ONE);
         let period = NS_PER_SEC * u128::from(rate.seconds());
-        let start = (u128::from(first) * u128::from(PHASE_ONE) + u128::from(phase)).checked_mul(period)?;
+        let start =
+            (u128::from(first) * u128::from(PHASE_ONE) + u128::from(phase)).checked_mul(period)?;
         let step = (u128::from(stride) * u128::from(PHASE_ONE)).checked_mul(period)?;
         Some(Self {
             whole_ns: start / denominator,
@@ -132,8 +139,14 @@ impl Even {
     /// The instant that follows the next `count` instants; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
-        let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
-        let ns = self.whole_ns.checked_add(step)?.checked_add(numerator / self.denominator)?;
+        let numerator = self
+            .step_numerator
+            .checked_mul(count.into())?
+            .checked_add(self.numerator)?;
+        let ns = self
+            .whole_ns
+            .checked_add(step)?
+            .checked_add(numerator / self.denominator)?;
         ns.try_into().ok()
     }
 
@@ -141,7 +154,11 @@ impl Even {
     /// `None`, without skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
-        let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
+        let scaled = |whole_ns: u128, numerator| {
+            whole_ns
+                .checked_mul(self.denominator)?
+                .checked_add(numerator)
+        };
         let next = scaled(self.whole_ns, self.numerator)?;
         let step = scaled(self.step_ns, self.step_numerator)?;
         let end = scaled(end_ns.into(), 0)?;
@@ -165,7 +182,11 @@ impl Poisson {
     /// A process of `rate`; `None` for a rate of zero.
     pub fn new(rate: Rate, random: Random) -> Option<Self> {
         let mean_gap_ns = rate.seconds() as f64 * 1e9 / rate.ops() as f64;
-        (!rate.is_zero()).then_some(Self { at_ns: 0.0, mean_gap_ns, random })
+        (!rate.is_zero()).then_some(Self {
+            at_ns: 0.0,
+            mean_gap_ns,
+            random,
+        })
     }
 
     #[inline]
@@ -193,7 +214,12 @@ pub struct Woken {
 impl Woken {
     /// A thread whose lateness after each instant of `even` is uniform between 0 and `late_ns_max`.
     pub fn new(even: Even, late_ns_max: u64, random: Random) -> Self {
-        Self { even, late_ns_max, random, at_ns: 0 }
+        Self {
+            even,
+            late_ns_max,
+            random,
+            at_ns: 0,
+        }
     }
 
     #[inline]
@@ -223,7 +249,13 @@ impl Listed {
     /// Instants `first`, `first + stride`, ... of `at_ns`, in `laps` laps of `lap_ns` each.
     pub fn new(at_ns: Arc<[u64]>, lap_ns: u64, laps: u64, first: u64, stride: u64) -> Self {
         let end = at_ns.len() as u64 * laps;
-        Self { at_ns, lap_ns, end_index: end, next_index: first, stride: stride.max(1) }
+        Self {
+            at_ns,
+            lap_ns,
+            end_index: end,
+            next_index: first,
+            stride: stride.max(1),
+        }
     }
 
     #[inline]
@@ -234,7 +266,9 @@ impl Listed {
         }
         let (lap, index) = (self.next_index / count, self.next_index % count);
         self.next_index += self.stride;
-        self.lap_ns.checked_mul(lap)?.checked_add(self.at_ns[index as usize])
+        self.lap_ns
+            .checked_mul(lap)?
+            .checked_add(self.at_ns[index as usize])
     }
 
     /// Skips and counts the instants before `end_ns`, by binary search.
@@ -242,13 +276,20 @@ impl Listed {
         let count = self.at_ns.len() as u64;
         // Laps overlap only at their ends, so the instants before `end_ns` come first in the list.
         let is_before_end = |index: &u64| {
-            let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
+            let at_ns = self
+                .lap_ns
+                .saturating_mul(index / count)
+                .saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns
         };
         let (mut low, mut high) = (self.next_index, self.end_index.max(self.next_index));
         while low < high {
             let middle = low + (high - low) / 2;
-            if is_before_end(&middle) { low = middle + 1 } else { high = middle }
+            if is_before_end(&middle) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         let passed = (low - self.next_index).div_ceil(self.stride);
         self.next_index += passed * self.stride;
@@ -284,20 +325,39 @@ pub struct Paused {
 
 impl Paused {
     pub fn new(schedule: Schedule, pauses: Pauses) -> Self {
-        Self { schedule: Box::new(schedule), pauses, ops: 0, pause_end_ns: 0, delay_ns: 0, ahead_ns: None }
+        Self {
+            schedule: Box::new(schedule),
+            pauses,
+            ops: 0,
+            pause_end_ns: 0,
+            delay_ns: 0,
+            ahead_ns: None,
+        }
     }
 
     fn next_ns(&mut self) -> Option<u64> {
         if let Some(at_ns) = self.ahead_ns.take() {
             return Some(at_ns);
         }
-        let Pauses { pause_ns, ops, work_ns, delays_rest } = self.pauses;
-        let at_ns = self.schedule.next_ns()?.checked_add(self.delay_ns)?.max(self.pause_end_ns);
+        let Pauses {
+            pause_ns,
+            ops,
+            work_ns,
+            delays_rest,
+        } = self.pauses;
+        let at_ns = self
+            .schedule
+            .next_ns()?
+            .checked_add(self.delay_ns)?
+            .max(self.pause_end_ns);
         self.ops += 1;
-        let is_due = ops > 0 && self.ops >= ops || work_ns > 0 && at_ns - self.pause_end_ns >= work_ns;
+        let is_due =
+            ops > 0 && self.ops >= ops || work_ns > 0 && at_ns - self.pause_end_ns >= work_ns;
         if is_due {
             (self.ops, self.pause_end_ns) = (0, at_ns.checked_add(pause_ns)?);
-            self.delay_ns = self.delay_ns.saturating_add(if delays_rest { pause_ns } else { 0 });
+            self.delay_ns = self
+                .delay_ns
+                .saturating_add(if delays_rest { pause_ns } else { 0 });
         }
         Some(at_ns)
     }
@@ -323,7 +383,12 @@ mod tests {
     #[test]
     fn a_pause_collects_operations_or_delays_all_later_ones() {
         let due_ms = |ops, work_ms: u64, delays_rest| {
-            let pauses = Pauses { pause_ns: 25_000_000, ops, work_ns: work_ms * 1_000_000, delays_rest };
+            let pauses = Pauses {
+                pause_ns: 25_000_000,
+                ops,
+                work_ns: work_ms * 1_000_000,
+                delays_rest,
+            };
             let even = Schedule::Even(Even::new(Rate::per_sec(100), 0, 1, 0).unwrap());
             let mut paused = Schedule::Paused(Paused::new(even, pauses));
             let mut counted = paused.clone();
@@ -331,12 +396,20 @@ mod tests {
             let mut passed = 0;
             for end_ns in (0..due[7]).step_by(5_000_000) {
                 passed += counted.count_before(end_ns);
-                assert_eq!(passed, due.iter().filter(|ns| **ns < end_ns).count() as u64, "{end_ns}");
+                assert_eq!(
+                    passed,
+                    due.iter().filter(|ns| **ns < end_ns).count() as u64,
+                    "{end_ns}"
+                );
             }
             assert_eq!(counted.next_ns(), Some(due[passed as usize]));
             due.into_iter().map(|ns| ns / 1_000_000).collect::<Vec<_>>()
         };
-        assert_eq!(due_ms(3, 0, false), [0, 10, 20, 45, 45, 50, 75, 75], "without pauses: 0, 10, ... 70");
+        assert_eq!(
+            due_ms(3, 0, false),
+            [0, 10, 20, 45, 45, 50, 75, 75],
+            "without pauses: 0, 10, ... 70"
+        );
         assert_eq!(due_ms(3, 0, true), [0, 10, 20, 55, 65, 75, 110, 120]);
         assert_eq!(due_ms(0, 20, true), [0, 10, 20, 55, 65, 100, 110, 145]);
     }
@@ -358,21 +431,37 @@ mod tests {
         ] {
             for (first, stride, phase) in [(0, 1, 0), (2, 3, 40_503), (1, 2, 65_535)] {
                 let schedule = Schedule::Even(Even::new(rate, first, stride, phase).unwrap());
-                let walked = even(rate, first, stride, phase).take_while(|ns| *ns < end_ns).count() as u64;
+                let walked = even(rate, first, stride, phase)
+                    .take_while(|ns| *ns < end_ns)
+                    .count() as u64;
                 let mut counted = schedule.clone();
-                assert_eq!(counted.count_before(end_ns), walked, "{rate:?} {first} {stride} {phase}");
-                assert_eq!(counted.count_before(end_ns), 0, "these instants are already skipped");
-                assert_eq!(counted.next_ns(), even(rate, first, stride, phase).nth(walked as usize));
+                assert_eq!(
+                    counted.count_before(end_ns),
+                    walked,
+                    "{rate:?} {first} {stride} {phase}"
+                );
+                assert_eq!(
+                    counted.count_before(end_ns),
+                    0,
+                    "these instants are already skipped"
+                );
+                assert_eq!(
+                    counted.next_ns(),
+                    even(rate, first, stride, phase).nth(walked as usize)
+                );
             }
         }
         let mut fast = Schedule::Even(Even::new(Rate::per_sec(u32::MAX.into()), 0, 1, 0).unwrap());
-        assert_eq!(fast.count_before(86_400 * 1_000_000_000), 86_400 * u64::from(u32::MAX));
+        assert_eq!(
+            fast.count_before(86_400 * 1_000_000_000),
+            86_400 * u64::from(u32::MAX)
+        );
     }
 
     fn closed_formula(rate: Rate, j: u128, phase: u32) -> u64 {
         let one = u128::from(PHASE_ONE);
-        ((j * one + u128::from(phase)) * 1_000_000_000 * u128::from(rate.seconds()) / (u128::from(rate.ops()) * one))
-            as u64
+        ((j * one + u128::from(phase)) * 1_000_000_000 * u128::from(rate.seconds())
+            / (u128::from(rate.ops()) * one)) as u64
     }
 
     #[test]
@@ -384,7 +473,11 @@ mod tests {
             (Rate::new(1, 86_400).unwrap(), 0),
         ] {
             for (k, at_ns) in even(rate, 2, 5, phase).take(20_000).enumerate() {
-                assert_eq!(at_ns, closed_formula(rate, 2 + 5 * k as u128, phase), "{rate:?} {k}");
+                assert_eq!(
+                    at_ns,
+                    closed_formula(rate, 2 + 5 * k as u128, phase),
+                    "{rate:?} {k}"
+                );
             }
         }
     }
@@ -393,7 +486,11 @@ mod tests {
     fn seven_a_second_over_three_devices_is_exact_to_the_operation() {
         for phase in [0, 40_503, PHASE_ONE - 1] {
             let counts: Vec<_> = (0..3)
-                .map(|device| even(Rate::per_sec(7), device, 3, phase).take_while(|ns| *ns < HOUR_NS).count())
+                .map(|device| {
+                    even(Rate::per_sec(7), device, 3, phase)
+                        .take_while(|ns| *ns < HOUR_NS)
+                        .count()
+                })
                 .collect();
             assert_eq!(counts, [8_400; 3], "phase {phase}");
         }
@@ -402,9 +499,12 @@ mod tests {
     #[test]
     fn shards_and_devices_together_are_the_whole_sequence() {
         let rate = Rate::new(48_011, 13).unwrap();
-        let whole: Vec<_> = even(rate, 0, 1, 777).take_while(|ns| *ns < 1_000_000_000).collect();
-        let mut parts: Vec<_> =
-            (0..6).flat_map(|part| even(rate, part, 6, 777).take_while(|ns| *ns < 1_000_000_000)).collect();
+        let whole: Vec<_> = even(rate, 0, 1, 777)
+            .take_while(|ns| *ns < 1_000_000_000)
+            .collect();
+        let mut parts: Vec<_> = (0..6)
+            .flat_map(|part| even(rate, part, 6, 777).take_while(|ns| *ns < 1_000_000_000))
+            .collect();
         parts.sort_unstable();
         assert_eq!(parts, whole);
     }
@@ -423,13 +523,25 @@ mod tests {
     fn poisson_gaps_have_the_mean_and_the_spread_of_a_poisson_process() {
         let mut poisson = Poisson::new(Rate::per_sec(1_000), Random::new(1)).unwrap();
         let mut counts = vec![0_u32; 10_000];
-        while let Some(window) = poisson.next_ns().map(|ns| ns / 10_000_000).filter(|w| *w < 10_000) {
+        while let Some(window) = poisson
+            .next_ns()
+            .map(|ns| ns / 10_000_000)
+            .filter(|w| *w < 10_000)
+        {
             counts[window as usize] += 1;
         }
         let mean = counts.iter().sum::<u32>() as f64 / 10_000.0;
-        let variance = counts.iter().map(|n| (f64::from(*n) - mean).powi(2)).sum::<f64>() / 10_000.0;
+        let variance = counts
+            .iter()
+            .map(|n| (f64::from(*n) - mean).powi(2))
+            .sum::<f64>()
+            / 10_000.0;
         assert!((mean - 10.0).abs() < 0.1, "mean {mean}");
-        assert!((variance / mean - 1.0).abs() < 0.05, "dispersion {}", variance / mean);
+        assert!(
+            (variance / mean - 1.0).abs() < 0.05,
+            "dispersion {}",
+            variance / mean
+        );
     }
 
     #[test]
@@ -437,16 +549,25 @@ mod tests {
         let woken = |rate, late_ns| {
             let even = Even::new(Rate::per_sec(rate), 0, 1, 0).unwrap();
             let mut woken = Woken::new(even, late_ns, Random::new(4));
-            (0..10_000).map(|_| woken.next_ns().unwrap()).collect::<Vec<_>>()
+            (0..10_000)
+                .map(|_| woken.next_ns().unwrap())
+                .collect::<Vec<_>>()
         };
-        let late: Vec<_> = (0_u64..).zip(woken(1_000, 150_000)).map(|(j, at_ns)| at_ns - j * 1_000_000).collect();
+        let late: Vec<_> = (0_u64..)
+            .zip(woken(1_000, 150_000))
+            .map(|(j, at_ns)| at_ns - j * 1_000_000)
+            .collect();
         assert!(late.iter().all(|ns| *ns <= 150_000) && late.iter().max() > Some(&149_000));
         let mean = late.iter().sum::<u64>() / 10_000;
         assert!((73_000..77_000).contains(&mean), "{mean}");
         // A period of 10 us: the thread oversleeps several instants, and then does not sleep for them.
         let quick = woken(100_000, 150_000);
         assert!(quick.is_sorted());
-        assert!((0_u64..).zip(&quick).all(|(j, at_ns)| (j * 10_000..=j * 10_000 + 150_000).contains(at_ns)));
+        assert!(
+            (0_u64..)
+                .zip(&quick)
+                .all(|(j, at_ns)| (j * 10_000..=j * 10_000 + 150_000).contains(at_ns))
+        );
     }
 
     #[test]
@@ -462,10 +583,21 @@ mod tests {
         assert_eq!(parts, walk(0, 1));
         for (first, stride) in [(0, 1), (1, 3), (2, 3), (30, 3)] {
             for end_ns in [0, 1, 5, 6, 20, 21, 27, 1_000] {
-                let mut schedule = Schedule::Listed(Listed::new(at_ns.clone(), 20, 2, first, stride));
-                let walked = walk(first, stride).into_iter().filter(|at| *at < end_ns).count() as u64;
-                assert_eq!(schedule.count_before(end_ns), walked, "{first} {stride} {end_ns}");
-                assert_eq!(schedule.next_ns(), walk(first, stride).get(walked as usize).copied());
+                let mut schedule =
+                    Schedule::Listed(Listed::new(at_ns.clone(), 20, 2, first, stride));
+                let walked = walk(first, stride)
+                    .into_iter()
+                    .filter(|at| *at < end_ns)
+                    .count() as u64;
+                assert_eq!(
+                    schedule.count_before(end_ns),
+                    walked,
+                    "{first} {stride} {end_ns}"
+                );
+                assert_eq!(
+                    schedule.next_ns(),
+                    walk(first, stride).get(walked as usize).copied()
+                );
             }
         }
     }

@@ -39,7 +39,10 @@ impl SizeTable {
     /// The share of a size is its weight divided by the sum of all weights, to within 2^-63. Without any weight the
     /// only size is 0.
     pub fn new(weights: BTreeMap<u32, u64>) -> Self {
-        let weights: Vec<_> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
+        let weights: Vec<_> = weights
+            .into_iter()
+            .filter(|(_, weight)| *weight > 0)
+            .collect();
         let total_weight: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
         let bytes_max = weights.last().map_or(0, |(bytes, _)| *bytes);
         let count = weights.len() as u128;
@@ -52,11 +55,21 @@ impl SizeTable {
         while let Some((own_bytes, height)) = small.pop() {
             // The deficits of small columns add up to the excesses of large columns, so a large column remains for each
             // small one.
-            let Some((other_bytes, other_height)) = large.pop() else { break };
+            let Some((other_bytes, other_height)) = large.pop() else {
+                break;
+            };
             let keep_below = fraction_of_64_bits(height, total_weight);
-            columns.push(Column { keep_below, own_bytes, other_bytes });
+            columns.push(Column {
+                keep_below,
+                own_bytes,
+                other_bytes,
+            });
             let left = other_height - (total_weight - height);
-            if left < total_weight { small.push((other_bytes, left)) } else { large.push((other_bytes, left)) }
+            if left < total_weight {
+                small.push((other_bytes, left))
+            } else {
+                large.push((other_bytes, left))
+            }
         }
         columns.extend(large.into_iter().map(|(bytes, _)| Column {
             keep_below: ALWAYS,
@@ -64,9 +77,16 @@ impl SizeTable {
             other_bytes: bytes,
         }));
         if columns.is_empty() {
-            columns.push(Column { keep_below: ALWAYS, own_bytes: 0, other_bytes: 0 });
+            columns.push(Column {
+                keep_below: ALWAYS,
+                own_bytes: 0,
+                other_bytes: 0,
+            });
         }
-        Self { columns: columns.into(), bytes_max }
+        Self {
+            columns: columns.into(),
+            bytes_max,
+        }
     }
 
     /// Draws a size, bytes.
@@ -76,7 +96,11 @@ impl SizeTable {
         // within the column.
         let product = u128::from(random.next_u64()) * self.columns.len() as u128;
         let column = &self.columns[(product >> 64) as usize];
-        if product as u64 <= column.keep_below { column.own_bytes } else { column.other_bytes }
+        if product as u64 <= column.keep_below {
+            column.own_bytes
+        } else {
+            column.other_bytes
+        }
     }
 
     /// The largest size, in bytes.
@@ -88,7 +112,8 @@ impl SizeTable {
     pub fn mean_bytes(&self) -> f64 {
         let of_column = |column: &Column| {
             let own_share = column.keep_below as f64 / ALWAYS as f64;
-            own_share * f64::from(column.own_bytes) + (1.0 - own_share) * f64::from(column.other_bytes)
+            own_share * f64::from(column.own_bytes)
+                + (1.0 - own_share) * f64::from(column.other_bytes)
         };
         self.columns.iter().map(of_column).sum::<f64>() / self.columns.len() as f64
     }
@@ -96,7 +121,10 @@ impl SizeTable {
     /// Every size that can be drawn, ascending, in bytes.
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
-        let all = self.columns.iter().flat_map(|column| [column.own_bytes, column.other_bytes]);
+        let all = self
+            .columns
+            .iter()
+            .flat_map(|column| [column.own_bytes, column.other_bytes]);
         all.collect::<std::collections::BTreeSet<_>>().into_iter()
     }
 }
@@ -126,15 +154,26 @@ mod tests {
         for ((bytes, count), (_, weight)) in counts(&weights, 1_000_000).into_iter().zip(weights) {
             let wanted = 10_000.0 * weight as f64;
             // Four standard deviations of a binomial count.
-            assert!((f64::from(count) - wanted).abs() < 4.0 * wanted.sqrt(), "{bytes}: {count} of {wanted}");
+            assert!(
+                (f64::from(count) - wanted).abs() < 4.0 * wanted.sqrt(),
+                "{bytes}: {count} of {wanted}"
+            );
         }
     }
 
     #[test]
     fn a_weight_of_zero_is_never_drawn() {
-        assert_eq!(counts(&[(512, 0), (1024, 7)], 10_000).into_iter().collect::<Vec<_>>(), [(1024, 10_000)]);
+        assert_eq!(
+            counts(&[(512, 0), (1024, 7)], 10_000)
+                .into_iter()
+                .collect::<Vec<_>>(),
+            [(1024, 10_000)]
+        );
         let table = SizeTable::new([(512, 5), (1024, 0)].into());
-        assert_eq!((table.sizes().collect::<Vec<_>>(), table.bytes_max()), (vec![512], 512));
+        assert_eq!(
+            (table.sizes().collect::<Vec<_>>(), table.bytes_max()),
+            (vec![512], 512)
+        );
     }
 
     #[test]
@@ -144,7 +183,9 @@ mod tests {
 
     #[test]
     fn extreme_weights_keep_their_proportion() {
-        let weights: BTreeMap<_, _> = (1..=1000).map(|n| (n, if n == 1 { u64::MAX } else { 1 })).collect();
+        let weights: BTreeMap<_, _> = (1..=1000)
+            .map(|n| (n, if n == 1 { u64::MAX } else { 1 }))
+            .collect();
         let table = SizeTable::new(weights);
         let mut random = Random::new(2);
         assert!((0..100_000).all(|_| table.draw(&mut random) == 1));
@@ -153,6 +194,10 @@ mod tests {
     #[test]
     fn every_sector_from_4_to_8_mib_takes_little_memory() {
         let table = SizeTable::new((8192..16_384).map(|sectors| (512 * sectors, 1)).collect());
-        assert!(size_of_val(&*table.columns) <= 128 << 10, "{} bytes", size_of_val(&*table.columns));
+        assert!(
+            size_of_val(&*table.columns) <= 128 << 10,
+            "{} bytes",
+            size_of_val(&*table.columns)
+        );
     }
 }

@@ -162,7 +162,10 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dy
 fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
     let parts = (extents.len() as u64).max(1);
     for (part, extent) in (0..).zip(extents) {
-        on_cell(extent.request.cell, count / parts + u64::from(part < count % parts));
+        on_cell(
+            extent.request.cell,
+            count / parts + u64::from(part < count % parts),
+        );
     }
 }
 
@@ -205,10 +208,17 @@ impl SizeDistribution {
     /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
     /// `discover_read_pattern`.
     pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
-        let (steps_min, steps_max) = (min_bytes.div_ceil(step_bytes), max_bytes.div_ceil(step_bytes));
+        let (steps_min, steps_max) = (
+            min_bytes.div_ceil(step_bytes),
+            max_bytes.div_ceil(step_bytes),
+        );
         match steps_max - steps_min + 1 {
             1 => Self::Same(steps_min * step_bytes),
-            count => Self::Uniform { min_bytes: steps_min * step_bytes, count, step_bytes },
+            count => Self::Uniform {
+                min_bytes: steps_min * step_bytes,
+                count,
+                step_bytes,
+            },
         }
     }
 
@@ -216,7 +226,11 @@ impl SizeDistribution {
     pub fn max_bytes(&self) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
-            Self::Uniform { min_bytes, count, step_bytes } => min_bytes + (count - 1) * step_bytes,
+            Self::Uniform {
+                min_bytes,
+                count,
+                step_bytes,
+            } => min_bytes + (count - 1) * step_bytes,
             Self::Drawn(table) => table.bytes_max(),
         }
     }
@@ -225,9 +239,11 @@ impl SizeDistribution {
     fn draw(&self, random: &mut Random) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
-            Self::Uniform { min_bytes, count, step_bytes } => {
-                min_bytes + random.below(u64::from(*count)) as u32 * step_bytes
-            }
+            Self::Uniform {
+                min_bytes,
+                count,
+                step_bytes,
+            } => min_bytes + random.below(u64::from(*count)) as u32 * step_bytes,
             Self::Drawn(table) => table.draw(random),
         }
     }
@@ -237,22 +253,41 @@ impl Extent {
     /// Operations in the `usable_bytes` of a device that begin at the request's offset. All `sizes` are whole multiples
     /// of `step_bytes`, the device's minimum direct I/O size. The largest operation fits even at the last offset.
     /// `None` if no operation fits.
-    pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
+    pub fn new(
+        request: Request,
+        usable_bytes: u64,
+        step_bytes: u32,
+        sizes: SizeDistribution,
+    ) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
         let is_possible = offsets > 0 && sizes.max_bytes() > 0;
-        is_possible.then_some(Self { request, step_bytes: step_bytes.into(), offsets, sizes })
+        is_possible.then_some(Self {
+            request,
+            step_bytes: step_bytes.into(),
+            offsets,
+            sizes,
+        })
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
     pub fn blocks(request: Request, size_bytes: u64, block_bytes: u32) -> Option<Self> {
-        Self::new(request, size_bytes, block_bytes, SizeDistribution::Same(block_bytes))
+        Self::new(
+            request,
+            size_bytes,
+            block_bytes,
+            SizeDistribution::Same(block_bytes),
+        )
     }
 
     #[inline]
     fn draw(&self, random: &mut Random) -> Request {
         let offset = self.request.offset + random.below(self.offsets) * self.step_bytes;
-        Request { offset, len: self.sizes.draw(random), ..self.request }
+        Request {
+            offset,
+            len: self.sizes.draw(random),
+            ..self.request
+        }
     }
 
     /// An operation of one of `extents`, each with the same chance.
@@ -291,10 +326,19 @@ pub struct Sequential {
 
 impl Stream for Sequential {
     fn next(&mut self) -> Option<Request> {
-        let Extent { request, step_bytes, offsets, sizes } = &self.extent;
+        let Extent {
+            request,
+            step_bytes,
+            offsets,
+            sizes,
+        } = &self.extent;
         let offset = request.offset + self.next_block * step_bytes;
         self.next_block = (self.next_block + 1) % offsets;
-        Some(Request { offset, len: sizes.max_bytes(), ..*request })
+        Some(Request {
+            offset,
+            len: sizes.max_bytes(),
+            ..*request
+        })
     }
 
     fn only_cell(&self) -> Option<u32> {
@@ -320,7 +364,13 @@ pub struct Updates {
 impl Updates {
     /// Updates that read from `reads` and write to `writes`, `bundle` updates per arrival.
     pub fn new(reads: Vec<Extent>, writes: Vec<Extent>, bundle: u32, random: Random) -> Self {
-        Self { reads, writes, bundle, updates_left: 0, random }
+        Self {
+            reads,
+            writes,
+            bundle,
+            updates_left: 0,
+            random,
+        }
     }
 }
 
@@ -339,7 +389,11 @@ impl Stream for Updates {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        spread(arrivals.saturating_mul(u64::from(self.bundle)), &self.reads, cells);
+        spread(
+            arrivals.saturating_mul(u64::from(self.bundle)),
+            &self.reads,
+            cells,
+        );
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
@@ -368,7 +422,10 @@ pub struct Mixed {
 impl Stream for Mixed {
     fn next(&mut self) -> Option<Request> {
         let is_read = self.random.below(self.split.1) < self.split.0;
-        Some(Extent::draw_from(if is_read { &self.reads } else { &self.writes }, &mut self.random))
+        Some(Extent::draw_from(
+            if is_read { &self.reads } else { &self.writes },
+            &mut self.random,
+        ))
     }
 
     fn follows(&self) -> bool {
@@ -376,7 +433,8 @@ impl Stream for Mixed {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let read_ops = u128::from(arrivals) * u128::from(self.split.0) / u128::from(self.split.1.max(1));
+        let read_ops =
+            u128::from(arrivals) * u128::from(self.split.0) / u128::from(self.split.1.max(1));
         let read_ops = u64::try_from(read_ops).unwrap_or(arrivals).min(arrivals);
         spread(read_ops, &self.reads, cells);
         spread(arrivals - read_ops, &self.writes, cells);
@@ -394,10 +452,22 @@ mod tests {
     #[test]
     fn records_fill_the_device_but_never_leave_it() {
         // The device has 10 sectors. Records of 600 to 1400 bytes take 2 or 3 sectors, so the last offset is 7 sectors.
-        let extent =
-            Extent::new(request(OpKind::Read, 0, 0), 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
+        let extent = Extent::new(
+            request(OpKind::Read, 0, 0),
+            5120,
+            512,
+            SizeDistribution::records(600, 1400, 512),
+        )
+        .unwrap();
         assert_eq!((extent.offsets, extent.sizes.max_bytes()), (8, 1536));
-        assert_eq!(extent.sizes, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
+        assert_eq!(
+            extent.sizes,
+            SizeDistribution::Uniform {
+                min_bytes: 1024,
+                count: 2,
+                step_bytes: 512
+            }
+        );
         let mut random = Random::new(1);
         let mut seen = [[0_u32; 2]; 8];
         for _ in 0..16_000 {
@@ -405,13 +475,23 @@ mod tests {
             assert!(request.offset + u64::from(request.len) <= 5120);
             seen[(request.offset / 512) as usize][(request.len / 512 - 2) as usize] += 1;
         }
-        assert!(seen.iter().flatten().all(|count| (850..1150).contains(count)), "uniform over both: {seen:?}");
+        assert!(
+            seen.iter()
+                .flatten()
+                .all(|count| (850..1150).contains(count)),
+            "uniform over both: {seen:?}"
+        );
     }
 
     #[test]
     fn a_partial_block_at_the_end_is_unused() {
         let read = request(OpKind::Read, 0, 0);
-        assert_eq!(Extent::blocks(read, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
+        assert_eq!(
+            Extent::blocks(read, 131_072 * 3 + 512, 131_072)
+                .unwrap()
+                .offsets,
+            3
+        );
         assert!(Extent::blocks(read, 131_071, 131_072).is_none());
         assert!(Extent::new(read, 1024, 512, SizeDistribution::Same(1536)).is_none());
     }
@@ -419,14 +499,24 @@ mod tests {
     #[test]
     fn lost_arrivals_are_counted_as_if_each_was_asked_for() {
         let extent = |kind, cell| Extent::blocks(request(kind, 0, cell), 1 << 20, 4096).unwrap();
-        let uniform = Uniform { extent: extent(OpKind::Read, 3), random: Random::new(1) };
-        let (reads, writes) = (vec![extent(OpKind::Read, 1)], vec![extent(OpKind::Write, 2)]);
+        let uniform = Uniform {
+            extent: extent(OpKind::Read, 3),
+            random: Random::new(1),
+        };
+        let (reads, writes) = (
+            vec![extent(OpKind::Read, 1)],
+            vec![extent(OpKind::Write, 2)],
+        );
         let bundles = Updates::new(reads, writes, 100, Random::new(1));
-        let twice: [[Box<dyn Stream>; 2]; 2] =
-            [[Box::new(uniform.clone()), Box::new(uniform)], [Box::new(bundles.clone()), Box::new(bundles)]];
+        let twice: [[Box<dyn Stream>; 2]; 2] = [
+            [Box::new(uniform.clone()), Box::new(uniform)],
+            [Box::new(bundles.clone()), Box::new(bundles)],
+        ];
         for [mut one_by_one, mut at_once] in twice {
             let [mut asked, mut told] = [[0; 4]; 2];
-            lose_each(&mut *one_by_one, 7, &mut |cell, count| asked[cell as usize] += count);
+            lose_each(&mut *one_by_one, 7, &mut |cell, count| {
+                asked[cell as usize] += count
+            });
             at_once.lose(7, &mut |cell, count| told[cell as usize] += count);
             assert_eq!(told, asked);
             assert_ne!(asked, [0; 4]);
@@ -436,16 +526,30 @@ mod tests {
     #[test]
     fn the_raider_starts_over_at_the_end() {
         let extent = Extent::blocks(request(OpKind::Read, 0, 0), 3000, 1000).unwrap();
-        let mut raider = Sequential { extent, next_block: 0 };
-        let offsets: Vec<_> = (0..4).filter_map(|_| raider.next()).map(|request| request.offset).collect();
+        let mut raider = Sequential {
+            extent,
+            next_block: 0,
+        };
+        let offsets: Vec<_> = (0..4)
+            .filter_map(|_| raider.next())
+            .map(|request| request.offset)
+            .collect();
         assert_eq!(offsets, [0, 1000, 2000, 0]);
     }
 
     #[test]
     fn a_service_thread_mixes_reads_and_writes_in_proportion() {
-        let [reads, writes] = [OpKind::Read, OpKind::Write]
-            .map(|kind| (0..2).map(|t| Extent::blocks(request(kind, t, t.into()), 1 << 20, 512).unwrap()).collect());
-        let mut mixed = Mixed { reads, writes, split: (3, 4), random: Random::new(5) };
+        let [reads, writes] = [OpKind::Read, OpKind::Write].map(|kind| {
+            (0..2)
+                .map(|t| Extent::blocks(request(kind, t, t.into()), 1 << 20, 512).unwrap())
+                .collect()
+        });
+        let mut mixed = Mixed {
+            reads,
+            writes,
+            split: (3, 4),
+            random: Random::new(5),
+        };
         let requests: Vec<_> = (0..40_000).filter_map(|_| mixed.next()).collect();
         let reads = requests.iter().filter(|r| r.kind == OpKind::Read).count();
         let first = requests.iter().filter(|r| r.target == 0).count();

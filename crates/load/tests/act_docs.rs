@@ -9,7 +9,9 @@ use std::path::Path;
 /// Asserts that a page of `docs/` is the text that its table generates; with UPDATE_DOCS=1, writes the page first.
 /// `test` selects the test of this page.
 pub(crate) fn assert_page(page: &str, generated: &str, test: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(page);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, generated).unwrap();
     }

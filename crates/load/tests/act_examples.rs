@@ -12,12 +12,16 @@ fn data(test: Test) -> PathBuf {
         Test::Storage => "act-storage",
         Test::Index => "act-index",
     };
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 /// Stems of the files with this extension, sorted.
 fn names(test: Test, extension: &str) -> Vec<String> {
-    let files = fs::read_dir(data(test)).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(data(test))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut names: Vec<_> = files
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
@@ -58,11 +62,20 @@ fn what_act_refuses_or_mistakes_is_refused_with_a_reason() {
         let refused = names(test, "error");
         assert_eq!(refused.len(), count);
         for name in refused {
-            let errors = parse(test, &format!("{name}.conf"), read(test, &name, "conf").as_bytes()).unwrap_err();
+            let errors = parse(
+                test,
+                &format!("{name}.conf"),
+                read(test, &name, "conf").as_bytes(),
+            )
+            .unwrap_err();
             assert_eq!(errors.to_string(), read(test, &name, "error").trim_end());
         }
         let without_echo = names(test, "conf").len() - names(test, "echo").len();
-        assert_eq!(without_echo, count + runs, "every example is in one of the tests");
+        assert_eq!(
+            without_echo,
+            count + runs,
+            "every example is in one of the tests"
+        );
     }
 }
 
@@ -72,15 +85,29 @@ fn parsed(test: Test, name: &str) -> Parsed {
 
 #[test]
 fn a_small_load_runs() {
-    let storage = derive_storage(&parsed(Test::Storage, "too_small").config).unwrap().read_rate;
-    let index = derive_index(&parsed(Test::Index, "small").config).unwrap().service_read_rate;
-    assert_eq!((storage, index), (Rate::per_sec(9), Rate::per_sec(6)), "fewer than one for each of 10 service threads");
+    let storage = derive_storage(&parsed(Test::Storage, "too_small").config)
+        .unwrap()
+        .read_rate;
+    let index = derive_index(&parsed(Test::Index, "small").config)
+        .unwrap()
+        .service_read_rate;
+    assert_eq!(
+        (storage, index),
+        (Rate::per_sec(9), Rate::per_sec(6)),
+        "fewer than one for each of 10 service threads"
+    );
 }
 
 #[test]
 fn the_largest_record_in_the_largest_block_runs() {
     let derived = derive_storage(&parsed(Test::Storage, "record_8m").config).unwrap();
-    assert_eq!((derived.records_per_large_block, derived.record_stored_bytes_max), (1, 8 << 20));
+    assert_eq!(
+        (
+            derived.records_per_large_block,
+            derived.record_stored_bytes_max
+        ),
+        (1, 8 << 20)
+    );
     assert_eq!(derived.large_block_write_rate.per_sec_floor(), 2000);
 }
 
@@ -95,5 +122,8 @@ fn queues_of_act_4_yield_to_service_threads() {
         )
     };
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(warnings, [ignored(6, "num-queues"), ignored(7, "threads-per-queue")]);
+    assert_eq!(
+        warnings,
+        [ignored(6, "num-queues"), ignored(7, "threads-per-queue")]
+    );
 }

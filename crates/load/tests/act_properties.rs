@@ -150,7 +150,8 @@ fn almost_configs() -> impl Strategy<Value = String> {
         "([0-9.]{0,7}, ?){0,30}0?",
         ".{0,12}"
     ];
-    let line = (key, "[: \t]{0,3}", value).prop_map(|(key, gap, value)| format!("{key}{gap}{value}\n"));
+    let line =
+        (key, "[: \t]{0,3}", value).prop_map(|(key, gap, value)| format!("{key}{gap}{value}\n"));
     prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
 }
 
@@ -159,7 +160,11 @@ fn almost_configs() -> impl Strategy<Value = String> {
 fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
     let scale = f64::from(sizes.offset_pct) / 100.0;
     // Nothing is smaller than a step; a size on the edge of a step is not rounded up.
-    let at = if bytes < step_bytes { 0.0 } else { f64::from(bytes) * (1.0 + 1e-12) };
+    let at = if bytes < step_bytes {
+        0.0
+    } else {
+        f64::from(bytes) * (1.0 + 1e-12)
+    };
     let below = |lower: f64, upper: f64| match sizes.within {
         _ if lower == upper => f64::from(u8::from(upper <= at)),
         BucketPosition::Lower => f64::from(u8::from(lower <= at)),
@@ -170,10 +175,16 @@ fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
     let buckets = sizes.histogram.buckets();
     buckets
         .map(|b| {
-            let (lower, upper) = (f64::from(b.lower_bytes) * scale, f64::from(b.upper_bytes) * scale);
+            let (lower, upper) = (
+                f64::from(b.lower_bytes) * scale,
+                f64::from(b.upper_bytes) * scale,
+            );
             let everything_is_one_step = upper <= f64::from(step_bytes);
-            let share =
-                if everything_is_one_step { f64::from(u8::from(bytes >= step_bytes)) } else { below(lower, upper) };
+            let share = if everything_is_one_step {
+                f64::from(u8::from(bytes >= step_bytes))
+            } else {
+                below(lower, upper)
+            };
             share * f64::from(b.share_ppm) / 1e6
         })
         .sum()
@@ -238,15 +249,26 @@ proptest! {
 /// Lines that look like a configuration of an old ACT version.
 fn almost_old_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
-        prop::sample::select(load::workload::act::act_keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),
-        prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "num-queues", "x"]),
+        prop::sample::select(
+            load::workload::act::act_keys::KEYS
+                .iter()
+                .map(|key| key.name)
+                .collect::<Vec<_>>()
+        ),
+        prop::sample::select(vec![
+            "device-names",
+            "test-duration-sec",
+            "read-reqs-per-sec",
+            "num-queues",
+            "x"
+        ]),
     ];
-    let value =
-        prop_oneof![4 => "[0-9]{1,5}", 1 => "[0-9]{1,12}", 2 => "yes|no", 1 => "/dev/[a-z]{1,3}", 1 => ".{0,9}"];
+    let value = prop_oneof![4 => "[0-9]{1,5}", 1 => "[0-9]{1,12}", 2 => "yes|no", 1 => "/dev/[a-z]{1,3}", 1 => ".{0,9}"];
     let line = (key, value).prop_map(|(key, value)| format!("{key}: {value}\n"));
     let complete = "device-names: /dev/a\ntest-duration-sec: 9\nread-reqs-per-sec: 9\n";
     let begin = prop_oneof![Just(complete), Just("")];
-    (begin, prop::collection::vec(line, 0..14)).prop_map(|(begin, lines)| format!("{begin}{}", lines.concat()))
+    (begin, prop::collection::vec(line, 0..14))
+        .prop_map(|(begin, lines)| format!("{begin}{}", lines.concat()))
 }
 
 proptest! {

@@ -19,12 +19,20 @@ const SEC: u64 = 1_000_000_000;
 fn plan(shard: u64, shards: u64) -> Plan {
     let request = Request::new(OpKind::Read, 0, 0, 0);
     let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
-    let stream = Uniform { extent, random: Random::for_part(1, shard) };
+    let stream = Uniform {
+        extent,
+        random: Random::for_part(1, shard),
+    };
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
     let mut plan = Plan::default();
     let limit = plan.add_limit(4, false);
     plan.add_buffers(BufferClass::plain(4096, 4));
-    plan.add_lane(stream, Arrival::Scheduled(Schedule::Even(even)), limit, "reads".into());
+    plan.add_lane(
+        stream,
+        Arrival::Scheduled(Schedule::Even(even)),
+        limit,
+        "reads".into(),
+    );
     plan
 }
 
@@ -32,8 +40,16 @@ fn ten_minutes() -> RunConfig {
     let (duration_ns, errors_max, hang_ns) = (600 * SEC, u64::MAX, SEC);
     let layout = results::testing::layout(&[("reads", true)], 7.0, ["sim"]);
     RunConfig {
-        layout: Layout { thresholds_ns: [1_000_000].into(), ..layout },
-        settings: Settings { duration_ns, errors_max, hang_ns, ..Settings::until_done(Pacing::Spin) },
+        layout: Layout {
+            thresholds_ns: [1_000_000].into(),
+            ..layout
+        },
+        settings: Settings {
+            duration_ns,
+            errors_max,
+            hang_ns,
+            ..Settings::until_done(Pacing::Spin)
+        },
         interval_ns: 10 * SEC,
         slice_ns: 600 * SEC,
         step_ns: 600 * SEC,
@@ -42,7 +58,10 @@ fn ten_minutes() -> RunConfig {
 }
 
 fn sim(_: usize, _: &Plan) -> io::Result<SimEngine> {
-    Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
+    Ok(SimEngine::new(vec![QueueModel::new(
+        &"sim:".parse().unwrap(),
+        1,
+    )]))
 }
 
 /// A sink that keeps the operations of each interval. On request it fails, at the start or at an interval.
@@ -57,14 +76,19 @@ struct Kept {
 impl Sink for Kept {
     fn ready(&mut self) -> Result<(), SinkError> {
         self.ready += 1;
-        if self.fails_when_ready { Err("no room".into()) } else { Ok(()) }
+        if self.fails_when_ready {
+            Err("no room".into())
+        } else {
+            Ok(())
+        }
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if self.fails_at == Some(interval.index) {
             return Err("disk full".into());
         }
-        self.intervals.push((interval.index, interval.cells[0].counts.ops));
+        self.intervals
+            .push((interval.index, interval.cells[0].counts.ops));
         Ok(())
     }
 }
@@ -72,17 +96,36 @@ impl Sink for Kept {
 #[test]
 fn three_shards_together_do_the_exact_number_of_operations_in_every_interval() {
     let mut kept = Kept::default();
-    run(&ten_minutes(), (0..3).map(|shard| plan(shard, 3)).collect(), sim, &mut kept).unwrap();
+    run(
+        &ten_minutes(),
+        (0..3).map(|shard| plan(shard, 3)).collect(),
+        sim,
+        &mut kept,
+    )
+    .unwrap();
     // An operation in flight at the end of an interval is counted in the next interval.
-    assert_eq!(kept.intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+    assert_eq!(
+        kept.intervals
+            .iter()
+            .map(|(index, _)| *index)
+            .collect::<Vec<_>>(),
+        (0..60).collect::<Vec<_>>()
+    );
     assert_eq!(kept.intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 4200);
-    assert!(kept.intervals.iter().all(|(_, ops)| ops.abs_diff(70) <= 1), "{:?}", kept.intervals);
+    assert!(
+        kept.intervals.iter().all(|(_, ops)| ops.abs_diff(70) <= 1),
+        "{:?}",
+        kept.intervals
+    );
     assert_eq!(kept.ready, 1);
 }
 
 #[test]
 fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
-    let mut kept = Kept { fails_when_ready: true, ..Kept::default() };
+    let mut kept = Kept {
+        fails_when_ready: true,
+        ..Kept::default()
+    };
     let error = run(&ten_minutes(), vec![plan(0, 1)], sim, &mut kept).unwrap_err();
     assert!(matches!(&error, RunError::Sink(_)) && error.to_string() == "no room");
     assert_eq!(kept.intervals, []);
@@ -91,11 +134,19 @@ fn a_sink_that_is_not_ready_keeps_the_run_from_beginning() {
 #[test]
 fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     let what = ten_minutes();
-    let mut kept = Kept { fails_at: Some(3), ..Kept::default() };
+    let mut kept = Kept {
+        fails_at: Some(3),
+        ..Kept::default()
+    };
     let error = run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut kept).unwrap_err();
     assert_eq!(error.to_string(), "disk full");
     assert_eq!(kept.intervals.len(), 3);
-    assert_eq!(what.control.cause(), Some(EndCause::Failed { message: "disk full".into() }));
+    assert_eq!(
+        what.control.cause(),
+        Some(EndCause::Failed {
+            message: "disk full".into()
+        })
+    );
 }
 
 /// A sink that ends the run after interval `at`, but first waits for `thinks` in real time.
@@ -110,7 +161,9 @@ impl Sink for Enough {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if interval.index == self.at {
             std::thread::sleep(self.thinks);
-            self.control.stop(EndCause::Enough { reason: "seen".into() });
+            self.control.stop(EndCause::Enough {
+                reason: "seen".into(),
+            });
         }
         self.kept.interval(interval)
     }
@@ -121,12 +174,27 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
     for thinks_ms in [0, 1, 20] {
         let what = ten_minutes();
         let (control, thinks) = (what.control.clone(), Duration::from_millis(thinks_ms));
-        let mut enough = Enough { at: 3, thinks, control, kept: Kept::default() };
+        let mut enough = Enough {
+            at: 3,
+            thinks,
+            control,
+            kept: Kept::default(),
+        };
         run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut enough).unwrap();
         // While the sink waited, interval 4 was simulated. Interval 5 has the operations in flight at the end.
         let intervals = enough.kept.intervals;
-        assert_eq!(intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 350, "{intervals:?}");
+        assert_eq!(
+            intervals
+                .iter()
+                .map(|(index, _)| *index)
+                .collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4, 5]
+        );
+        assert_eq!(
+            intervals.iter().map(|(_, ops)| ops).sum::<u64>(),
+            350,
+            "{intervals:?}"
+        );
     }
 }
 
@@ -134,22 +202,50 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
 fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
     let cpus = |path: &str| {
         let status = std::fs::read_to_string(path).unwrap();
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .unwrap()
+            .trim()
+            .to_owned()
     };
     let all = cpus("/proc/self/status");
     let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
     let seen = [Mutex::new(String::new()), Mutex::new(String::new())];
     let engine = |shard: usize, plan: &Plan| {
-        let of_another = std::thread::scope(|scope| scope.spawn(|| cpus("/proc/thread-self/status")).join().unwrap());
+        let of_another = std::thread::scope(|scope| {
+            scope
+                .spawn(|| cpus("/proc/thread-self/status"))
+                .join()
+                .unwrap()
+        });
         *seen[shard].lock().unwrap() = of_another;
         sim(shard, plan)
     };
-    let bound = Plan { cpus: vec![last], ..plan(1, 2) };
-    run(&ten_minutes(), vec![plan(0, 2), bound], engine, &mut Kept::default()).unwrap();
-    assert_eq!(seen.map(|seen| seen.into_inner().unwrap()), [all, last.to_string()]);
-    let missing = Plan { cpus: vec![1_023], ..plan(0, 1) };
+    let bound = Plan {
+        cpus: vec![last],
+        ..plan(1, 2)
+    };
+    run(
+        &ten_minutes(),
+        vec![plan(0, 2), bound],
+        engine,
+        &mut Kept::default(),
+    )
+    .unwrap();
+    assert_eq!(
+        seen.map(|seen| seen.into_inner().unwrap()),
+        [all, last.to_string()]
+    );
+    let missing = Plan {
+        cpus: vec![1_023],
+        ..plan(0, 1)
+    };
     let error = run(&ten_minutes(), vec![missing], sim, &mut Kept::default()).unwrap_err();
-    assert!(error.to_string().contains("there is no CPU 1023"), "{error}");
+    assert!(
+        error.to_string().contains("there is no CPU 1023"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -160,6 +256,15 @@ fn an_engine_that_does_not_start_sends_all_shards_home() {
     };
     let mut second = plan(1, 2);
     second.lanes[0].name = "broken".into();
-    let error = run(&ten_minutes(), vec![plan(0, 2), second], broken, &mut Kept::default()).unwrap_err();
-    assert!(matches!(error, RunError::IoEngine { shard: 1, .. }), "{error}");
+    let error = run(
+        &ten_minutes(),
+        vec![plan(0, 2), second],
+        broken,
+        &mut Kept::default(),
+    )
+    .unwrap_err();
+    assert!(
+        matches!(error, RunError::IoEngine { shard: 1, .. }),
+        "{error}"
+    );
 }

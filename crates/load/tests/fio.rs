@@ -19,7 +19,11 @@ fn the_tables_of_options_are_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio.md");
     let written = fs::read_to_string(&path).unwrap_or_default();
     let (head, _) = written.split_once(MARK).expect("the mark");
-    assert_page("fio.md", &format!("{head}{MARK}{}", options::markdown()), "fio");
+    assert_page(
+        "fio.md",
+        &format!("{head}{MARK}{}", options::markdown()),
+        "fio",
+    );
 }
 
 #[test]
@@ -32,6 +36,10 @@ fn no_part_of_a_job_file_does_harm() {
     let lines: Vec<_> = whole.split_inclusive(|byte| *byte == b'\n').collect();
     for (place, line) in lines.iter().enumerate() {
         assert_fio_property(&[&lines[..place], &lines[place + 1..]].concat().concat());
-        assert_fio_property(&[&lines[..place], &[*line, *line], &lines[place..]].concat().concat());
+        assert_fio_property(
+            &[&lines[..place], &[*line, *line], &lines[place..]]
+                .concat()
+                .concat(),
+        );
     }
 }

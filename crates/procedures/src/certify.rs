@@ -13,7 +13,8 @@
 //! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
 use crate::series::{
-    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms, single_load, utc,
+    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
+    single_load, utc,
 };
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -92,7 +93,9 @@ pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
     let mut certification = Certification::open(args, request, &drives)?;
     certification.settle();
     let series_dir = &mut certification.series_dir;
-    if certify::next(&series_dir.series, args.all_stages).is_none() && series_dir.series.conclusion.is_some() {
+    if certify::next(&series_dir.series, args.all_stages).is_none()
+        && series_dir.series.conclusion.is_some()
+    {
         console::note(&format!(
             "the series in {} is complete, with the result below; --fresh starts a new one",
             series_dir.dir.display()
@@ -102,8 +105,10 @@ pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return certification.show_plan(&drives);
     }
-    let signal_handler =
-        SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "run the same command to repeat the stage from its beginning",
+        CompatMode::Native,
+    )?;
     series_dir.examine();
     series_dir.print_findings();
     // The preparation can take hours. Meanwhile, `flashproof report status` must not show an old conclusion.
@@ -130,12 +135,18 @@ pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
             Some(Outcome::Invalid) => break,
             Some(_) => {}
             None => {
-                let cause = format!("{name} was ended by {}", certification.steps()[index].reason);
+                let cause = format!(
+                    "{name} was ended by {}",
+                    certification.steps()[index].reason
+                );
                 return certification.interrupted(&cause, "repeats this stage from its beginning");
             }
         }
     }
-    let conclusion = certify::conclude(&certification.series_dir.series, &certification.request.claim);
+    let conclusion = certify::conclude(
+        &certification.series_dir.series,
+        &certification.request.claim,
+    );
     certification.series_dir.conclude(conclusion)?;
     certification.show_conclusion()
 }
@@ -166,7 +177,12 @@ impl Request {
     /// The request in `args`. Errors: invalid options or files.
     fn of(args: &CertifyOptions) -> Result<Self, Failure> {
         let as_act = args.as_act;
-        let mut base = series::load_1x(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
+        let mut base = series::load_1x(
+            args.config.as_deref(),
+            &args.devices,
+            as_act,
+            "certify for a load",
+        )?;
         let spec = base.spec();
         let simulated = spec.is_simulated();
         let stage_sec = match (args.duration, args.screen, simulated) {
@@ -177,7 +193,11 @@ impl Request {
         };
         base.set_duration(stage_sec);
         let has_own_load = args.config.is_some() || simulated;
-        let factor = args.load.unwrap_or(if has_own_load { Factor::ONE } else { Factor::RECOMMENDED });
+        let factor = args.load.unwrap_or(if has_own_load {
+            Factor::ONE
+        } else {
+            Factor::RECOMMENDED
+        });
         let names = spec.names();
         let single = match &args.single {
             None => 0,
@@ -188,13 +208,27 @@ impl Request {
                 ))
             })?,
         };
-        let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let file_name = |path: &Path| {
+            path.file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy()
+                .into_owned()
+        };
         let claim = Claim {
             multiple: factor.to_string(),
-            config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
+            config: args
+                .config
+                .as_deref()
+                .filter(|_| !base.is_standard())
+                .map(file_name),
             sla: args.sla.clone(),
             // The slice that the runs use: CONFIG may have a report interval longer than a slice.
-            slice_sec: runner::length_of_slices(args.slice.into(), stage_sec.into(), spec.report_interval_sec, false)?,
+            slice_sec: runner::length_of_slices(
+                args.slice.into(),
+                stage_sec.into(),
+                spec.report_interval_sec,
+                false,
+            )?,
             stage_sec: stage_sec.into(),
             simulated,
             files: spec.file_size_bytes.is_some(),
@@ -209,9 +243,23 @@ impl Request {
             ("length of a stage", span(stage_sec.into())),
             ("length of a slice", span(args.slice.into())),
             ("tested alone", (single + 1).to_string()),
-            ("preparation", if args.no_prep { "none (--no-prep)" } else { "before the first stage" }.to_owned()),
+            (
+                "preparation",
+                if args.no_prep {
+                    "none (--no-prep)"
+                } else {
+                    "before the first stage"
+                }
+                .to_owned(),
+            ),
         ];
-        let request = Self { base, factor, stages, claim, terms };
+        let request = Self {
+            base,
+            factor,
+            stages,
+            claim,
+            terms,
+        };
         // Check the rates of all stages now: an error on the third day would come too late.
         for step in &request.stages {
             request.load(step)?;
@@ -225,19 +273,30 @@ impl Request {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
             Rule::Limits | Rule::Recovers => self.factor,
         };
-        self.base.multiplied(factor, &step.devices).map_err(|errors| {
-            let errors: Vec<_> = errors.iter().map(|error| format!("{} ({factor}x): {error}", step.name)).collect();
-            Failure::usage(errors.join("\n"))
-        })
+        self.base
+            .multiplied(factor, &step.devices)
+            .map_err(|errors| {
+                let errors: Vec<_> = errors
+                    .iter()
+                    .map(|error| format!("{} ({factor}x): {error}", step.name))
+                    .collect();
+                Failure::usage(errors.join("\n"))
+            })
     }
 
     /// A new series of this request on `devices`.
     fn series(&self, devices: Vec<Identity>) -> Series {
         let claim = &self.claim;
-        let fixed_terms = [(KIND_TERM, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
+        let fixed_terms = [
+            (KIND_TERM, claim.noun().to_owned()),
+            (NOT_PREPARED, claim.unprepared.join(", ")),
+        ];
         let terms = self.terms.iter().cloned().chain(fixed_terms);
         let planned = series::new_series(Purpose::Certify, devices, self.base.to_text(), terms);
-        Series { steps: self.stages.clone(), ..planned }
+        Series {
+            steps: self.stages.clone(),
+            ..planned
+        }
     }
 }
 
@@ -254,22 +313,43 @@ impl<'a> Certification<'a> {
     /// Opens the directory of the series of `request`.
     ///
     /// Errors: another process runs the series; the directory holds another series, or a run.
-    fn open(args: &'a CertifyOptions, mut request: Request, drives: &Drives) -> Result<Self, Failure> {
+    fn open(
+        args: &'a CertifyOptions,
+        mut request: Request,
+        drives: &Drives,
+    ) -> Result<Self, Failure> {
         let claim = &mut request.claim;
         claim.unprepared.clone_from(&drives.left_unprepared);
         claim.virtual_kinds.clone_from(&drives.virtual_kinds);
-        let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
+        let config = claim
+            .config
+            .as_deref()
+            .map(|config| format!("-{config}"))
+            .unwrap_or_default();
         let load = format!("{}x{config}", claim.multiple);
-        let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
+        let first = args
+            .out
+            .clone()
+            .unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let new_series = request.series(drives.identities.clone());
         // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
-        let series_dir =
-            SeriesDir::open(&first, args.series.clone(), new_series, &[KIND_TERM, NOT_PREPARED], |options| {
-                may_erase(&request.base, args.no_prep, options)
-            })?;
-        let unprepared = series_dir.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
+        let series_dir = SeriesDir::open(
+            &first,
+            args.series.clone(),
+            new_series,
+            &[KIND_TERM, NOT_PREPARED],
+            |options| may_erase(&request.base, args.no_prep, options),
+        )?;
+        let unprepared = series_dir
+            .term(NOT_PREPARED)
+            .split(", ")
+            .filter(|name| !name.is_empty());
         request.claim.unprepared = unprepared.map(str::to_owned).collect();
-        Ok(Self { args, request, series_dir })
+        Ok(Self {
+            args,
+            request,
+            series_dir,
+        })
     }
 
     fn steps(&self) -> &[Step] {
@@ -283,26 +363,41 @@ impl<'a> Certification<'a> {
 
     /// Runs the stage `index`; `None`: a signal ended it. Errors: the stage did not begin, or could not be recorded.
     /// Then the stage is marked as interrupted, and the same command repeats it.
-    fn run_stage(&mut self, index: usize, signal_handler: &SignalHandler) -> Result<Option<Outcome>, Failure> {
+    fn run_stage(
+        &mut self,
+        index: usize,
+        signal_handler: &SignalHandler,
+    ) -> Result<Option<Outcome>, Failure> {
         certify::begin(&mut self.series_dir.series.steps[index], now_unix_ms());
         self.series_dir.save()?;
         self.stage_begins(index);
         let devices = self.request.base.spec().names();
         let step = &self.steps()[index];
         let stage_request = RunRequest {
-            consents: Consents { erase: &[], other_devices: &devices, shared: false },
+            consents: Consents {
+                erase: &[],
+                other_devices: &devices,
+                shared: false,
+            },
             sla: self.args.sla.clone(),
             slice_sec: self.args.slice.into(),
             failure_limits: self.args.failure_limits,
             heading: Some(self.heading(index)),
             ..RunRequest::new(single_load(self.request.load(step)?, &step.name))
         };
-        let verdict = self.series_dir.run_step(index, stage_request, signal_handler, &mut NoObserver)?;
+        let verdict =
+            self.series_dir
+                .run_step(index, stage_request, signal_handler, &mut NoObserver)?;
         let stage_outcome = self.record_verdict(index, &verdict, now_unix_ms());
         self.series_dir.save()?;
         if stage_outcome.is_some() {
             let step = &self.steps()[index];
-            console::note(&format!("{}: {}: {}", self.stage_name(index), outcome(step), step.reason));
+            console::note(&format!(
+                "{}: {}: {}",
+                self.stage_name(index),
+                outcome(step),
+                step.reason
+            ));
         }
         Ok(stage_outcome)
     }
@@ -316,27 +411,53 @@ impl<'a> Certification<'a> {
                 continue;
             }
             let run = run_dir::read(&self.series_dir.dir.join(&step.dir));
-            let is_own = |run: &Run| difference(&self.series_dir.series, step, &run.manifest, &run.verdict).is_none();
-            if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true) && is_own(run)) {
-                let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
+            let is_own = |run: &Run| {
+                difference(&self.series_dir.series, step, &run.manifest, &run.verdict).is_none()
+            };
+            if let Some(run) = run
+                .ok()
+                .filter(|run| run.agrees() == Some(true) && is_own(run))
+            {
+                let ended_unix_ms = run
+                    .manifest
+                    .started_unix_ms
+                    .saturating_add((run.verdict.ran_sec * 1e3) as u64);
                 self.record_verdict(index, &run.verdict, ended_unix_ms);
             }
         }
         self.series_dir.series.interrupt_running_steps();
-        for Step { name, reason, .. } in self.steps().iter().filter(|step| step.state == State::Interrupted) {
-            console::note(&format!("{name} did not complete ({reason}) and is run again from its beginning"));
+        for Step { name, reason, .. } in self
+            .steps()
+            .iter()
+            .filter(|step| step.state == State::Interrupted)
+        {
+            console::note(&format!(
+                "{name} did not complete ({reason}) and is run again from its beginning"
+            ));
         }
     }
 
     /// Records the verdict on the run of a stage.
-    fn record_verdict(&mut self, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
+    fn record_verdict(
+        &mut self,
+        index: usize,
+        verdict: &Verdict,
+        ended_unix_ms: u64,
+    ) -> Option<Outcome> {
         let step = &mut self.series_dir.series.steps[index];
         step.ended_unix_ms = Some(ended_unix_ms);
         if let End::Interrupted { signal } = &verdict.end {
-            step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
+            step.interrupt(&format!(
+                "{signal} after {:.0} of {} s",
+                verdict.ran_sec, verdict.duration_sec
+            ));
             return None;
         }
-        let StageResult { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
+        let StageResult {
+            outcome,
+            reason,
+            notes,
+        } = certify::judge_stage(step.rule, verdict);
         step.state = State::Done;
         step.outcome = Some(outcome);
         step.reason = reason;
@@ -361,14 +482,17 @@ impl<'a> Certification<'a> {
         if step.rule != Rule::Limits || step.devices.len() < 2 {
             return None;
         }
-        let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
+        let is_alone = |step: &&Step| {
+            step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done
+        };
         let alone_step = self.steps().iter().find(is_alone)?;
         // Names may have changed at a reboot between the two runs; the number in the series is permanent.
         let numbers = |step: &Step| {
             let run = run_dir::read(&self.series_dir.dir.join(&step.dir))?;
             results::device_numbers::device_numbers(&run, &self.device_names(step))
         };
-        let compared = numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
+        let compared =
+            numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
         compared.unwrap_or_else(|error| {
             console::warning(&format!(
                 "cannot compare the devices of this stage with the device tested alone - {error}"
@@ -380,7 +504,12 @@ impl<'a> Certification<'a> {
     /// Prints the plan of a dry run. Returns the exit code.
     fn show_plan(&self, drives: &Drives) -> Result<ExitCode, Failure> {
         let devices = drives.plan(&drives.to_prepare(self.series_dir.has_begun()));
-        let slices = span(self.request.claim.slice_sec.min(self.request.claim.stage_sec));
+        let slices = span(
+            self.request
+                .claim
+                .slice_sec
+                .min(self.request.claim.stage_sec),
+        );
         console::page(&format!(
             "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
             self.summary(),
@@ -394,7 +523,11 @@ impl<'a> Certification<'a> {
         let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
         let time = match self.request.claim.simulated {
             true => format!("{} of simulated time", span(left_sec)),
-            false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
+            false => format!(
+                "{}, until about {}",
+                span(left_sec),
+                utc(now_unix_ms(), left_sec)
+            ),
         };
         format!(
             "{} for {} in {}: {time}; state and results: {}",
@@ -429,15 +562,24 @@ impl<'a> Certification<'a> {
         let name = self.stage_name(index);
         match self.request.claim.simulated {
             true => name,
-            false => format!("{name}, ends about {}", utc(now_unix_ms(), self.steps()[index].duration_sec)),
+            false => format!(
+                "{name}, ends about {}",
+                utc(now_unix_ms(), self.steps()[index].duration_sec)
+            ),
         }
     }
 
     /// Prints the result of a finished series. Returns the exit code.
     fn show_conclusion(&self) -> Result<ExitCode, Failure> {
-        let outcome = self.series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+        let outcome = self
+            .series_dir
+            .series
+            .conclusion
+            .as_ref()
+            .map(|conclusion| conclusion.outcome);
         let head = outcome.map(|outcome| format!("{outcome} ({}): ", self.request.claim.noun()));
-        self.series_dir.show_conclusion(&head.unwrap_or_default(), &self.stages())
+        self.series_dir
+            .show_conclusion(&head.unwrap_or_default(), &self.stages())
     }
 
     /// Prints the state of an interrupted series. Returns the exit code.
@@ -449,12 +591,34 @@ impl<'a> Certification<'a> {
 
     /// Table of the stages, and their directories.
     fn stages(&self) -> String {
-        let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
+        let headings = [
+            "stage",
+            "load",
+            "devices",
+            "length",
+            "outcome",
+            "run directory",
+        ];
         let rows = self.steps().iter().map(|step| {
-            let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
-            [step.name.clone(), self.load(step), self.devices(step), span(step.duration_sec), outcome(step), dir]
+            let dir = if step.attempts > 0 {
+                step.dir.clone()
+            } else {
+                "-".to_owned()
+            };
+            [
+                step.name.clone(),
+                self.load(step),
+                self.devices(step),
+                span(step.duration_sec),
+                outcome(step),
+                dir,
+            ]
         });
-        format!("\n{}\n{}", Table::new("").text(headings).rows(rows), self.series_dir.format_paths())
+        format!(
+            "\n{}\n{}",
+            Table::new("").text(headings).rows(rows),
+            self.series_dir.format_paths()
+        )
     }
 
     /// The load of a stage, as a multiple.
@@ -476,7 +640,10 @@ impl<'a> Certification<'a> {
 
     fn device_names(&self, step: &Step) -> Vec<&str> {
         let devices = &self.series_dir.series.devices;
-        step.devices.iter().filter_map(|device| Some(devices.get(*device)?.name.as_str())).collect()
+        step.devices
+            .iter()
+            .filter_map(|device| Some(devices.get(*device)?.name.as_str()))
+            .collect()
     }
 }
 

@@ -25,7 +25,8 @@ const TENANTS_BYTES_MAX: u64 = 1 << 20;
 pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
     let bytes = read_configuration(path)?;
     let name = path.display().to_string();
-    let parsed = parse(test, &name, &bytes).map_err(|errors| Failure::usage(with_pointer(&errors, &name, &bytes)))?;
+    let parsed = parse(test, &name, &bytes)
+        .map_err(|errors| Failure::usage(with_pointer(&errors, &name, &bytes)))?;
     for warning in &parsed.warnings {
         console::warning(&warning.to_string());
     }
@@ -34,7 +35,10 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
 
 /// The errors of a file, and a pointer to `size config` if only that command reads the file.
 fn with_pointer(errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
-    let names_command = errors.0.iter().any(|error| matches!(error.what, Problem::OldKey(_)));
+    let names_command = errors
+        .0
+        .iter()
+        .any(|error| matches!(error.what, Problem::OldKey(_)));
     match legacy::read(name, bytes, &ReadOptions::default()) {
         Ok(Translation { act, .. }) if !names_command => format!(
             "{errors}\n{name} is a configuration of ACT {act}: flashproof size config {name} writes today's equivalent"
@@ -51,9 +55,15 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
         console::warning(&warning.to_string());
     }
     if translation.test_by_default {
-        console::note(&format!("{} fits both tests and is read as a storage test", path.display()));
+        console::note(&format!(
+            "{} fits both tests and is read as a storage test",
+            path.display()
+        ));
     }
-    translation.changes.iter().for_each(|(key, change)| console::note(&format!("{key}: {change}")));
+    translation
+        .changes
+        .iter()
+        .for_each(|(key, change)| console::note(&format!("{key}: {change}")));
     if as_act {
         pace_as_act(path, &bytes, &mut translation.config)?;
     }
@@ -67,14 +77,24 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     }
     let mut bytes = Vec::new();
     // Reads one byte more than the maximum, so that the parser reports a file that is too long.
-    let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map(|_| bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
+    let read = io::stdin()
+        .lock()
+        .take(FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes);
+    read.map(|_| bytes).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the configuration from standard input - {error}"
+        ))
+    })
 }
 
 /// Translates the `bytes` of the file `path`, a configuration of any ACT version. `reading` can name the test and the
 /// version; otherwise the keys determine both.
-pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, Failure> {
+pub fn translation_of(
+    path: &Path,
+    bytes: &[u8],
+    reading: &ReadOptions,
+) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     if let Some(zero_offset) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
@@ -121,8 +141,11 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     let name = quoted(&path.display().to_string());
     let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| Failure::usage(format!("cannot read {name} - it is not UTF-8 text: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read {name} - it is not UTF-8 text: {error}"
+        ))
+    })?;
     let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
     Ok((tenants, text))
 }
@@ -130,12 +153,16 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
 /// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
 /// damaged.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;
-    let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
+    let mut input =
+        Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
     let trace_text = TraceText::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {
-        console::warning(&format!("{name} is compressed and truncated: only the part before the end is read"));
+        console::warning(&format!(
+            "{name} is compressed and truncated: only the part before the end is read"
+        ));
     }
     if let Some((line, text)) = &trace_text.first_unread {
         console::note(&format!(
@@ -184,8 +211,19 @@ pub fn positive(text: &str) -> Result<f64, String> {
 
 /// Parses a percentage within `range`, with or without `%`.
 pub fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
-    let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
-    percent.ok_or_else(|| format!("give a percentage from {} to {}, such as 2", range.start(), range.end()))
+    let percent = text
+        .trim()
+        .trim_end_matches('%')
+        .parse()
+        .ok()
+        .filter(|percent| range.contains(percent));
+    percent.ok_or_else(|| {
+        format!(
+            "give a percentage from {} to {}, such as 2",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -194,7 +232,14 @@ mod tests {
 
     #[test]
     fn a_percentage_lies_within_its_range() {
-        assert_eq!((percent("2", 1.0..=50.0), percent("5%", 1.0..=50.0)), (Ok(2.0), Ok(5.0)));
-        assert!(["0.5", "51", "0", "two", "nan"].iter().all(|text| percent(text, 1.0..=50.0).is_err()));
+        assert_eq!(
+            (percent("2", 1.0..=50.0), percent("5%", 1.0..=50.0)),
+            (Ok(2.0), Ok(5.0))
+        );
+        assert!(
+            ["0.5", "51", "0", "two", "nan"]
+                .iter()
+                .all(|text| percent(text, 1.0..=50.0).is_err())
+        );
     }
 }

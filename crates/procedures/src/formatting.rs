@@ -44,7 +44,8 @@ pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
 pub fn write_headers(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
     for offset in HEADER_OFFSETS {
         for (target, header) in devices {
-            let written = Transfers::new(target).and_then(|mut transfers| transfers.write(offset, &header.to_bytes()));
+            let written = Transfers::new(target)
+                .and_then(|mut transfers| transfers.write(offset, &header.to_bytes()));
             written.map_err(|error| {
                 format!(
                     "cannot write the header of {} at byte {offset} - {error} - replace the device, after a copy of its \
@@ -67,12 +68,21 @@ fn clear(target: &Arc<Target>, header: &DeviceHeader) -> io::Result<()> {
     let zeros = vec![0; BYTES_MAX];
     let unit = u64::from(target.min_io_bytes());
     let tail_at = target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit;
-    (tail_at..tail_at + TAIL_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))?;
+    (tail_at..tail_at + TAIL_BYTES)
+        .step_by(BYTES_MAX)
+        .try_for_each(|at| transfers.write(at, &zeros))?;
     // From the start on, so that the old header is cleared first.
-    (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))?;
+    (0..DEVICE_HEADER_BYTES)
+        .step_by(BYTES_MAX)
+        .try_for_each(|at| transfers.write(at, &zeros))?;
     for core in 0..header.cores {
-        let space = header.space(target.size_bytes(), 0, core, target.min_io_bytes()).map_err(io::Error::other)?;
-        transfers.write(space.range.start, &zeros[..BORDER_BYTES.next_multiple_of(unit as usize)])?;
+        let space = header
+            .space(target.size_bytes(), 0, core, target.min_io_bytes())
+            .map_err(io::Error::other)?;
+        transfers.write(
+            space.range.start,
+            &zeros[..BORDER_BYTES.next_multiple_of(unit as usize)],
+        )?;
     }
     Ok(())
 }
@@ -93,7 +103,11 @@ impl Transfers {
 
     fn read(&mut self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         self.transfer(OpKind::Read, offset, len)?;
-        Ok(self.buf.as_ref().map(|buf| buf[..len].to_vec()).unwrap_or_default())
+        Ok(self
+            .buf
+            .as_ref()
+            .map(|buf| buf[..len].to_vec())
+            .unwrap_or_default())
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -106,11 +120,24 @@ impl Transfers {
     fn transfer(&mut self, kind: OpKind, offset: u64, len: usize) -> io::Result<()> {
         let buf = self.buf.take().ok_or(io::ErrorKind::OutOfMemory)?;
         let until_ns = self.engine.now() + LIMIT.as_nanos() as u64;
-        self.engine.submit(Op { sync: WriteSync::Data, ..Op::new(kind, offset, len as u32, buf) });
+        self.engine.submit(Op {
+            sync: WriteSync::Data,
+            ..Op::new(kind, offset, len as u32, buf)
+        });
         let mut reaped = Vec::new();
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut reaped)?;
+        self.engine.reap(
+            Wait {
+                until_ns,
+                completions: 1,
+            },
+            &mut reaped,
+        )?;
         let completion = reaped.pop().ok_or(io::ErrorKind::TimedOut)?;
         self.buf = Some(completion.buf);
-        if completion.outcome.is_done() { Ok(()) } else { Err(io::Error::other(completion.outcome.to_string())) }
+        if completion.outcome.is_done() {
+            Ok(())
+        } else {
+            Err(io::Error::other(completion.outcome.to_string()))
+        }
     }
 }

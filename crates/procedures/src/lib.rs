@@ -14,7 +14,10 @@
 //! * [`select`]: number of drives of each candidate that a cluster needs
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod align;
 pub mod baseline;

@@ -5,8 +5,8 @@
 
 use crate::align::{balanced, read_profile};
 use report::comparison::{
-    Candidate, CandidateDir, Comparison, OperatorData, PublishedRating, ValueOrReason, built_in, compare,
-    read_published,
+    Candidate, CandidateDir, Comparison, OperatorData, PublishedRating, ValueOrReason, built_in,
+    compare, read_published,
 };
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
@@ -42,7 +42,9 @@ struct Margin {
 impl Margin {
     fn text(&self) -> String {
         let share = self.share.map_or("-".to_owned(), percent);
-        self.share_max.map_or(share.clone(), |max| format!("{share} of {}", percent_exact(max)))
+        self.share_max.map_or(share.clone(), |max| {
+            format!("{share} of {}", percent_exact(max))
+        })
     }
 }
 
@@ -103,23 +105,49 @@ pub fn select(
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
     let demand = Demand::of(&profile);
-    if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
-        return Err(Failure::usage(format!("cannot select for {} - it has no load", path.display())));
+    if demand
+        .nodes
+        .iter()
+        .all(|node| node.drives.iter().all(|io| *io == DriveIo::default()))
+    {
+        return Err(Failure::usage(format!(
+            "cannot select for {} - it has no load",
+            path.display()
+        )));
     }
     let ratings = ratings(input.ratings)?;
     let published = chosen(&ratings, input.published)?;
     // Prices given for a published drive do not apply to candidates.
     let is_published = |name: &String| published.iter().any(|rating| rating.device == *name);
-    let (published_prices, prices): (Vec<_>, Vec<_>) =
-        input.operator_data.prices.iter().cloned().partition(|(name, _)| is_published(name));
-    let operator_data = OperatorData { prices: prices.clone(), ..input.operator_data.clone() };
+    let (published_prices, prices): (Vec<_>, Vec<_>) = input
+        .operator_data
+        .prices
+        .iter()
+        .cloned()
+        .partition(|(name, _)| is_published(name));
+    let operator_data = OperatorData {
+        prices: prices.clone(),
+        ..input.operator_data.clone()
+    };
     let comparison = compared(input.candidates, &operator_data, &ratings)?;
-    let candidate_choices =
-        comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
-    let published_choices = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
+    let candidate_choices = comparison
+        .candidates
+        .iter()
+        .map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
+    let published_choices = published
+        .iter()
+        .map(|rating| published_choice(rating, &demand, &terms, &published_prices));
     let choices = candidate_choices.chain(published_choices).collect();
-    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
-    Ok(Selection { demand, terms, choices, damaged })
+    let damaged = comparison
+        .candidates
+        .iter()
+        .any(|candidate| candidate.damaged);
+    Ok(Selection {
+        demand,
+        terms,
+        choices,
+        damaged,
+    })
 }
 
 /// Published ratings, in the file `path` or the built-in list.
@@ -136,19 +164,33 @@ pub fn compared(
     operator_data: &OperatorData,
     ratings: &[PublishedRating],
 ) -> Result<Comparison, Failure> {
-    let comparison = compare(candidates, operator_data, ratings).map_err(|error| match error.is_usage() {
-        true => Failure::usage(error),
-        false => Failure::environment(error),
-    })?;
-    comparison.warnings.iter().for_each(|warning| console::warning(warning));
-    comparison.remarks.iter().for_each(|remark| console::note(remark));
+    let comparison =
+        compare(candidates, operator_data, ratings).map_err(|error| match error.is_usage() {
+            true => Failure::usage(error),
+            false => Failure::environment(error),
+        })?;
+    comparison
+        .warnings
+        .iter()
+        .for_each(|warning| console::warning(warning));
+    comparison
+        .remarks
+        .iter()
+        .for_each(|remark| console::note(remark));
     Ok(comparison)
 }
 
 /// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.
-fn chosen(ratings: &[PublishedRating], patterns: &[String]) -> Result<Vec<PublishedRating>, Failure> {
+fn chosen(
+    ratings: &[PublishedRating],
+    patterns: &[String],
+) -> Result<Vec<PublishedRating>, Failure> {
     let has = |rating: &PublishedRating, words: &str| {
-        words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
+        words.eq_ignore_ascii_case("all")
+            || rating
+                .device
+                .to_lowercase()
+                .contains(&words.trim().to_lowercase())
     };
     for words in patterns {
         if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
@@ -158,14 +200,27 @@ fn chosen(ratings: &[PublishedRating], patterns: &[String]) -> Result<Vec<Publis
             )));
         }
     }
-    Ok(ratings.iter().filter(|rating| patterns.iter().any(|words| has(rating, words))).cloned().collect())
+    Ok(ratings
+        .iter()
+        .filter(|rating| patterns.iter().any(|words| has(rating, words)))
+        .cloned()
+        .collect())
 }
 
-fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms, prices: &[(String, f64)]) -> Choice {
+fn candidate_choice(
+    candidate: &Candidate,
+    demand: &Demand,
+    terms: &SizingTerms,
+    prices: &[(String, f64)],
+) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
     // The smallest value of several devices; none if any device lacks a value.
     let min_over_devices = |value_of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
-        wear.iter().map(value_of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
+        wear.iter()
+            .map(value_of)
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .min_by(f64::total_cmp)
     };
     let io = candidate.load.and_then(|_| candidate.io.clone());
     let supply = io.map(|io| Supply {
@@ -175,12 +230,20 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
             read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
             written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
         },
-        capacity_bytes: min_over_devices(&|wear| wear.capacity_bytes.value().map(|bytes| *bytes as f64)),
+        capacity_bytes: min_over_devices(&|wear| {
+            wear.capacity_bytes.value().map(|bytes| *bytes as f64)
+        }),
         rated_bytes: min_over_devices(&|wear| wear.rated_bytes.value().copied()),
     });
     let basis = io.map(|it| {
-        let same = supply.value().is_some_and(|supply| select::is_same_mix(demand, &supply.io));
-        if same && it.histograms { Basis::Measured } else { Basis::Estimate }
+        let same = supply
+            .value()
+            .is_some_and(|supply| select::is_same_mix(demand, &supply.io));
+        if same && it.histograms {
+            Basis::Measured
+        } else {
+            Basis::Estimate
+        }
     });
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
@@ -199,14 +262,26 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     }
     let test = candidate.test.value();
     let devices = test.map_or(&[][..], |test| &test.devices[..]);
-    let price_of = |name: &str| prices.iter().find(|(priced_device, _)| priced_device == name).map(|(_, price)| *price);
+    let price_of = |name: &str| {
+        prices
+            .iter()
+            .find(|(priced_device, _)| priced_device == name)
+            .map(|(_, price)| *price)
+    };
     let device_prices: Option<Vec<f64>> = devices.iter().map(|device| price_of(device)).collect();
-    let mean_price = device_prices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
-    let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| Margin {
-        threshold: margin.threshold.clone(),
-        share: margin.worst.value().map(|worst| worst.share),
-        share_max: Some(margin.share_max),
-    });
+    let mean_price = device_prices
+        .filter(|all| !all.is_empty())
+        .map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let margins = candidate
+        .margins
+        .value()
+        .map_or(&[][..], |margins| &margins[..])
+        .iter()
+        .map(|margin| Margin {
+            threshold: margin.threshold.clone(),
+            share: margin.worst.value().map(|worst| worst.share),
+            share_max: Some(margin.share_max),
+        });
     Choice {
         price: mean_price.or_else(|| price_of(&candidate.name)),
         margins: margins.collect(),
@@ -222,16 +297,29 @@ fn published_choice(
     terms: &SizingTerms,
     prices: &[(String, f64)],
 ) -> Choice {
-    let supply = Supply { io: select::published(rating.x), ..Supply::default() };
+    let supply = Supply {
+        io: select::published(rating.x),
+        ..Supply::default()
+    };
     let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
     let margin = |(threshold, pct): (&str, Option<f64>)| {
-        Some(Margin { threshold: threshold.to_owned(), share: Some(pct? / 100.0), share_max: None })
+        Some(Margin {
+            threshold: threshold.to_owned(),
+            share: Some(pct? / 100.0),
+            share_max: None,
+        })
     };
     let margins = shares.filter_map(margin);
-    let endurance_text =
-        rating.endurance.as_ref().map(|endurance| format!("; its endurance is {endurance}")).unwrap_or_default();
+    let endurance_text = rating
+        .endurance
+        .as_ref()
+        .map(|endurance| format!("; its endurance is {endurance}"))
+        .unwrap_or_default();
     Choice {
-        price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
+        price: prices
+            .iter()
+            .find(|(name, _)| *name == rating.device)
+            .map(|(_, price)| *price),
         margins: margins.collect(),
         remarks: vec![format!(
             "published as {}{endurance_text}; its capacity and wear are not considered",
@@ -266,9 +354,16 @@ fn choice(
         name,
         basis,
         times_the_busiest: supply.and_then(|supply| {
-            ValueOrReason::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives have no I/O")
+            ValueOrReason::or_missing(
+                select::times_the_busiest(demand, supply),
+                "the cluster's drives have no I/O",
+            )
         }),
-        now: need(SizingTerms { scale: 1.0, data_scale: 1.0, ..*terms }),
+        now: need(SizingTerms {
+            scale: 1.0,
+            data_scale: 1.0,
+            ..*terms
+        }),
         scaled: need(*terms),
         supply,
         margins: Vec::new(),
@@ -280,7 +375,12 @@ fn choice(
 
 fn io_text(io: &DriveIo) -> String {
     let numbers = io.numbers().map(number);
-    NAMES.iter().zip(numbers).map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+    NAMES
+        .iter()
+        .zip(numbers)
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl Selection {
@@ -300,25 +400,49 @@ impl Selection {
             .text(["limited by"])
             .numbers([format!("at {scaled}")])
             .text(["limited by"])
-            .numbers(thresholds.iter().map(|threshold| format!("over {threshold}")));
+            .numbers(
+                thresholds
+                    .iter()
+                    .map(|threshold| format!("over {threshold}")),
+            );
         if has_prices {
             table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
         }
         for choice in &self.choices {
-            let count =
-                |need: &ValueOrReason<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
-            let limit = |need: &ValueOrReason<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
+            let count = |need: &ValueOrReason<Need>| {
+                need.value()
+                    .map_or("-".to_owned(), |need| need.per_node.to_string())
+            };
+            let limit = |need: &ValueOrReason<Need>| {
+                need.value()
+                    .map_or("-", |need| need.limit.name())
+                    .to_owned()
+            };
             let price = |need: &ValueOrReason<Need>| {
-                let price = need.value().zip(choice.price).map(|(need, price)| number(need.in_all as f64 * price));
+                let price = need
+                    .value()
+                    .zip(choice.price)
+                    .map(|(need, price)| number(need.in_all as f64 * price));
                 price.unwrap_or_else(|| "-".to_owned())
             };
             let margin = |threshold: &&str| {
-                let found = choice.margins.iter().find(|margin| margin.threshold == *threshold);
+                let found = choice
+                    .margins
+                    .iter()
+                    .find(|margin| margin.threshold == *threshold);
                 found.map_or("-".to_owned(), Margin::text)
             };
-            let holds = choice.times_the_busiest.value().map_or("-".to_owned(), |times| multiple(round(*times)));
+            let holds = choice
+                .times_the_busiest
+                .value()
+                .map_or("-".to_owned(), |times| multiple(round(*times)));
             let mut row = vec![choice.name.clone(), basis_text(choice), holds];
-            row.extend([count(&choice.now), limit(&choice.now), count(&choice.scaled), limit(&choice.scaled)]);
+            row.extend([
+                count(&choice.now),
+                limit(&choice.now),
+                count(&choice.scaled),
+                limit(&choice.scaled),
+            ]);
             row.extend(thresholds.iter().map(margin));
             if has_prices {
                 row.extend([price(&choice.now), price(&choice.scaled)]);
@@ -330,19 +454,42 @@ impl Selection {
 
     /// Explanation of the table, and remarks; each line starts with `bullet`.
     pub fn notes(&self, bullet: &str) -> String {
-        let Self { demand, terms, choices, .. } = self;
+        let Self {
+            demand,
+            terms,
+            choices,
+            ..
+        } = self;
         let mut lines = vec![format!(
             "now: {} on {}; \"one holds\" is a multiple of the busiest drive's load; prices are for all nodes together",
             results::units::count(demand.drives() as u64, "drive"),
             results::units::count(demand.nodes.len() as u64, "node"),
         )];
-        if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
-            lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
-                true => "capacity is not checked on nodes whose data size is not in the profile".to_owned(),
-                false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
-            });
+        if choices.iter().any(|choice| {
+            choice
+                .supply
+                .value()
+                .is_some_and(|supply| supply.capacity_bytes.is_some())
+        }) {
+            lines.push(
+                match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
+                    true => {
+                        "capacity is not checked on nodes whose data size is not in the profile"
+                            .to_owned()
+                    }
+                    false => format!(
+                        "a drive is filled to {} of its capacity at most",
+                        percent(terms.fill)
+                    ),
+                },
+            );
         }
-        if !choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.rated_bytes.is_some())) {
+        if !choices.iter().any(|choice| {
+            choice
+                .supply
+                .value()
+                .is_some_and(|supply| supply.rated_bytes.is_some())
+        }) {
             lines.push("wear is not considered: give --dwpd or --tbw".to_owned());
         }
         for choice in choices {
@@ -352,7 +499,10 @@ impl Selection {
             }
             lines.extend(choice.remarks.iter().map(|remark| prefixed(remark)));
         }
-        lines.iter().map(|line| format!("{bullet}{line}\n")).collect()
+        lines
+            .iter()
+            .map(|line| format!("{bullet}{line}\n"))
+            .collect()
     }
 }
 
@@ -363,7 +513,11 @@ fn basis_text(choice: &Choice) -> String {
         Some(Basis::Published) => "published",
         None => "-",
     };
-    if choice.simulated { format!("{text}, simulated") } else { text.to_owned() }
+    if choice.simulated {
+        format!("{text}, simulated")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Rounds to two decimals, the precision of a multiple.

@@ -25,18 +25,41 @@ const LIMIT_AT: f64 = 0.5;
 
 impl Bars {
     pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
-        Self { title: title.into(), caption: caption.into(), rows: Vec::new() }
+        Self {
+            title: title.into(),
+            caption: caption.into(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a bar that is drawn against the longest bar.
     pub fn bar(&mut self, name: impl Into<String>, value: Option<f64>, text: impl Into<String>) {
-        self.rows.push(Bar { name: name.into(), text: text.into(), value, limit: None, is_over: false });
+        self.rows.push(Bar {
+            name: name.into(),
+            text: text.into(),
+            value,
+            limit: None,
+            is_over: false,
+        });
     }
 
     /// Adds a bar that is drawn against its own limit. `is_over`: the caller's exact comparison with the limit.
-    pub fn against(&mut self, name: impl Into<String>, value: f64, limit: f64, text: impl Into<String>, is_over: bool) {
+    pub fn against(
+        &mut self,
+        name: impl Into<String>,
+        value: f64,
+        limit: f64,
+        text: impl Into<String>,
+        is_over: bool,
+    ) {
         let (name, text) = (name.into(), text.into());
-        self.rows.push(Bar { name, text, value: Some(value), limit: Some(limit), is_over });
+        self.rows.push(Bar {
+            name,
+            text,
+            value: Some(value),
+            limit: Some(limit),
+            is_over,
+        });
     }
 
     /// True if no bar has a value.
@@ -46,9 +69,18 @@ impl Bars {
 
     /// Length of a bar, percent of the width.
     fn length_pct(&self, bar: &Bar) -> f64 {
-        let longest = self.rows.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
-        let part = bar.limit.map_or(1.0 / longest, |limit| LIMIT_AT / limit) * bar.value.unwrap_or_default();
-        if part.is_nan() { 0.0 } else { 100.0 * part.clamp(0.0, 1.0) }
+        let longest = self
+            .rows
+            .iter()
+            .filter_map(|bar| bar.value)
+            .fold(0.0, f64::max);
+        let part = bar.limit.map_or(1.0 / longest, |limit| LIMIT_AT / limit)
+            * bar.value.unwrap_or_default();
+        if part.is_nan() {
+            0.0
+        } else {
+            100.0 * part.clamp(0.0, 1.0)
+        }
     }
 }
 
@@ -83,13 +115,24 @@ mod tests {
         bars.against("<a>", 0.05, 0.1, "0.05 %", false);
         bars.against("b", 0.3, 0.1, "0.3 %", true);
         let html = bars.render().into_string();
-        assert!(html.contains("&lt;a&gt;") && html.contains("width:25.00%"), "{html}");
-        assert!(html.contains("fill over\" style=\"width:100.00%") && html.contains("✘ 0.3 %"), "{html}");
+        assert!(
+            html.contains("&lt;a&gt;") && html.contains("width:25.00%"),
+            "{html}"
+        );
+        assert!(
+            html.contains("fill over\" style=\"width:100.00%") && html.contains("✘ 0.3 %"),
+            "{html}"
+        );
         let mut bars = Bars::new("T", "");
         bars.bar("a", Some(3.0), "3x");
         bars.bar("b", Some(1.5), "1.5x");
         bars.bar("c", None, "-");
         let html = bars.render().into_string();
-        assert!(["width:100.00%", "width:50.00%", "width:0.00%"].iter().all(|width| html.contains(width)), "{html}");
+        assert!(
+            ["width:100.00%", "width:50.00%", "width:0.00%"]
+                .iter()
+                .all(|width| html.contains(width)),
+            "{html}"
+        );
     }
 }

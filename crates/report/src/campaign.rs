@@ -4,7 +4,9 @@ use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::capital;
-use conclusions::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, tolerance_bound};
+use conclusions::population::{
+    Compared, Comparison, Examination, Level, ToleranceBound, compare, tolerance_bound,
+};
 use results::judge::Outcome;
 use results::units::{count, number, percent_whole};
 use schemars::JsonSchema;
@@ -114,16 +116,32 @@ impl Quantity {
             return None;
         }
         let bounded = SHARES.iter().filter(|_| larger_is_better);
-        let bounds = bounded.filter_map(|share| tolerance_bound(&known_values, *share, CONFIDENCE)).collect();
+        let bounds = bounded
+            .filter_map(|share| tolerance_bound(&known_values, *share, CONFIDENCE))
+            .collect();
         let (name, unit) = (name.to_owned(), unit.to_owned());
-        let mut this = Self { name, unit, larger_is_better, values, bounds, comparisons: Vec::new() };
+        let mut this = Self {
+            name,
+            unit,
+            larger_is_better,
+            values,
+            bounds,
+            comparisons: Vec::new(),
+        };
         for label in [FIRMWARE, MODEL] {
             let groups: Vec<(String, Vec<f64>)> = this.groups(drives, label).into_iter().collect();
             for (index, (first, of_first)) in groups.iter().enumerate() {
                 for (second, of_second) in &groups[index + 1..] {
-                    let Some(comparison) = compare(of_first, of_second, CONFIDENCE) else { continue };
+                    let Some(comparison) = compare(of_first, of_second, CONFIDENCE) else {
+                        continue;
+                    };
                     let (by, first, second) = (label.0.to_owned(), first.clone(), second.clone());
-                    this.comparisons.push(PairComparison { by, first, second, comparison });
+                    this.comparisons.push(PairComparison {
+                        by,
+                        first,
+                        second,
+                        comparison,
+                    });
                 }
             }
         }
@@ -135,10 +153,15 @@ impl Quantity {
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (drive, value) in drives.iter().zip(&self.values) {
             if let Some(value) = value.filter(|_| !label(drive).is_empty()) {
-                groups.entry(label(drive).to_owned()).or_default().push(value);
+                groups
+                    .entry(label(drive).to_owned())
+                    .or_default()
+                    .push(value);
             }
         }
-        groups.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+        groups
+            .values_mut()
+            .for_each(|values| values.sort_by(f64::total_cmp));
         groups
     }
 
@@ -153,18 +176,31 @@ type Label = (&'static str, fn(&CampaignDrive) -> &str);
 
 const FIRMWARE: Label = ("firmware", |drive| &drive.firmware);
 const MODEL: Label = ("model", |drive| &drive.model);
-const LABELS: [Label; 5] =
-    [FIRMWARE, ("host", |drive| &drive.host), ("slot", |drive| &drive.slot), ("link", |drive| &drive.link), MODEL];
+const LABELS: [Label; 5] = [
+    FIRMWARE,
+    ("host", |drive| &drive.host),
+    ("slot", |drive| &drive.slot),
+    ("link", |drive| &drive.link),
+    MODEL,
+];
 
 impl Campaign {
     /// The summary at the top, in sentences.
     fn summary(&self) -> Vec<String> {
-        let mut sentences =
-            vec![format!("{} in the campaign {}.", count(self.drives.len() as u64, "drive"), self.name)];
+        let mut sentences = vec![format!(
+            "{} in the campaign {}.",
+            count(self.drives.len() as u64, "drive"),
+            self.name
+        )];
         for (at, step) in self.steps.iter().enumerate() {
             let mut states: BTreeMap<&str, u64> = BTreeMap::new();
-            self.drives.iter().for_each(|drive| *states.entry(&drive.results[at].state).or_default() += 1);
-            let states: Vec<_> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            self.drives
+                .iter()
+                .for_each(|drive| *states.entry(&drive.results[at].state).or_default() += 1);
+            let states: Vec<_> = states
+                .iter()
+                .map(|(state, count)| format!("{count} {state}"))
+                .collect();
             sentences.push(format!("{step}: {}.", states.join(", ")));
         }
         for quantity in &self.quantities {
@@ -182,18 +218,31 @@ impl Campaign {
                     "{share} of such drives have a {name} of at least {bound_text}, with {confidence} confidence ({drives} measured{more})."
                 )
             }));
-            sentences.extend(quantity.comparisons.iter().map(|pair| pair_sentence(quantity, pair)));
+            sentences.extend(
+                quantity
+                    .comparisons
+                    .iter()
+                    .map(|pair| pair_sentence(quantity, pair)),
+            );
         }
         sentences
     }
 
     /// Drives that differ from their peers, and comparisons that are undecided.
     fn differing(&self) -> Vec<String> {
-        let Some(step) = &self.compared_step else { return vec!["No step has latencies to compare.".to_owned()] };
-        let Examination { slow, undecided, compared } = &self.examination;
+        let Some(step) = &self.compared_step else {
+            return vec!["No step has latencies to compare.".to_owned()];
+        };
+        let Examination {
+            slow,
+            undecided,
+            compared,
+        } = &self.examination;
         let mut sentences: Vec<String> = slow.iter().map(ToString::to_string).collect();
         if slow.is_empty() && !compared.is_empty() {
-            sentences.push(format!("No drive is slow among its peers in the step {step}."));
+            sentences.push(format!(
+                "No drive is slow among its peers in the step {step}."
+            ));
         }
         sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
             let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
@@ -207,17 +256,38 @@ impl Campaign {
     }
 
     fn table(&self, rows_max: usize) -> Table {
-        let drives = self.drives.iter().take(rows_max).enumerate().map(|(index, drive)| {
-            let labels = [&drive.drive, &drive.model, &drive.firmware, &drive.host, &drive.slot].map(Cell::from);
-            let results = drive.results.iter().map(|StepResult { state, outcome, .. }| match outcome {
-                Some(Outcome::Fail) => Cell::bad(state),
-                _ => Cell::from(state),
-            });
-            let values = self.quantities.iter().map(|quantity| {
-                Cell::from(quantity.values[index].map_or_else(|| "-".to_owned(), |value| quantity.text(value)))
-            });
-            labels.into_iter().chain(results).chain(values).collect::<Vec<_>>()
-        });
+        let drives =
+            self.drives
+                .iter()
+                .take(rows_max)
+                .enumerate()
+                .map(|(index, drive)| {
+                    let labels = [
+                        &drive.drive,
+                        &drive.model,
+                        &drive.firmware,
+                        &drive.host,
+                        &drive.slot,
+                    ]
+                    .map(Cell::from);
+                    let results = drive.results.iter().map(
+                        |StepResult { state, outcome, .. }| match outcome {
+                            Some(Outcome::Fail) => Cell::bad(state),
+                            _ => Cell::from(state),
+                        },
+                    );
+                    let values = self.quantities.iter().map(|quantity| {
+                        Cell::from(
+                            quantity.values[index]
+                                .map_or_else(|| "-".to_owned(), |value| quantity.text(value)),
+                        )
+                    });
+                    labels
+                        .into_iter()
+                        .chain(results)
+                        .chain(values)
+                        .collect::<Vec<_>>()
+                });
         Table::new("Drives")
             .text(["drive", "model", "firmware", "host", "slot"])
             .text(self.steps.iter().cloned())
@@ -228,21 +298,37 @@ impl Campaign {
     /// Reasons of all results other than success.
     fn reasons(&self) -> Vec<String> {
         let is_good = |result: &StepResult| {
-            matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty()
+            matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured))
+                || result.sentence.is_empty()
         };
-        let all = self.drives.iter().flat_map(|drive| self.steps.iter().zip(&drive.results).map(move |of| (drive, of)));
+        let all = self.drives.iter().flat_map(|drive| {
+            self.steps
+                .iter()
+                .zip(&drive.results)
+                .map(move |of| (drive, of))
+        });
         let bad = all.filter(|(_, (_, result))| !is_good(result) && result.state != "done");
-        bad.map(|(drive, (step, result))| format!("{} {step} {}: {}", drive.drive, result.state, result.sentence))
-            .collect()
+        bad.map(|(drive, (step, result))| {
+            format!(
+                "{} {step} {}: {}",
+                drive.drive, result.state, result.sentence
+            )
+        })
+        .collect()
     }
 
     pub fn text(&self) -> String {
-        let lines = |title: &str, sentences: &[String]| listed(&format!("{title}:"), "  ", sentences);
+        let lines =
+            |title: &str, sentences: &[String]| listed(&format!("{title}:"), "  ", sentences);
         let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
             0 => String::new(),
             more => format!("and {more} more drives (--html and --json list all)\n"),
         };
-        let summary: String = self.summary().iter().map(|sentence| format!("{sentence}\n")).collect();
+        let summary: String = self
+            .summary()
+            .iter()
+            .map(|sentence| format!("{sentence}\n"))
+            .collect();
         format!(
             "{summary}{}{}{}\n{}{more}",
             lines("drives that differ", &self.differing()),
@@ -253,7 +339,8 @@ impl Campaign {
     }
 
     pub fn markdown(&self) -> String {
-        let list = |title: &str, sentences: &[String]| listed(&format!("## {title}\n"), "* ", sentences);
+        let list =
+            |title: &str, sentences: &[String]| listed(&format!("## {title}\n"), "* ", sentences);
         format!(
             "# Campaign {}\n{}{}{}{}\n## Drives\n\n{}",
             self.name,
@@ -269,14 +356,24 @@ impl Campaign {
     /// reports of single drives.
     pub fn html(&self, base: &str) -> String {
         let mut page = Page::new(format!("Campaign {}", self.name));
-        let slow: Vec<String> = self.examination.slow.iter().map(ToString::to_string).collect();
+        let slow: Vec<String> = self
+            .examination
+            .slow
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         page.warnings(&slow);
         page.list(&self.summary());
         for (number, quantity) in self.quantities.iter().enumerate() {
             let charts = self.charts(number, quantity);
             let intro = "Each point is a drive. If groups of drives lie apart, look for a cause that a group has in \
                          common. A single point far off is an odd drive.";
-            page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
+            page.charts(&Section::new(
+                &format!("quantity-{number}"),
+                &capital(&quantity.name),
+                intro,
+                charts,
+            ));
         }
         page.heading("Drives that differ from their peers");
         page.list(&self.differing());
@@ -287,7 +384,9 @@ impl Campaign {
         for drive in &self.drives {
             for (step, result) in self.steps.iter().zip(&drive.results) {
                 let path = result.report.iter();
-                reports.extend(path.map(|path| (format!("{}, {step}", drive.drive), format!("{base}/{path}"))));
+                reports.extend(
+                    path.map(|path| (format!("{}, {step}", drive.drive), format!("{base}/{path}"))),
+                );
             }
         }
         page.links("Certificates and reports of single drives", &reports);
@@ -299,77 +398,169 @@ impl Campaign {
     fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
         let mut labels = LABELS.to_vec();
         labels.retain(|(_, label)| {
-            let groups: BTreeSet<&str> = self.drives.iter().map(label).filter(|name| !name.is_empty()).collect();
+            let groups: BTreeSet<&str> = self
+                .drives
+                .iter()
+                .map(label)
+                .filter(|name| !name.is_empty())
+                .collect();
             (2..=GROUPS_MAX).contains(&groups.len())
         });
         let grouping = labels.first().copied();
-        let strips = labels.into_iter().map(|label| self.strip(number, quantity, label));
-        std::iter::once(self.cdf(number, quantity, grouping)).chain(strips).collect()
+        let strips = labels
+            .into_iter()
+            .map(|label| self.strip(number, quantity, label));
+        std::iter::once(self.cdf(number, quantity, grouping))
+            .chain(strips)
+            .collect()
     }
 
     fn cdf(&self, number: usize, quantity: &Quantity, grouping: Option<Label>) -> Chart {
         let mut all_values: Vec<f64> = quantity.values.iter().flatten().copied().collect();
         all_values.sort_by(f64::total_cmp);
         let mut groups = vec![("all drives".to_owned(), all_values.clone())];
-        groups.extend(grouping.into_iter().flat_map(|label| quantity.groups(&self.drives, label)));
+        groups.extend(
+            grouping
+                .into_iter()
+                .flat_map(|label| quantity.groups(&self.drives, label)),
+        );
         let line = |(at, (name, values)): (usize, (String, Vec<f64>))| {
             let share = |rank: usize| Some(100.0 * (rank + 1) as f64 / values.len() as f64);
             let y = (0..values.len()).map(share).collect();
             Line::new(name, Points::Each(values), y, Style::line(at))
         };
-        let (x, y) = (Axis::linear(&quantity.name, &quantity.unit), Axis::percent("drives at or below"));
-        let chart = Chart::new(format!("cdf-{number}"), format!("Distribution of the {}", quantity.name), x, y);
-        let value_at = |share| quantile(&all_values, share).map_or_else(String::new, |value| quantity.text(value));
-        let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", value_at(0.5), value_at(0.05));
-        let grouping_text = grouping.map_or(String::new(), |(name, _)| format!(", for all drives and by {name}"));
+        let (x, y) = (
+            Axis::linear(&quantity.name, &quantity.unit),
+            Axis::percent("drives at or below"),
+        );
+        let chart = Chart::new(
+            format!("cdf-{number}"),
+            format!("Distribution of the {}", quantity.name),
+            x,
+            y,
+        );
+        let value_at = |share| {
+            quantile(&all_values, share).map_or_else(String::new, |value| quantity.text(value))
+        };
+        let key = format!(
+            "Half of the drives are at or below {}, 5 % at or below {}.",
+            value_at(0.5),
+            value_at(0.05)
+        );
+        let grouping_text = grouping.map_or(String::new(), |(name, _)| {
+            format!(", for all drives and by {name}")
+        });
         let caption = format!("Share of the drives with at most this value{grouping_text}.");
-        Chart { key, caption, lines: groups.into_iter().enumerate().map(line).collect(), wide: true, ..chart }
+        Chart {
+            key,
+            caption,
+            lines: groups.into_iter().enumerate().map(line).collect(),
+            wide: true,
+            ..chart
+        }
     }
 
     fn strip(&self, number: usize, quantity: &Quantity, label: Label) -> Chart {
         let (groups, name) = (quantity.groups(&self.drives, label), label.0);
-        let slow = self.examination.slow.iter().filter(|slow| slow.level == Level::Drive);
+        let slow = self
+            .examination
+            .slow
+            .iter()
+            .filter(|slow| slow.level == Level::Drive);
         let slow: BTreeSet<&str> = slow.map(|slow| slow.name.as_str()).collect();
         let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
             // Points side by side within the group's column, so that equal values stay visible.
             let width = values.len().max(2) as f64;
             let place = |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
-            let (x, y) = (0..values.len()).map(|rank| (place(rank), Some(values[rank]))).unzip();
-            Line::new(group, Points::Each(x), y, Style { symbols: true, joined: false, ..Style::line(at) })
+            let (x, y) = (0..values.len())
+                .map(|rank| (place(rank), Some(values[rank])))
+                .unzip();
+            Line::new(
+                group,
+                Points::Each(x),
+                y,
+                Style {
+                    symbols: true,
+                    joined: false,
+                    ..Style::line(at)
+                },
+            )
         };
         let lines = groups.iter().enumerate().map(line).collect();
         let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
         let y = Axis::linear(&quantity.name, &quantity.unit);
         let title = format!("{} by {name}", capital(&quantity.name));
         let chart = Chart::new(format!("strip-{number}-{name}"), title, x, y);
-        let medians = groups.iter().filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
+        let medians = groups
+            .iter()
+            .filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
         let mut medians: Vec<(f64, &String)> = medians.collect();
         medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let key = medians.first().zip(medians.last()).map_or_else(String::new, |(low, high)| {
-            format!("Medians from {} ({}) to {} ({}).", quantity.text(low.0), low.1, quantity.text(high.0), high.1)
-        });
+        let key = medians
+            .first()
+            .zip(medians.last())
+            .map_or_else(String::new, |(low, high)| {
+                format!(
+                    "Medians from {} ({}) to {} ({}).",
+                    quantity.text(low.0),
+                    low.1,
+                    quantity.text(high.0),
+                    high.1
+                )
+            });
         let slow = slow.into_iter().collect::<Vec<_>>().join(", ");
-        let odd = if slow.is_empty() { slow } else { format!(" Slow drives: {slow}.") };
+        let odd = if slow.is_empty() {
+            slow
+        } else {
+            format!(" Slow drives: {slow}.")
+        };
         let caption = format!("Each point is a drive. Drives are sorted within each {name}.{odd}");
-        Chart { key, caption, lines, ..chart }
+        Chart {
+            key,
+            caption,
+            lines,
+            ..chart
+        }
     }
 }
 
 fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
-    let PairComparison { by, first, second, comparison } = pair;
-    let (confidence, shift, p) = (percent_whole(CONFIDENCE), number(comparison.shift), comparison.p_value);
+    let PairComparison {
+        by,
+        first,
+        second,
+        comparison,
+    } = pair;
+    let (confidence, shift, p) = (
+        percent_whole(CONFIDENCE),
+        number(comparison.shift),
+        comparison.p_value,
+    );
     let interval = match comparison.shift_interval {
         None => "; too few drives for an interval".to_owned(),
-        Some([low, high]) => format!(" ({} to {} with {confidence} confidence)", number(low), number(high)),
+        Some([low, high]) => format!(
+            " ({} to {} with {confidence} confidence)",
+            number(low),
+            number(high)
+        ),
     };
     let (name, unit) = (capital(&quantity.name), &quantity.unit);
-    format!("{name} of {by} {second} against {first}: median difference {shift} {unit}{interval}, p = {p:.1e}.")
+    format!(
+        "{name} of {by} {second} against {first}: median difference {shift} {unit}{interval}, p = {p:.1e}."
+    )
 }
 
 /// Sentences under a heading; empty without sentences.
 fn listed(head: &str, bullet: &str, sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|sentence| format!("{bullet}{sentence}\n")).collect();
-    if items.is_empty() { items } else { format!("\n{head}\n{items}") }
+    let items: String = sentences
+        .iter()
+        .map(|sentence| format!("{bullet}{sentence}\n"))
+        .collect();
+    if items.is_empty() {
+        items
+    } else {
+        format!("\n{head}\n{items}")
+    }
 }
 
 /// The value at `share` of ascending values, by nearest rank; `None` without any.
@@ -399,24 +590,44 @@ mod tests {
                 report: None,
             }],
         };
-        let drives = vec![drive(1, Outcome::Pass), drive(2, Outcome::Fail), drive(3, Outcome::Invalid)];
+        let drives = vec![
+            drive(1, Outcome::Pass),
+            drive(2, Outcome::Fail),
+            drive(3, Outcome::Invalid),
+        ];
         let rating = |values| Quantity::of("rating", "x", true, values, &drives);
-        assert!(rating(vec![Some(48.0), None, None]).is_none(), "a single drive has no distribution");
+        assert!(
+            rating(vec![Some(48.0), None, None]).is_none(),
+            "a single drive has no distribution"
+        );
         let model = || "M".to_owned();
-        let reason = Reason::Insensitive { factor: 3.0, drives: 3 };
+        let reason = Reason::Insensitive {
+            factor: 3.0,
+            drives: 3,
+        };
         let campaign = Campaign {
             format_version: CAMPAIGN_FORMAT_VERSION,
             made_by: String::new(),
             name: "lab".to_owned(),
             anonymous: false,
             steps: vec!["certify".to_owned()],
-            quantities: rating(vec![Some(48.0), Some(50.0), None]).into_iter().collect(),
+            quantities: rating(vec![Some(48.0), Some(50.0), None])
+                .into_iter()
+                .collect(),
             drives,
             compared_step: Some("certify".to_owned()),
             examination: Examination {
                 slow: Vec::new(),
-                undecided: vec![Undecided { model: model(), of: None, reason }],
-                compared: vec![Compared { model: model(), drives: 3, detectable: 3.0 }],
+                undecided: vec![Undecided {
+                    model: model(),
+                    of: None,
+                    reason,
+                }],
+                compared: vec![Compared {
+                    model: model(),
+                    drives: 3,
+                    detectable: 3.0,
+                }],
             },
             remarks: Vec::new(),
         };

@@ -41,10 +41,23 @@ impl Checks {
     /// `require_sustained`: limits that were held too briefly have the exit code of an invalid check.
     pub fn new(checks: Vec<Check>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
         let missing = (!not_run.is_empty()).then_some(Outcome::Invalid);
-        let outcome = checks.iter().map(|check| check.outcome).chain(missing).max().unwrap_or(Outcome::Invalid);
-        let is_brief = require_sustained && checks.iter().any(|check| check.answer == Answer::TooBrief);
-        let exit_code = outcome.max(if is_brief { Outcome::Invalid } else { outcome }).exit_code();
-        Self { outcome, exit_code, checks, not_run }
+        let outcome = checks
+            .iter()
+            .map(|check| check.outcome)
+            .chain(missing)
+            .max()
+            .unwrap_or(Outcome::Invalid);
+        let is_brief =
+            require_sustained && checks.iter().any(|check| check.answer == Answer::TooBrief);
+        let exit_code = outcome
+            .max(if is_brief { Outcome::Invalid } else { outcome })
+            .exit_code();
+        Self {
+            outcome,
+            exit_code,
+            checks,
+            not_run,
+        }
     }
 
     /// A single check in full, several as a line each.
@@ -59,20 +72,37 @@ impl Checks {
                     text += "\n";
                 }
                 text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
-                text + &self.settling_command().map_or_else(String::new, |command| format!("{command}\n"))
+                text + &self
+                    .settling_command()
+                    .map_or_else(String::new, |command| format!("{command}\n"))
             }
         }
     }
 
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n", self.title());
-        text.extend(self.groups().iter().map(|group| format!("\n**{}**\n\n{}", group.title, group.markdown())));
+        text.extend(
+            self.groups()
+                .iter()
+                .map(|group| format!("\n**{}**\n\n{}", group.title, group.markdown())),
+        );
         let others = self.missing().into_iter().chain(self.settling_command());
         text.extend(others.map(|sentence| format!("\n* {}\n", sentence.replace('\n', " "))));
         for check in &self.checks {
-            let Check { name, answer, sentence, .. } = check;
-            text += &format!("\n## {name}: {answer}\n\n{sentence}\n\n{}", criteria(check).markdown());
-            sources(check).iter().chain(&notes(check)).for_each(|note| text += &format!("\n* {note}"));
+            let Check {
+                name,
+                answer,
+                sentence,
+                ..
+            } = check;
+            text += &format!(
+                "\n## {name}: {answer}\n\n{sentence}\n\n{}",
+                criteria(check).markdown()
+            );
+            sources(check)
+                .iter()
+                .chain(&notes(check))
+                .for_each(|note| text += &format!("\n* {note}"));
             text += "\n";
         }
         text
@@ -82,10 +112,15 @@ impl Checks {
     pub fn html(&self, made_by: &str) -> String {
         let mut page = Page::new(self.title());
         page.warnings(&self.missing());
-        self.groups().into_iter().for_each(|group| page.add(&[group]));
+        self.groups()
+            .into_iter()
+            .for_each(|group| page.add(&[group]));
         page.list(self.settling_command().as_slice());
         for check in &self.checks {
-            page.heading(&format!("{}: {} - {}", check.name, check.answer, check.question));
+            page.heading(&format!(
+                "{}: {} - {}",
+                check.name, check.answer, check.question
+            ));
             page.list(&[&check.sentence]);
             let bars = bars(check);
             if !bars.is_empty() {
@@ -99,13 +134,18 @@ impl Checks {
     }
 
     fn missing(&self) -> Vec<String> {
-        self.not_run.iter().map(|NotRun { name, why }| format!("{name} did not run: {why}")).collect()
+        self.not_run
+            .iter()
+            .map(|NotRun { name, why }| format!("{name} did not run: {why}"))
+            .collect()
     }
 
     fn title(&self) -> String {
         let first = self.checks.first();
         let path = first.map_or("", |check| &check.path);
-        let disk = first.and_then(|check| check.disk.as_deref()).map_or_else(String::new, |disk| format!(" ({disk})"));
+        let disk = first
+            .and_then(|check| check.disk.as_deref())
+            .map_or_else(String::new, |disk| format!(" ({disk})"));
         match &self.checks[..] {
             [check] => format!("Is {path}{disk} good enough for {}?", check.database),
             _ => format!("For which databases is {path}{disk} good enough?"),
@@ -114,48 +154,101 @@ impl Checks {
 
     /// The checks by their answers, the best first: a table for each answer, with the criterion that decides each check.
     fn groups(&self) -> Vec<Table> {
-        let mut checks: Vec<_> = self.checks.iter().map(|check| (check.answer, check)).collect();
+        let mut checks: Vec<_> = self
+            .checks
+            .iter()
+            .map(|check| (check.answer, check))
+            .collect();
         checks.sort_by_key(|(answer, _)| *answer);
-        grouped(checks).into_iter().map(|(answer, checks)| group(answer, &checks)).collect()
+        grouped(checks)
+            .into_iter()
+            .map(|(answer, checks)| group(answer, &checks))
+            .collect()
     }
 
     /// The command that settles the open answers of several checks. Checks that need much longer are named apart.
     fn settling_command(&self) -> Option<String> {
-        let is_open = |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
-        let is_long = |check: &&Check| check.needed_time().is_some_and(|sec| sec > SETTLING_SEC_MAX);
+        let is_open =
+            |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
+        let is_long = |check: &&Check| {
+            check
+                .needed_time()
+                .is_some_and(|sec| sec > SETTLING_SEC_MAX)
+        };
         let open = self.checks.iter().filter(is_open);
-        let (long, short): (Vec<_>, Vec<_>) = open.filter(|_| self.checks.len() > 1).partition(is_long);
+        let (long, short): (Vec<_>, Vec<_>) =
+            open.filter(|_| self.checks.len() > 1).partition(is_long);
         let command = |open: Vec<&Check>| {
             let path = shell_quoted(&open.first()?.path);
-            let names = open.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(",");
-            let time = open.iter().filter_map(|check| check.needed_time()).max().map_or_else(String::new, |sec| {
-                format!(" --for {} ({} of load)", for_option(sec), span_about((sec * open.len() as u64) as f64))
-            });
+            let names = open
+                .iter()
+                .map(|check| check.name.as_str())
+                .collect::<Vec<_>>()
+                .join(",");
+            let time = open
+                .iter()
+                .filter_map(|check| check.needed_time())
+                .max()
+                .map_or_else(String::new, |sec| {
+                    format!(
+                        " --for {} ({} of load)",
+                        for_option(sec),
+                        span_about((sec * open.len() as u64) as f64)
+                    )
+                });
             Some(format!("flashproof check {names} {path}{time}"))
         };
         let commands: Vec<_> = [short, long].into_iter().filter_map(command).collect();
-        (!commands.is_empty()).then(|| format!("To settle what is open: {}", commands.join("; then ")))
+        (!commands.is_empty())
+            .then(|| format!("To settle what is open: {}", commands.join("; then ")))
     }
 }
 
 /// Checks with the same answer.
 fn group(answer: Answer, checks: &[&Check]) -> Table {
-    let tier = |check: &Check| check.held_tier().map_or_else(String::new, |(tier, _)| format!(" (for {tier})"));
-    let names: Vec<_> = checks.iter().map(|check| format!("{}{}", check.name, tier(check))).collect();
-    let which = if names.len() > 8 { format!("{} checks", names.len()) } else { names.join(", ") };
-    let decided = if answer == Answer::NoLimit { "value" } else { "decided by" };
-    let mut table = Table::new(format!("{answer}: {which}")).text(["check", decided, "measured", "limit"]);
+    let tier = |check: &Check| {
+        check
+            .held_tier()
+            .map_or_else(String::new, |(tier, _)| format!(" (for {tier})"))
+    };
+    let names: Vec<_> = checks
+        .iter()
+        .map(|check| format!("{}{}", check.name, tier(check)))
+        .collect();
+    let which = if names.len() > 8 {
+        format!("{} checks", names.len())
+    } else {
+        names.join(", ")
+    };
+    let decided = if answer == Answer::NoLimit {
+        "value"
+    } else {
+        "decided by"
+    };
+    let mut table =
+        Table::new(format!("{answer}: {which}")).text(["check", decided, "measured", "limit"]);
     for check in checks {
         let [subject, figure, limit] = match check.decisive_criterion() {
             Some(judged) => [
-                format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream()),
+                format!(
+                    "{}: {}",
+                    judged.criterion.run,
+                    judged.criterion.metric_and_stream()
+                ),
                 judged.figure_text(),
                 limit_text(judged).unwrap_or_else(|| "none published".into()),
             ],
             None => [check.sentence.clone(), String::new(), String::new()],
         };
-        let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
-        let name = Cell::outcome(OutcomeLabel { text: check.name.clone(), look: Some(check.outcome) });
+        let figure = if check.outcome == Outcome::Fail {
+            Cell::bad(figure)
+        } else {
+            figure.into()
+        };
+        let name = Cell::outcome(OutcomeLabel {
+            text: check.name.clone(),
+            look: Some(check.outcome),
+        });
         table.row([name, subject.into(), figure, limit.into()]);
     }
     table
@@ -164,32 +257,62 @@ fn group(answer: Answer, checks: &[&Check]) -> Table {
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
 fn limit_text(judged: &Judged) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
-    let not_held = if judged.is_beyond_shown_limit() { ", not held" } else { "" };
+    let not_held = if judged.is_beyond_shown_limit() {
+        ", not held"
+    } else {
+        ""
+    };
     let shown = judged.criterion.only_shown_as();
-    Some(shown.map_or_else(|| limit.clone(), |reason| format!("{limit} ({reason}{not_held})")))
+    Some(shown.map_or_else(
+        || limit.clone(),
+        |reason| format!("{limit} ({reason}{not_held})"),
+    ))
 }
 
 /// A check on a terminal.
 fn one(check: &Check) -> String {
-    let disk = check.disk.as_deref().map_or_else(String::new, |disk| format!(" ({disk})"));
-    let mut text = format!("{}: {} on {}{disk}\n", check.answer, check.database, check.path);
+    let disk = check
+        .disk
+        .as_deref()
+        .map_or_else(String::new, |disk| format!(" ({disk})"));
+    let mut text = format!(
+        "{}: {} on {}{disk}\n",
+        check.answer, check.database, check.path
+    );
     text += &wrapped(&check.sentence, "  ", COLUMNS);
     text += &format!("\n{}\n", criteria(check));
-    text.extend(sources(check).iter().chain(&notes(check)).map(|note| wrapped(note, "  ", COLUMNS)));
+    text.extend(
+        sources(check)
+            .iter()
+            .chain(&notes(check))
+            .map(|note| wrapped(note, "  ", COLUMNS)),
+    );
     text
 }
 
 fn criteria(check: &Check) -> Table {
-    let mut table = Table::new("Criteria").text(["run", "criterion"]).numbers(["measured", "limit"]).text(["source"]);
+    let mut table = Table::new("Criteria")
+        .text(["run", "criterion"])
+        .numbers(["measured", "limit"])
+        .text(["source"]);
     let statements = statements(check);
     for judged in &check.criteria {
         let figure = judged.figure_text();
         let is_bad = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
-        let figure = if is_bad { Cell::bad(figure) } else { figure.into() };
+        let figure = if is_bad {
+            Cell::bad(figure)
+        } else {
+            figure.into()
+        };
         let limit = limit_text(judged).unwrap_or_else(|| "-".into());
-        let at = statements.iter().position(|statement| *statement == statement_of(judged));
+        let at = statements
+            .iter()
+            .position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
-        let (run, what) = (judged.criterion.run.as_str(), judged.criterion.metric_and_stream());
+        let (run, what) = (
+            judged.criterion.run.as_str(),
+            judged.criterion.metric_and_stream(),
+        );
         table.row([run.into(), what.into(), figure, limit.into(), source.into()]);
     }
     table
@@ -198,18 +321,34 @@ fn criteria(check: &Check) -> Table {
 /// The statement of a source and its address; without a source, only the statement.
 fn statement_of(judged: &Judged) -> String {
     let Criterion { says, source, .. } = &judged.criterion;
-    let reason = judged.criterion.only_shown_as().map_or_else(String::new, |reason| format!("{reason}: "));
-    source.as_ref().map_or_else(|| says.clone(), |source| format!("{reason}{says} ({source})"))
+    let reason = judged
+        .criterion
+        .only_shown_as()
+        .map_or_else(String::new, |reason| format!("{reason}: "));
+    source.as_ref().map_or_else(
+        || says.clone(),
+        |source| format!("{reason}{says} ({source})"),
+    )
 }
 
 /// Statements behind the criteria, each once.
 fn statements(check: &Check) -> Vec<String> {
-    unique(check.criteria.iter().map(statement_of).filter(|statement| !statement.is_empty()))
+    unique(
+        check
+            .criteria
+            .iter()
+            .map(statement_of)
+            .filter(|statement| !statement.is_empty()),
+    )
 }
 
 /// Sources, each with its number.
 fn sources(check: &Check) -> Vec<String> {
-    statements(check).iter().enumerate().map(|(at, statement)| format!("[{}] {statement}", at + 1)).collect()
+    statements(check)
+        .iter()
+        .enumerate()
+        .map(|(at, statement)| format!("[{}] {statement}", at + 1))
+        .collect()
 }
 
 /// Bars of the criteria with limits: each measured value, as a part of its limit.
@@ -218,11 +357,25 @@ fn bars(check: &Check) -> Bars {
         "Measured against the limits",
         "The dashed line is the limit: longer bars are bad. Bars are cut off at twice the limit.",
     );
-    for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
-        let name = format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream());
+    for judged in check
+        .criteria
+        .iter()
+        .filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some())
+    {
+        let name = format!(
+            "{}: {}",
+            judged.criterion.run,
+            judged.criterion.metric_and_stream()
+        );
         let limit = limit_text(judged).unwrap_or_default();
         let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
-        bars.against(name, judged.fraction_of_limit(), 1.0, format!("{} ({limit})", judged.figure_text()), is_over);
+        bars.against(
+            name,
+            judged.fraction_of_limit(),
+            1.0,
+            format!("{} ({limit})", judged.figure_text()),
+            is_over,
+        );
     }
     bars
 }
@@ -231,14 +384,26 @@ fn bars(check: &Check) -> Bars {
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
     // The sentence names the limit of a higher tier.
-    let shown =
-        check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit() && !judged.criterion.is_of_higher_tier);
-    notes.extend(shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())));
-    let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
+    let shown = check
+        .criteria
+        .iter()
+        .filter(|judged| judged.is_beyond_shown_limit() && !judged.criterion.is_of_higher_tier);
+    notes.extend(
+        shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())),
+    );
+    let runs = check
+        .runs
+        .iter()
+        .filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {
         notes.push(format!("not tested: {}", check.cannot_see.join("; ")));
     }
-    notes.extend(check.files.iter().map(|file| format!("also written, beside the record: {file}")));
+    notes.extend(
+        check
+            .files
+            .iter()
+            .map(|file| format!("also written, beside the record: {file}")),
+    );
     notes
 }

@@ -14,14 +14,24 @@ pub fn text(result: &Durability) -> String {
     let mut text = format!("{} {}\n", result.outcome, title(result));
     text += &wrapped(&result.sentence, "  ", COLUMNS);
     text += &format!("\n{}\n", modes(result));
-    notes(result).iter().for_each(|note| text += &wrapped(note, "  ", COLUMNS));
+    notes(result)
+        .iter()
+        .for_each(|note| text += &wrapped(note, "  ", COLUMNS));
     text
 }
 
 pub fn markdown(result: &Durability) -> String {
-    let Durability { outcome, sentence, .. } = result;
-    let mut text = format!("# {outcome}: {}\n\n{sentence}\n\n{}", title(result), modes(result).markdown());
-    notes(result).iter().for_each(|note| text += &format!("\n* {note}"));
+    let Durability {
+        outcome, sentence, ..
+    } = result;
+    let mut text = format!(
+        "# {outcome}: {}\n\n{sentence}\n\n{}",
+        title(result),
+        modes(result).markdown()
+    );
+    notes(result)
+        .iter()
+        .for_each(|note| text += &format!("\n* {note}"));
     text + "\n"
 }
 
@@ -35,7 +45,10 @@ pub fn html(result: &Durability, made_by: &str) -> String {
 }
 
 fn title(result: &Durability) -> String {
-    let disk = result.disk.as_deref().map_or_else(String::new, |disk| format!(" ({disk})"));
+    let disk = result
+        .disk
+        .as_deref()
+        .map_or_else(String::new, |disk| format!(" ({disk})"));
     format!("durability of {}{disk}", result.path)
 }
 
@@ -43,27 +56,58 @@ fn modes(result: &Durability) -> Table {
     let mut table = Table::new("Modes")
         .text(["mode", "verdict"])
         .numbers(["acknowledged", "since flush", "checked"])
-        .numbers(["lost", "stale", "torn", "foreign", "reordered", "allowed torn"]);
+        .numbers([
+            "lost",
+            "stale",
+            "torn",
+            "foreign",
+            "reordered",
+            "allowed torn",
+        ]);
     for mode in &result.modes {
         let counts = &mode.counts;
-        let damage_counts = [counts.lost, counts.stale, counts.torn, counts.foreign, counts.reordered];
+        let damage_counts = [
+            counts.lost,
+            counts.stale,
+            counts.torn,
+            counts.foreign,
+            counts.reordered,
+        ];
         let cell = |count: u64| number(count as f64);
-        let bad_cell = |count: u64| if count > 0 { Cell::bad(cell(count)) } else { cell(count).into() };
+        let bad_cell = |count: u64| {
+            if count > 0 {
+                Cell::bad(cell(count))
+            } else {
+                cell(count).into()
+            }
+        };
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
             outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
         };
-        let told = [mode.acknowledged, mode.exposed, counts.checked].map(cell).map(Cell::from);
+        let told = [mode.acknowledged, mode.exposed, counts.checked]
+            .map(cell)
+            .map(Cell::from);
         let before = [mode.mode.to_string().into(), verdict];
         let torn = [cell(counts.unacknowledged_torn).into()];
-        table.row(before.into_iter().chain(told).chain(damage_counts.map(bad_cell)).chain(torn));
+        table.row(
+            before
+                .into_iter()
+                .chain(told)
+                .chain(damage_counts.map(bad_cell))
+                .chain(torn),
+        );
     }
     table
 }
 
 /// The drive's claims, and the remarks.
 fn notes(result: &Durability) -> Vec<String> {
-    let Claims { write_cache, fua, atomic_write_bytes } = &result.claims;
+    let Claims {
+        write_cache,
+        fua,
+        atomic_write_bytes,
+    } = &result.claims;
     let unknown = || "unknown".to_owned();
     let cache = write_cache.clone().unwrap_or_else(unknown);
     let fua = fua.map_or_else(unknown, |fua| if fua { "yes" } else { "no" }.to_owned());
@@ -71,6 +115,9 @@ fn notes(result: &Durability) -> Vec<String> {
         0 => "none".to_owned(),
         claimed => binary_bytes(claimed as f64),
     });
-    let claims = format!("the drive claims: write cache {cache}; FUA {fua}; atomic writes {atomic}");
-    std::iter::once(claims).chain(result.remarks.iter().cloned()).collect()
+    let claims =
+        format!("the drive claims: write cache {cache}; FUA {fua}; atomic writes {atomic}");
+    std::iter::once(claims)
+        .chain(result.remarks.iter().cloned())
+        .collect()
 }

@@ -9,18 +9,34 @@ const COLUMNS: usize = 110;
 /// The findings other than `ok` and `unknown`, the most severe first, and the number of findings left out. With
 /// `with_all`, all findings.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;
-    let [problems, warnings, notes] = [(Level::Problem, "problem"), (Level::Warning, "warning"), (Level::Note, "note")]
-        .map(|(level, of)| units::count(count(level), of));
+    let count = |level| {
+        findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count() as u64
+    };
+    let [problems, warnings, notes] = [
+        (Level::Problem, "problem"),
+        (Level::Warning, "warning"),
+        (Level::Note, "note"),
+    ]
+    .map(|(level, of)| units::count(count(level), of));
     let (unknown, good) = (count(Level::Unknown), count(Level::Ok));
-    let hint = if with_all || good == 0 { "" } else { " (--all shows them)" };
+    let hint = if with_all || good == 0 {
+        ""
+    } else {
+        " (--all shows them)"
+    };
     let listed = listed(findings, if with_all { Level::Ok } else { Level::Note });
     format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} ok{hint}\n")
 }
 
 /// The findings of at least this level, the most severe first.
 pub fn listed(findings: &[Finding], level_min: Level) -> String {
-    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= level_min).collect();
+    let mut shown: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| finding.level >= level_min)
+        .collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     shown.into_iter().map(text).collect()
 }
@@ -31,7 +47,14 @@ fn text(finding: &Finding) -> String {
         Some("") => "\"\"",
         Some(device) => device,
     };
-    let Finding { level, check, finding, reason, remedy, .. } = finding;
+    let Finding {
+        level,
+        check,
+        finding,
+        reason,
+        remedy,
+        ..
+    } = finding;
     let mut text = format!("{level:<8} {check:<19} {subject}: {finding}\n");
     if !reason.is_empty() {
         text += &units::wrapped(reason, "         ", COLUMNS);
@@ -48,7 +71,13 @@ mod tests {
     use super::*;
 
     fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
-        let text = |text: &str| if level == Level::Ok { String::new() } else { text.to_owned() };
+        let text = |text: &str| {
+            if level == Level::Ok {
+                String::new()
+            } else {
+                text.to_owned()
+            }
+        };
         Finding {
             check: check.to_owned(),
             level,
@@ -82,7 +111,10 @@ note     b                   host: it is so
 ";
         assert_eq!(page(&findings, false), expected);
         let all = page(&findings, true);
-        assert!(all.contains("ok       a                   host: it is so\nok       d "), "{all}");
+        assert!(
+            all.contains("ok       a                   host: it is so\nok       d "),
+            "{all}"
+        );
         assert!(all.ends_with("; 2 ok\n"), "{all}");
     }
 }

@@ -51,7 +51,11 @@ pub struct Quantiles {
 impl StreamLatencies {
     /// The three durations, with their names.
     pub fn durations(&self) -> [(&'static str, &Quantiles); 3] {
-        [("service", &self.service), ("wait", &self.wait), ("lag", &self.lag)]
+        [
+            ("service", &self.service),
+            ("wait", &self.wait),
+            ("lag", &self.lag),
+        ]
     }
 }
 
@@ -72,13 +76,27 @@ impl From<&Histogram> for Quantiles {
 }
 
 /// The names of [`Quantiles::all_ns`].
-pub const QUANTILES: [&str; 8] = ["p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std dev"];
+pub const QUANTILES: [&str; 8] = [
+    "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std dev",
+];
 
 impl Quantiles {
     /// Percentiles from the median to the maximum, the mean and the standard deviation.
     pub fn all_ns(&self) -> [u64; 8] {
-        let Self { p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns, .. } = *self;
-        [p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns]
+        let Self {
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            p9999_ns,
+            max_ns,
+            mean_ns,
+            stddev_ns,
+            ..
+        } = *self;
+        [
+            p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns,
+        ]
     }
 }
 
@@ -86,8 +104,15 @@ impl Quantiles {
 /// an interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
-    let [service, wait, lag] = [read(HlogKind::Service)?, read(HlogKind::Wait)?, read(HlogKind::Lag)?];
-    Ok(of_streams(layout, service.iter().zip(wait.iter().zip(&lag))))
+    let [service, wait, lag] = [
+        read(HlogKind::Service)?,
+        read(HlogKind::Wait)?,
+        read(HlogKind::Lag)?,
+    ];
+    Ok(of_streams(
+        layout,
+        service.iter().zip(wait.iter().zip(&lag)),
+    ))
 }
 
 /// Quantiles of the streams with operations, from histograms of service, wait and lag by stream.
@@ -95,7 +120,11 @@ pub(crate) fn of_streams<'a>(
     layout: &Layout,
     durations: impl Iterator<Item = (&'a Histogram, (&'a Histogram, &'a Histogram))>,
 ) -> Vec<StreamLatencies> {
-    let streams = layout.streams.iter().zip(durations).filter(|(_, (service, _))| !service.is_empty());
+    let streams = layout
+        .streams
+        .iter()
+        .zip(durations)
+        .filter(|(_, (service, _))| !service.is_empty());
     let streams = streams.map(|(stream, (service, (wait, lag)))| StreamLatencies {
         stream: stream.name.clone(),
         service: service.into(),
@@ -107,7 +136,9 @@ pub(crate) fn of_streams<'a>(
 
 fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogram>, RunDirError> {
     let mut streams = vec![cell::latencies(); layout.streams.len()];
-    each_window(dir, layout, kind, |window| add_window(&mut streams, layout, &window))?;
+    each_window(dir, layout, kind, |window| {
+        add_window(&mut streams, layout, &window)
+    })?;
     Ok(streams)
 }
 
@@ -121,17 +152,28 @@ pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Wi
 
 /// A table in milliseconds, one line for each stream and duration. Its columns are those [`QUANTILES`] that are in
 /// `quantile_names`.
-pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_names: &[&str]) -> Table {
+pub fn in_milliseconds(
+    streams: &[StreamLatencies],
+    name_width: usize,
+    quantile_names: &[&str],
+) -> Table {
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];
-        names.into_iter().zip(stream.durations()).map(|(name, (what, quantiles))| {
-            let shown_quantiles =
-                QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| quantile_names.contains(quantile));
-            let ms = shown_quantiles.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
-            [name.to_owned(), what.to_owned()].into_iter().chain(ms)
-        })
+        names
+            .into_iter()
+            .zip(stream.durations())
+            .map(|(name, (what, quantiles))| {
+                let shown_quantiles = QUANTILES
+                    .iter()
+                    .zip(quantiles.all_ns())
+                    .filter(|(quantile, _)| quantile_names.contains(quantile));
+                let ms = shown_quantiles.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
+                [name.to_owned(), what.to_owned()].into_iter().chain(ms)
+            })
     });
-    let table = Table::new("").text(["milliseconds", ""]).numbers(quantile_names.iter().copied());
+    let table = Table::new("")
+        .text(["milliseconds", ""])
+        .numbers(quantile_names.iter().copied());
     table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
 }
 
@@ -139,30 +181,60 @@ pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_
 /// and the share below each threshold. Shares count as in the verdict: from the scheduled start, with failures.
 pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) -> Table {
     let rows = verdict.groups.iter().map(|group| {
-        let service = streams.iter().find(|stream| stream.stream == group.stream).map(|stream| stream.service);
+        let service = streams
+            .iter()
+            .find(|stream| stream.stream == group.stream)
+            .map(|stream| stream.service);
         let times = service.map_or([0; 2], |service| [service.mean_ns, service.stddev_ns]);
-        let scheduled_ops = group.slices.iter().map(|slice| slice.wanted).sum::<u64>().max(1);
+        let scheduled_ops = group
+            .slices
+            .iter()
+            .map(|slice| slice.wanted)
+            .sum::<u64>()
+            .max(1);
         let share_texts = (0..verdict.thresholds_ns.len()).map(move |limit| {
-            let over: u64 = group.slices.iter().filter_map(|slice| slice.judged_over.get(limit)).sum();
+            let over: u64 = group
+                .slices
+                .iter()
+                .filter_map(|slice| slice.judged_over.get(limit))
+                .sum();
             units::percent(1.0 - over as f64 / scheduled_ops as f64)
         });
         let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
-        [group.stream.clone(), String::new()].into_iter().chain(times).chain(share_texts)
+        [group.stream.clone(), String::new()]
+            .into_iter()
+            .chain(times)
+            .chain(share_texts)
     });
-    let under = verdict.thresholds_ns.iter().map(|ns| format!("< {}", units::duration(*ns)));
-    let table =
-        Table::new("").text(["transactions", ""]).numbers(["mean, ms".to_owned(), "std dev".to_owned()]).numbers(under);
+    let under = verdict
+        .thresholds_ns
+        .iter()
+        .map(|ns| format!("< {}", units::duration(*ns)));
+    let table = Table::new("")
+        .text(["transactions", ""])
+        .numbers(["mean, ms".to_owned(), "std dev".to_owned()])
+        .numbers(under);
     table.widths([20, 8, 9, 9, 9, 9, 9]).rows(rows)
 }
 
 /// The tables below a verdict.
-pub(crate) fn below_verdict(verdict: &Verdict, streams: &[StreamLatencies], are_transactions: bool) -> String {
+pub(crate) fn below_verdict(
+    verdict: &Verdict,
+    streams: &[StreamLatencies],
+    are_transactions: bool,
+) -> String {
     match streams {
         [] => String::new(),
         streams => {
-            let more =
-                if are_transactions { format!("\n{}", of_transactions(verdict, streams)) } else { String::new() };
-            format!("\n{}{more}", in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"]))
+            let more = if are_transactions {
+                format!("\n{}", of_transactions(verdict, streams))
+            } else {
+                String::new()
+            };
+            format!(
+                "\n{}{more}",
+                in_milliseconds(streams, 20, &["p50", "p99", "p99.9", "max"])
+            )
         }
     }
 }
@@ -179,21 +251,32 @@ mod tests {
     use results::times::Times;
 
     fn layout() -> Layout {
-        results::testing::layout(&[("reads", true), ("idle", true), ("writes", true)], 1.0, ["a", "b"])
+        results::testing::layout(
+            &[("reads", true), ("idle", true), ("writes", true)],
+            1.0,
+            ["a", "b"],
+        )
     }
 
     #[test]
     fn devices_and_windows_are_added_up_and_idle_streams_left_out() {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path().join("run");
-        let manifest = Manifest { duration_sec: 30, ..Manifest::new(&layout(), Sla::default()) };
+        let manifest = Manifest {
+            duration_sec: 30,
+            ..Manifest::new(&layout(), Sla::default())
+        };
         let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
         for index in 0..30 {
             let mut interval = Interval::new(&layout());
             (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
             // 60 reads over two devices, 59 of 1 ms and one of 5 ms; lag 50 us.
             interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
-            interval.cells[1].record(&Times::new(0, 0, 50_000, if index == 7 { 5_050_000 } else { 1_050_000 }), 0, 512);
+            interval.cells[1].record(
+                &Times::new(0, 0, 50_000, if index == 7 { 5_050_000 } else { 1_050_000 }),
+                0,
+                512,
+            );
             interval.cells[5].record(&Times::new(0, 2_000_000, 2_000_000, 2_100_000), 0, 512);
             writer.write_interval(&interval, &[]).unwrap();
         }
@@ -202,11 +285,15 @@ mod tests {
 
         let streams = latencies(&dir, &layout()).unwrap();
         assert_eq!(
-            streams.iter().map(|s| (s.stream.as_str(), s.service.count)).collect::<Vec<_>>(),
+            streams
+                .iter()
+                .map(|s| (s.stream.as_str(), s.service.count))
+                .collect::<Vec<_>>(),
             [("reads", 60), ("writes", 30)]
         );
-        let near =
-            |have: u64, want: u64, percent: u64| assert!(have.abs_diff(want) * 100 <= want * percent, "{have} {want}");
+        let near = |have: u64, want: u64, percent: u64| {
+            assert!(have.abs_diff(want) * 100 <= want * percent, "{have} {want}")
+        };
         near(streams[0].service.p50_ns, 1_000_000, 1);
         near(streams[0].service.max_ns, 5_000_000, 1);
         near(streams[0].lag.p50_ns, 50_000, 10);

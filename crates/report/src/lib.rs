@@ -15,7 +15,10 @@
 //! * [`table`]: a table as text, Markdown, HTML or CSV, also for the output of commands
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod bars;
 pub mod baseline;

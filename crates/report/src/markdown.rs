@@ -14,7 +14,11 @@ impl Document {
             Report::Run(run) => run_text(run, 1),
             Report::Series(series) => series_text(series),
         };
-        self.reports.iter().map(of).collect::<Vec<_>>().join("\n---\n\n")
+        self.reports
+            .iter()
+            .map(of)
+            .collect::<Vec<_>>()
+            .join("\n---\n\n")
     }
 }
 
@@ -26,27 +30,59 @@ fn run_text(run: &RunReport, level: usize) -> String {
     text += &summary(&run.summary);
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let sublevel = level + 1;
-    let shares = tables::shares(run).map(|shares| format!("**{}**\n\n{}", escaped(&shares.title), table(&shares)));
+    let shares = tables::shares(run)
+        .map(|shares| format!("**{}**\n\n{}", escaped(&shares.title), table(&shares)));
     text += &part(sublevel, "Shares over the thresholds", shares.collect());
-    text += &part(sublevel, "Latencies of the whole run", table(&tables::latencies(run)));
+    text += &part(
+        sublevel,
+        "Latencies of the whole run",
+        table(&tables::latencies(run)),
+    );
     text += &part(sublevel, "Rates", table(&tables::rates(run)));
-    text.extend(run.sections.iter().map(|section| key_numbers(sublevel, section)));
-    text += &part(sublevel, "Steady state", list(run.steadiness_in_words.iter()));
-    let findings = run.findings.iter().filter(|finding| finding.level != Level::Ok).map(|finding| {
-        let of = finding.device.as_deref().unwrap_or("host");
-        format!("{} ({of}): {}. {} {}", finding.level, finding.finding, finding.reason, finding.remedy)
-    });
+    text.extend(
+        run.sections
+            .iter()
+            .map(|section| key_numbers(sublevel, section)),
+    );
+    text += &part(
+        sublevel,
+        "Steady state",
+        list(run.steadiness_in_words.iter()),
+    );
+    let findings = run
+        .findings
+        .iter()
+        .filter(|finding| finding.level != Level::Ok)
+        .map(|finding| {
+            let of = finding.device.as_deref().unwrap_or("host");
+            format!(
+                "{} ({of}): {}. {} {}",
+                finding.level, finding.finding, finding.reason, finding.remedy
+            )
+        });
     text += &part(sublevel, "Findings before the run", list(findings));
-    text += &part(sublevel, "What could not be measured", list(run.unmeasured.iter()));
+    text += &part(
+        sublevel,
+        "What could not be measured",
+        list(run.unmeasured.iter()),
+    );
     text += &heading(sublevel, "What was run");
     text += &fenced(&run.command.join(" "));
     for workload in &run.workloads {
         text += &fenced(workload.config.as_written.trim_end());
     }
-    let (tool, dir, date) = (escaped(&run.tool), run.dir.replace('`', "'"), units::date(run.started_unix_ms));
+    let (tool, dir, date) = (
+        escaped(&run.tool),
+        run.dir.replace('`', "'"),
+        units::date(run.started_unix_ms),
+    );
     text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
     text += &heading(sublevel, "Method and limits");
-    text += &list(run.method.iter().map(|part| format!("{}: {}", part.title, part.text)));
+    text += &list(
+        run.method
+            .iter()
+            .map(|part| format!("{}: {}", part.title, part.text)),
+    );
     text
 }
 
@@ -54,7 +90,11 @@ fn series_text(report: &SeriesReport) -> String {
     let mut text = heading(1, &report.title) + &banners(&report.banners);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("**{}** - {}\n\n", report.outcome_label().text, escaped(&conclusion.sentence));
+            text += &format!(
+                "**{}** - {}\n\n",
+                report.outcome_label().text,
+                escaped(&conclusion.sentence)
+            );
             text += &list(conclusion.remarks.iter());
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
@@ -63,7 +103,12 @@ fn series_text(report: &SeriesReport) -> String {
         text += &table(&tables::steps(report, |_, _| None));
     }
     text += &drives(report);
-    text.extend(report.sections.iter().map(|section| key_numbers(2, section)));
+    text.extend(
+        report
+            .sections
+            .iter()
+            .map(|section| key_numbers(2, section)),
+    );
     if report.series.purpose == Purpose::Certify {
         let runs = report.steps.iter().filter_map(|step| step.report.as_ref());
         text += &runs.map(|run| run_text(run, 2)).collect::<String>();
@@ -97,22 +142,36 @@ fn drives(report: &SeriesReport) -> String {
 }
 
 fn banners(banners: &[Banner]) -> String {
-    banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect()
+    banners
+        .iter()
+        .map(|banner| format!("> **{}**\n\n", escaped(&banner.text)))
+        .collect()
 }
 
 fn summary(facts: &[Pair]) -> String {
-    table(&Table::new("").text(["", ""]).rows(facts.iter().map(|fact| [&fact.name, &fact.value])))
+    table(
+        &Table::new("")
+            .text(["", ""])
+            .rows(facts.iter().map(|fact| [&fact.name, &fact.value])),
+    )
 }
 
 /// Charts, each reduced to its key number.
 fn key_numbers(level: usize, section: &Section) -> String {
-    let keys = section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key));
+    let keys = section
+        .charts
+        .iter()
+        .map(|chart| format!("{}: {}", chart.title, chart.key));
     heading(level, &section.title) + &list(keys)
 }
 
 /// A heading with its content, or a note that there is none.
 fn part(level: usize, title: &str, content: String) -> String {
-    let content = if content.is_empty() { "None recorded.\n\n".to_owned() } else { content };
+    let content = if content.is_empty() {
+        "None recorded.\n\n".to_owned()
+    } else {
+        content
+    };
     heading(level, title) + &content
 }
 
@@ -121,13 +180,23 @@ fn heading(level: usize, title: &str) -> String {
 }
 
 fn list<T: AsRef<str>>(sentences: impl Iterator<Item = T>) -> String {
-    let items: String = sentences.map(|sentence| format!("- {}\n", escaped(sentence.as_ref()))).collect();
-    if items.is_empty() { items } else { items + "\n" }
+    let items: String = sentences
+        .map(|sentence| format!("- {}\n", escaped(sentence.as_ref())))
+        .collect();
+    if items.is_empty() {
+        items
+    } else {
+        items + "\n"
+    }
 }
 
 /// A table, if it has rows.
 fn table(table: &Table) -> String {
-    if table.is_empty() { String::new() } else { table.markdown() + "\n" }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.markdown() + "\n"
+    }
 }
 
 /// A fenced block of text. The fence is longer than any run of backticks in the text.

@@ -55,24 +55,39 @@ const SHADES: usize = 8;
 
 impl Table {
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), gap: 2, ..Self::default() }
+        Self {
+            title: title.into(),
+            gap: 2,
+            ..Self::default()
+        }
     }
 
     /// Appends columns of text.
     pub fn text<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
-        self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, false)));
+        self.columns.extend(
+            headings
+                .into_iter()
+                .map(|heading| Column::new(heading, false)),
+        );
         self
     }
 
     /// Appends columns of numbers.
     pub fn numbers<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
-        self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, true)));
+        self.columns.extend(
+            headings
+                .into_iter()
+                .map(|heading| Column::new(heading, true)),
+        );
         self
     }
 
     /// Minimum widths of the first columns in text, where a single blank separates two columns.
     pub fn widths(mut self, widths: impl IntoIterator<Item = usize>) -> Self {
-        self.columns.iter_mut().zip(widths).for_each(|(column, width)| column.width = width);
+        self.columns
+            .iter_mut()
+            .zip(widths)
+            .for_each(|(column, width)| column.width = width);
         Self { gap: 1, ..self }
     }
 
@@ -82,7 +97,10 @@ impl Table {
     }
 
     /// Appends rows.
-    pub fn rows<C: Into<Cell>, R: IntoIterator<Item = C>>(mut self, rows: impl IntoIterator<Item = R>) -> Self {
+    pub fn rows<C: Into<Cell>, R: IntoIterator<Item = C>>(
+        mut self,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
         rows.into_iter().for_each(|row| self.row(row));
         self
     }
@@ -98,17 +116,34 @@ impl Table {
             return String::new();
         }
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let rules = self.columns.iter().map(|column| if column.right { "---:|" } else { "---|" });
-        line(self.columns.iter().map(|column| escaped(&column.heading)).collect())
-            + &format!("|{}\n", rules.collect::<String>())
-            + &self.rows.iter().map(|row| line(row.iter().map(Cell::markdown).collect())).collect::<String>()
+        let rules = self
+            .columns
+            .iter()
+            .map(|column| if column.right { "---:|" } else { "---|" });
+        line(
+            self.columns
+                .iter()
+                .map(|column| escaped(&column.heading))
+                .collect(),
+        ) + &format!("|{}\n", rules.collect::<String>())
+            + &self
+                .rows
+                .iter()
+                .map(|row| line(row.iter().map(Cell::markdown).collect()))
+                .collect::<String>()
     }
 
     /// As CSV (RFC 4180). No cell is a formula for a spreadsheet.
     pub fn csv(&self) -> Result<String, csv::Error> {
         let mut csv = csv::Writer::from_writer(Vec::new());
-        csv.write_record(self.columns.iter().map(|column| no_formula(&column.heading)))?;
-        self.rows.iter().try_for_each(|row| csv.write_record(row.iter().map(|cell| no_formula(&cell.text))))?;
+        csv.write_record(
+            self.columns
+                .iter()
+                .map(|column| no_formula(&column.heading)),
+        )?;
+        self.rows
+            .iter()
+            .try_for_each(|row| csv.write_record(row.iter().map(|cell| no_formula(&cell.text))))?;
         let bytes = csv.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -119,21 +154,39 @@ impl Table {
             let level = finding.level.to_string();
             let is_bad = matches!(finding.level, Level::Warning | Level::Problem);
             let device = finding.device.as_deref().unwrap_or("host");
-            let texts = [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
-            [if is_bad { Cell::bad(level) } else { level.into() }].into_iter().chain(texts)
+            let texts =
+                [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
+            [if is_bad {
+                Cell::bad(level)
+            } else {
+                level.into()
+            }]
+            .into_iter()
+            .chain(texts)
         });
-        Self::new(title).text(["level", "where", "finding", "why it matters", "what to do"]).rows(rows)
+        Self::new(title)
+            .text(["level", "where", "finding", "why it matters", "what to do"])
+            .rows(rows)
     }
 
-    pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Self {
-        let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
+    pub(crate) fn named_values<V: Into<Cell>>(
+        title: &str,
+        pairs: impl IntoIterator<Item = (String, V)>,
+    ) -> Self {
+        let rows = pairs
+            .into_iter()
+            .map(|(name, value)| [name.into(), value.into()]);
         Self::new(title).text(["name", "value"]).rows(rows)
     }
 }
 
 impl Column {
     fn new(heading: impl Into<String>, right: bool) -> Self {
-        Self { heading: heading.into(), right, width: 0 }
+        Self {
+            heading: heading.into(),
+            right,
+            width: 0,
+        }
     }
 }
 
@@ -142,31 +195,50 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = |text: &str| text.chars().count();
         let width = |(at, column): (usize, &Column)| {
-            let cells = self.rows.iter().filter_map(|row| Some(length(&row.get(at)?.text)));
-            cells.max().unwrap_or(0).max(length(&column.heading)).max(column.width)
+            let cells = self
+                .rows
+                .iter()
+                .filter_map(|row| Some(length(&row.get(at)?.text)));
+            cells
+                .max()
+                .unwrap_or(0)
+                .max(length(&column.heading))
+                .max(column.width)
         };
         let widths: Vec<usize> = self.columns.iter().enumerate().map(width).collect();
         let gap = " ".repeat(self.gap);
         let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let cells = cells.zip(self.columns.iter().zip(&widths)).map(|(cell, (column, width))| match column.right {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
-            });
+            let cells =
+                cells
+                    .zip(self.columns.iter().zip(&widths))
+                    .map(|(cell, (column, width))| match column.right {
+                        true => format!("{cell:>width$}"),
+                        false => format!("{cell:<width$}"),
+                    });
             cells.collect::<Vec<_>>().join(&gap)
         };
         let head = line(&mut self.columns.iter().map(|column| column.heading.as_str()));
         if !head.trim().is_empty() {
             writeln!(f, "{}", head.trim_end())?;
         }
-        let rows = self.rows.iter().map(|row| line(&mut row.iter().map(|cell| cell.text.as_str())));
-        rows.into_iter().try_for_each(|row| writeln!(f, "{}", row.trim_end()))
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| line(&mut row.iter().map(|cell| cell.text.as_str())));
+        rows.into_iter()
+            .try_for_each(|row| writeln!(f, "{}", row.trim_end()))
     }
 }
 
 /// As HTML; the first cell of a row is its heading.
 impl Render for Table {
     fn render(&self) -> Markup {
-        let numbers = self.columns.iter().skip(1).any(|column| column.right).then_some("numbers");
+        let numbers = self
+            .columns
+            .iter()
+            .skip(1)
+            .any(|column| column.right)
+            .then_some("numbers");
         html! {
             div.scroll tabindex="0" {
                 table class=[numbers] {
@@ -190,48 +262,77 @@ impl Render for Table {
 impl Cell {
     /// Text that stands out.
     pub fn strong(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: CellStyle::Strong }
+        Self {
+            text: text.into(),
+            style: CellStyle::Strong,
+        }
     }
 
     /// Text of a value that is over a limit, or otherwise bad.
     pub fn bad(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: CellStyle::Bad }
+        Self {
+            text: text.into(),
+            style: CellStyle::Bad,
+        }
     }
 
     /// A path or a command.
     pub fn code(text: impl Into<String>) -> Self {
-        Self { text: text.into(), style: CellStyle::Code }
+        Self {
+            text: text.into(),
+            style: CellStyle::Code,
+        }
     }
 
     /// A field of a heat map: `fraction` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, fraction: f64) -> Self {
         let shade = (fraction.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
-        Self { text: text.into(), style: CellStyle::Shade(shade) }
+        Self {
+            text: text.into(),
+            style: CellStyle::Shade(shade),
+        }
     }
 
     /// Text with a link to the element `id` of the page.
     pub fn link(text: impl Into<String>, id: String) -> Self {
-        Self { text: text.into(), style: CellStyle::Link(id) }
+        Self {
+            text: text.into(),
+            style: CellStyle::Link(id),
+        }
     }
 
     pub(crate) fn outcome(label: OutcomeLabel) -> Self {
-        Self { text: label.text, style: CellStyle::Badge(label.look) }
+        Self {
+            text: label.text,
+            style: CellStyle::Badge(label.look),
+        }
     }
 
     /// The CSS class of the cell's field.
     fn class(&self) -> Option<String> {
-        if let CellStyle::Shade(shade) = self.style { Some(format!("shade-{shade}")) } else { None }
+        if let CellStyle::Shade(shade) = self.style {
+            Some(format!("shade-{shade}"))
+        } else {
+            None
+        }
     }
 
     fn markdown(&self) -> String {
         let text = escaped(&self.text);
-        if let CellStyle::Strong = self.style { format!("**{text}**") } else { text }
+        if let CellStyle::Strong = self.style {
+            format!("**{text}**")
+        } else {
+            text
+        }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), style: CellStyle::Plain }
+        Self {
+            text: text.into(),
+            style: CellStyle::Plain,
+        }
     }
 }
 
@@ -281,8 +382,13 @@ pub(crate) fn signed(outcome: Option<Outcome>, text: &str) -> Markup {
 
 /// A text that no spreadsheet takes for a formula: a quote precedes what begins like one. Numbers are unchanged.
 fn no_formula(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
-    if is_formula { format!("'{text}") } else { text.to_owned() }
+    let is_formula =
+        text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+    if is_formula {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -290,25 +396,47 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let rows = [["stage 1".into(), Cell::bad("130x")], ["<a>|b".into(), "2x".into()]];
+        let rows = [
+            ["stage 1".into(), Cell::bad("130x")],
+            ["<a>|b".into(), "2x".into()],
+        ];
         Table::new("T").text(["a"]).numbers(["load"]).rows(rows)
     }
 
     #[test]
     fn text_is_as_wide_as_its_widest_cells() {
-        assert_eq!(table().to_string(), "a        load\nstage 1  130x\n<a>|b      2x\n");
-        let narrow = Table::new("").text(["", ""]).widths([3]).rows([["a", "b"], ["c", ""]]);
-        assert_eq!(narrow.to_string(), "a   b\nc\n", "no heading line, and no trailing blanks");
+        assert_eq!(
+            table().to_string(),
+            "a        load\nstage 1  130x\n<a>|b      2x\n"
+        );
+        let narrow = Table::new("")
+            .text(["", ""])
+            .widths([3])
+            .rows([["a", "b"], ["c", ""]]);
+        assert_eq!(
+            narrow.to_string(),
+            "a   b\nc\n",
+            "no heading line, and no trailing blanks"
+        );
         assert_eq!(Table::new("").to_string(), "");
     }
 
     #[test]
     fn every_form_has_the_same_cells_and_none_takes_them_for_markup() {
-        assert_eq!(table().markdown(), "| a | load |\n|---|---:|\n| stage 1 | 130x |\n| \\<a\\>\\|b | 2x |\n");
+        assert_eq!(
+            table().markdown(),
+            "| a | load |\n|---|---:|\n| stage 1 | 130x |\n| \\<a\\>\\|b | 2x |\n"
+        );
         assert_eq!(table().csv().unwrap(), "a,load\nstage 1,130x\n<a>|b,2x\n");
         let html = table().render().into_string();
-        assert!(html.contains("<td><span class=\"over\">130x</span></td>"), "{html}");
-        assert!(html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"), "{html}");
+        assert!(
+            html.contains("<td><span class=\"over\">130x</span></td>"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"),
+            "{html}"
+        );
         let quoted = Table::new("").text(["a"]).rows([["a,b \"c\""]]);
         assert_eq!(quoted.csv().unwrap(), "a\n\"a,b \"\"c\"\"\"\n");
     }
@@ -328,7 +456,10 @@ mod tests {
             ("a=1", "a=1"),
             ("", "\"\""),
         ] {
-            assert_eq!(Table::new("").text(["a"]).rows([[text]]).csv().unwrap(), format!("a\n{cell}\n"));
+            assert_eq!(
+                Table::new("").text(["a"]).rows([[text]]).csv().unwrap(),
+                format!("a\n{cell}\n")
+            );
         }
     }
 }

@@ -17,21 +17,41 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let row = move |slice: &SliceShares| {
         let note = if slice.complete { "" } else { " (incomplete)" };
         let shares = limits.iter().enumerate().map(|(column, limit)| {
-            let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
+            let share = slice
+                .judged_share
+                .as_ref()
+                .and_then(|shares| shares.get(column))
+                .copied();
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
             let share = share.map_or_else(|| "-".to_owned(), units::percent);
-            if limit.is_exceeded(over, slice.wanted) { Cell::bad(format!("✘ {share}")) } else { share.into() }
+            if limit.is_exceeded(over, slice.wanted) {
+                Cell::bad(format!("✘ {share}"))
+            } else {
+                share.into()
+            }
         });
-        let first = [format!("{}{note}", slice.slice), units::number(slice.wanted as f64)].map(Cell::from);
+        let first = [
+            format!("{}{note}", slice.slice),
+            units::number(slice.wanted as f64),
+        ]
+        .map(Cell::from);
         first.into_iter().chain(shares).collect::<Vec<_>>()
     };
     run.verdict.groups.iter().map(move |group: &Group| {
-        let headings = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", units::duration(*ns)));
-        Table::new(format!("{} on {}", group.stream, words::device(group.device.as_deref())))
-            .text(["slice"])
-            .numbers(["operations"])
-            .numbers(headings)
-            .rows(group.slices.iter().map(row))
+        let headings = run
+            .verdict
+            .thresholds_ns
+            .iter()
+            .map(|ns| format!("over {}", units::duration(*ns)));
+        Table::new(format!(
+            "{} on {}",
+            group.stream,
+            words::device(group.device.as_deref())
+        ))
+        .text(["slice"])
+        .numbers(["operations"])
+        .numbers(headings)
+        .rows(group.slices.iter().map(row))
     })
 }
 
@@ -39,67 +59,127 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
     let rows = run.latencies.iter().flat_map(|stream| {
         stream.durations().map(|(what, quantiles)| {
             let name = format!("{} {what}", stream.stream);
-            [name].into_iter().chain(quantiles.all_ns().map(units::duration))
+            [name]
+                .into_iter()
+                .chain(quantiles.all_ns().map(units::duration))
         })
     });
-    Table::new("Whole run").text([""]).numbers(QUANTILES).rows(rows)
+    Table::new("Whole run")
+        .text([""])
+        .numbers(QUANTILES)
+        .rows(rows)
 }
 
 /// Offered and achieved rate of each stream.
 pub(crate) fn rates(run: &RunReport) -> Table {
     let rows = run.verdict.streams.iter().map(|stream| {
-        let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
-        let counts = [stream.ops, stream.errors, stream.overtime, stream.not_done()];
-        let first = [stream.name.clone(), offered, units::number(stream.achieved_iops)];
+        let offered = if stream.offered_iops > 0.0 {
+            units::number(stream.offered_iops)
+        } else {
+            "closed".to_owned()
+        };
+        let counts = [
+            stream.ops,
+            stream.errors,
+            stream.overtime,
+            stream.not_done(),
+        ];
+        let first = [
+            stream.name.clone(),
+            offered,
+            units::number(stream.achieved_iops),
+        ];
         let counts = counts.map(|count| units::Grouped(count).to_string());
-        first.into_iter().chain(counts).chain([units::bytes(stream.bytes as f64)])
+        first
+            .into_iter()
+            .chain(counts)
+            .chain([units::bytes(stream.bytes as f64)])
     });
-    let numbers = ["offered/s", "achieved/s", "done", "failed", "done too late", "never done", "transferred"];
-    Table::new("Whole run").text(["stream"]).numbers(numbers).rows(rows)
+    let numbers = [
+        "offered/s",
+        "achieved/s",
+        "done",
+        "failed",
+        "done too late",
+        "never done",
+        "transferred",
+    ];
+    Table::new("Whole run")
+        .text(["stream"])
+        .numbers(numbers)
+        .rows(rows)
 }
 
 /// Changes of the drives' counters.
 pub(crate) fn counters(run: &RunReport) -> Table {
     let rows = run.counters.iter().map(|change| {
         let values = [change.first, change.last, change.last - change.first].map(counter);
-        [change.device.clone(), change.name.clone()].into_iter().chain(values)
+        [change.device.clone(), change.name.clone()]
+            .into_iter()
+            .chain(values)
     });
     let waf = run.device_waf.iter().map(|one| {
         let name = match &one.why_not {
-            None => format!("device WAF: bytes written to the media for each byte from hosts, {}", one.source),
+            None => format!(
+                "device WAF: bytes written to the media for each byte from hosts, {}",
+                one.source
+            ),
             Some(why) => format!("device WAF, unknown: {why}"),
         };
-        let waf = one.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"));
+        let waf = one
+            .waf
+            .map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"));
         [one.device.clone(), name, String::new(), String::new(), waf]
     });
     let headings = ["device", "counter", "first", "last", "change"];
-    Table::new("Counters of the drives").text(headings).rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
+    Table::new("Counters of the drives")
+        .text(headings)
+        .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
 /// The parts of one slice's blame.
 pub(crate) fn blame(blame: &Blame) -> Table {
-    let share = |part: &BlamePart| part.share.map_or_else(|| "not measurable".to_owned(), units::percent);
+    let share = |part: &BlamePart| {
+        part.share
+            .map_or_else(|| "not measurable".to_owned(), units::percent)
+    };
     let device = words::device(blame.device.as_deref());
     let over = units::duration(blame.threshold_ns);
-    Table::new(format!("Slice {} of {} on {device}, over {over}", blame.slice, blame.stream))
-        .text(["cause", "part", "evidence"])
-        .rows(blame.parts.iter().map(|part| [kebab(&part.cause), share(part), part.evidence.clone()]))
+    Table::new(format!(
+        "Slice {} of {} on {device}, over {over}",
+        blame.slice, blame.stream
+    ))
+    .text(["cause", "part", "evidence"])
+    .rows(
+        blame
+            .parts
+            .iter()
+            .map(|part| [kebab(&part.cause), share(part), part.evidence.clone()]),
+    )
 }
 
 /// The name of a cause or level in JSON, in words.
 fn kebab(value: &impl serde::Serialize) -> String {
     let name = serde_json::to_value(value).ok();
-    name.and_then(|name| name.as_str().map(|name| name.replace('-', " "))).unwrap_or_default()
+    name.and_then(|name| name.as_str().map(|name| name.replace('-', " ")))
+        .unwrap_or_default()
 }
 
 /// Steadiness of each metric.
 pub(crate) fn steadiness(run: &RunReport) -> Table {
-    let windows = run.steadiness.iter().flat_map(|steadiness| &steadiness.windows);
+    let windows = run
+        .steadiness
+        .iter()
+        .flat_map(|steadiness| &steadiness.windows);
     let rows = windows.map(|window| {
         let value = |value| Cell::from(latency::value(window.metric, value));
         [
             format!("{} of {}", window.metric, window.group).into(),
-            if window.is_steady() { "✔ yes".into() } else { Cell::bad("✘ no") },
+            if window.is_steady() {
+                "✔ yes".into()
+            } else {
+                Cell::bad("✘ no")
+            },
             value(window.average),
             value(window.range),
             value(window.slope_excursion),
@@ -107,27 +187,52 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
         ]
     });
     let numbers = ["steady", "average", "range", "slope excursion", "limit"];
-    Table::new("The last five rounds").text(["metric"]).numbers(numbers).rows(rows)
+    Table::new("The last five rounds")
+        .text(["metric"])
+        .numbers(numbers)
+        .rows(rows)
 }
 
 /// The steps of a series; `link` gives the anchor of a step's run in the page.
-pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> Option<String>) -> Table {
+pub(crate) fn steps(
+    report: &SeriesReport,
+    link: impl Fn(usize, &StepReport) -> Option<String>,
+) -> Table {
     // Jobs of a baseline have no multiple of a load.
     let has_loads = report.series.purpose != Purpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();
-        let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
-        let devices = step.step.devices.iter().filter_map(|at| report.series.devices.get(*at));
+        let ran = step
+            .report
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
+        let devices = step
+            .step
+            .devices
+            .iter()
+            .filter_map(|at| report.series.devices.get(*at));
         let name = link(number, step).map_or_else(|| Cell::from(&name), |id| Cell::link(&name, id));
         let load = has_loads.then(|| units::multiple(step.step.multiple).into());
         let is_over = report.series.conclusion.is_some();
-        let doubt = report.in_doubt.as_ref().and_then(|doubts| doubts.of(number)).map(str::to_owned);
+        let doubt = report
+            .in_doubt
+            .as_ref()
+            .and_then(|doubts| doubts.of(number))
+            .map(str::to_owned);
         let more = [
-            devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
+            devices
+                .map(|device| device.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+                .into(),
             match (step.step.state, step.step.outcome) {
                 (State::Done, Some(outcome)) => {
                     let shown = OutcomeLabel::of(Some(outcome));
-                    Cell::outcome(if doubt.is_some() { shown.in_doubt() } else { shown })
+                    Cell::outcome(if doubt.is_some() {
+                        shown.in_doubt()
+                    } else {
+                        shown
+                    })
                 }
                 (state, outcome) => words::step_outcome(state, outcome, is_over, "running").into(),
             },
@@ -138,6 +243,14 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
         std::iter::once(name).chain(load).chain(more)
     });
     let load = has_loads.then_some("load");
-    let headings = ["step"].into_iter().chain(load).chain(["devices", "outcome", "why", "ran for", "run directory"]);
-    Table::new("In the order in which they were run").text(headings).rows(rows)
+    let headings = ["step"].into_iter().chain(load).chain([
+        "devices",
+        "outcome",
+        "why",
+        "ran for",
+        "run directory",
+    ]);
+    Table::new("In the order in which they were run")
+        .text(headings)
+        .rows(rows)
 }

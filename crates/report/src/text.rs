@@ -27,7 +27,9 @@ impl Document {
         match &self.reports[..] {
             [one] => page(one),
             several => {
-                let pages = several.iter().map(|report| format!("== {}\n\n{}", report.dir(), page(report)));
+                let pages = several
+                    .iter()
+                    .map(|report| format!("== {}\n\n{}", report.dir(), page(report)));
                 pages.collect::<Vec<_>>().join("\n")
             }
         }
@@ -35,13 +37,31 @@ impl Document {
 }
 
 fn run_page(run: &RunReport) -> String {
-    let damage: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
-    let are_transactions = run.workloads.iter().any(|workload| workload.kind == TRANSACTIONS);
-    damage + &page(&run.verdict, &run.latencies, are_transactions, &run.device_waf)
+    let damage: String = run
+        .damage
+        .iter()
+        .map(|damage| format!("DAMAGED: {damage}\n"))
+        .collect();
+    let are_transactions = run
+        .workloads
+        .iter()
+        .any(|workload| workload.kind == TRANSACTIONS);
+    damage
+        + &page(
+            &run.verdict,
+            &run.latencies,
+            are_transactions,
+            &run.device_waf,
+        )
 }
 
 /// The verdict on a run with the tables below it.
-fn page(verdict: &Verdict, latencies: &[StreamLatencies], are_transactions: bool, waf: &[DeviceWaf]) -> String {
+fn page(
+    verdict: &Verdict,
+    latencies: &[StreamLatencies],
+    are_transactions: bool,
+    waf: &[DeviceWaf],
+) -> String {
     let below = below_verdict(verdict, latencies, are_transactions);
     format!("{verdict}{below}{}", waf_lines(waf))
 }
@@ -51,18 +71,33 @@ fn series_page(report: &SeriesReport) -> String {
     match &report.series.conclusion {
         Some(conclusion) => {
             text += &format!("{}: {}\n", report.outcome_label().text, conclusion.sentence);
-            conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
+            conclusion
+                .remarks
+                .iter()
+                .for_each(|remark| text += &format!("  {remark}\n"));
         }
         None => text += "no conclusion yet\n",
     }
     let rows = report.steps.iter().map(|step| {
         let is_over = report.series.conclusion.is_some();
         let outcome = words::step_outcome(step.step.state, step.step.outcome, is_over, "running");
-        let (load, length) = (units::multiple(step.step.multiple), units::span(step.step.duration_sec));
-        [step.step.name.clone(), load, length, outcome, step.step.reason.clone()]
+        let (load, length) = (
+            units::multiple(step.step.multiple),
+            units::span(step.step.duration_sec),
+        );
+        [
+            step.step.name.clone(),
+            load,
+            length,
+            outcome,
+            step.step.reason.clone(),
+        ]
     });
     if report.drives.is_empty() {
-        let steps = Table::new("").text(["step"]).numbers(["load", "at most"]).text(["outcome", ""]);
+        let steps = Table::new("")
+            .text(["step"])
+            .numbers(["load", "at most"])
+            .text(["outcome", ""]);
         text += &format!("\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
     }
     text += &drives(report);
@@ -79,21 +114,36 @@ fn drives(report: &SeriesReport) -> String {
     let titled = |table: &Table| format!("\n{}\n{table}", table.title);
     if let Some(beside) = &report.beside {
         text += &titled(&beside.table("drives side by side"));
-        beside.outliers.iter().for_each(|outlier| text += &format!("  {outlier}\n"));
+        beside
+            .outliers
+            .iter()
+            .for_each(|outlier| text += &format!("  {outlier}\n"));
     }
     for drive in &report.drives {
         if report.drives.len() > 1 {
             text += &format!("\n{}\n", drive.device);
         }
-        let pairs = Table::new("").text(["", ""]).rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value]));
+        let pairs = Table::new("")
+            .text(["", ""])
+            .rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value]));
         text += &format!("\n{pairs}");
-        drive.doubts.iter().for_each(|doubt| text += &format!("  in doubt: {doubt}\n"));
+        drive
+            .doubts
+            .iter()
+            .for_each(|doubt| text += &format!("  in doubt: {doubt}\n"));
         for section in &drive.sections {
-            let notes: String = drive.notes(&section.id).iter().map(|note| format!("{note}\n")).collect();
+            let notes: String = drive
+                .notes(&section.id)
+                .iter()
+                .map(|note| format!("{note}\n"))
+                .collect();
             if !notes.is_empty() {
                 text += &format!("\n{notes}");
             }
-            drive.tables(&section.id).iter().for_each(|table| text += &titled(table));
+            drive
+                .tables(&section.id)
+                .iter()
+                .for_each(|table| text += &titled(table));
         }
     }
     text
@@ -104,12 +154,22 @@ fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
     // In a search, the blame of the many passed loads is of little interest.
     let of_search = report.series.purpose == Purpose::Rate;
-    let shown_steps = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
+    let shown_steps = report
+        .steps
+        .iter()
+        .filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
     for step in shown_steps {
-        let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_SLICES_MAX));
+        let blame = step
+            .report
+            .iter()
+            .flat_map(|run| run.verdict.blame.iter().take(BLAME_SLICES_MAX));
         text.extend(blame.map(|blame| format!("  {}: {}\n", step.step.name, blame.sentence)));
     }
-    if text.is_empty() { text } else { format!("\nwhere the time went in the worst slices of each step\n{text}") }
+    if text.is_empty() {
+        text
+    } else {
+        format!("\nwhere the time went in the worst slices of each step\n{text}")
+    }
 }
 
 /// The result of one run.
@@ -146,13 +206,26 @@ impl RunSummary {
         let device_waf = device_waf(&changes(&timeline));
         let are_transactions = run.manifest.kind() == TRANSACTIONS;
         let tool = run.manifest.tool;
-        Ok(Self { tool, complete, remarks, verdict: run.verdict, latencies, device_waf, are_transactions })
+        Ok(Self {
+            tool,
+            complete,
+            remarks,
+            verdict: run.verdict,
+            latencies,
+            device_waf,
+            are_transactions,
+        })
     }
 }
 
 impl std::fmt::Display for RunSummary {
     /// The result for a terminal, without the remarks.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&page(&self.verdict, &self.latencies, self.are_transactions, &self.device_waf))
+        f.write_str(&page(
+            &self.verdict,
+            &self.latencies,
+            self.are_transactions,
+            &self.device_waf,
+        ))
     }
 }

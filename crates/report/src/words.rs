@@ -41,12 +41,17 @@ pub(crate) fn device(device: Option<&str>) -> &str {
 /// `text` with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().collect::<String>() + letters.as_str()
+    })
 }
 
 /// Each of `items` once, at its first position.
 pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    grouped(items.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
+    grouped(items.into_iter().map(|one| (one, ())))
+        .into_iter()
+        .map(|(one, _)| one)
+        .collect()
 }
 
 /// An outcome as readers see it: its words, and the outcome that gives colour and sign.
@@ -62,20 +67,34 @@ impl OutcomeLabel {
     /// An outcome; `None` for an unfinished run or series.
     pub(crate) fn of(outcome: Option<Outcome>) -> Self {
         let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());
-        Self { text, look: outcome }
+        Self {
+            text,
+            look: outcome,
+        }
     }
 
     /// The outcome marked as in doubt, so that nobody takes it for a trustworthy pass.
     pub(crate) fn in_doubt(mut self) -> Self {
         self.text += ", IN DOUBT";
-        self.look = self.look.map(|look| if look == Outcome::Pass { Outcome::Invalid } else { look });
+        self.look = self.look.map(|look| {
+            if look == Outcome::Pass {
+                Outcome::Invalid
+            } else {
+                look
+            }
+        });
         self
     }
 }
 
 /// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
 /// conclusion.
-pub fn step_outcome(state: State, outcome: Option<Outcome>, is_over: bool, running: &str) -> String {
+pub fn step_outcome(
+    state: State,
+    outcome: Option<Outcome>,
+    is_over: bool,
+    running: &str,
+) -> String {
     let state = match (state, outcome) {
         (State::Done, Some(outcome)) => return outcome.to_string(),
         (State::Done, None) => "done",
@@ -90,17 +109,30 @@ pub fn step_outcome(state: State, outcome: Option<Outcome>, is_over: bool, runni
 /// Wording for a run of this class. Anything shorter than a day, or simulated, certifies nothing.
 pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) -> String {
     let length = span_of(ran_sec);
-    let partial = if partial { ", stopped before its time" } else { "" };
+    let partial = if partial {
+        ", stopped before its time"
+    } else {
+        ""
+    };
     match (class, simulated) {
-        (_, true) => format!("screening of {length} on simulated drives{partial}: it certifies nothing"),
-        (Class::Screening, false) => format!("screening of {length}{partial}: it certifies nothing"),
-        (Class::CertificationLoad, false) => format!("a certification's load, for {length}{partial}"),
+        (_, true) => {
+            format!("screening of {length} on simulated drives{partial}: it certifies nothing")
+        }
+        (Class::Screening, false) => {
+            format!("screening of {length}{partial}: it certifies nothing")
+        }
+        (Class::CertificationLoad, false) => {
+            format!("a certification's load, for {length}{partial}")
+        }
     }
 }
 
 /// The explanations of a run's numbers.
 pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
-    let paragraph = |title: &str, text: String| Paragraph { title: title.to_owned(), text };
+    let paragraph = |title: &str, text: String| Paragraph {
+        title: title.to_owned(),
+        text,
+    };
     let slice = units::span(manifest.slice_sec);
     let interval = units::span(manifest.report_interval_sec);
     let mut paragraphs = vec![
@@ -166,8 +198,17 @@ mod tests {
     #[test]
     fn a_simulated_day_is_a_screening() {
         let words = class(Class::CertificationLoad, true, 86_400.0, false);
-        assert_eq!(words, "screening of 24 h on simulated drives: it certifies nothing");
-        assert!(class(Class::Screening, false, 21_600.0, true).starts_with("screening of 6 h, stopped before"));
-        assert_eq!(class(Class::CertificationLoad, false, 86_400.0, false), "a certification's load, for 24 h");
+        assert_eq!(
+            words,
+            "screening of 24 h on simulated drives: it certifies nothing"
+        );
+        assert!(
+            class(Class::Screening, false, 21_600.0, true)
+                .starts_with("screening of 6 h, stopped before")
+        );
+        assert_eq!(
+            class(Class::CertificationLoad, false, 86_400.0, false),
+            "a certification's load, for 24 h"
+        );
     }
 }

@@ -19,11 +19,20 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// The browser to test with; `None`, with a message, if there is none.
 fn browser() -> Option<&'static str> {
-    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    let is_there = |name: &&&str| {
+        Command::new(name)
+            .arg("--version")
+            .output()
+            .is_ok_and(|out| out.status.success())
+    };
     let found = BROWSERS.iter().find(is_there);
     if found.is_none() {
         let test = std::thread::current().name().unwrap_or("test").to_owned();
-        let _ = writeln!(io::stderr(), "{test} skipped: there is no {} in PATH", BROWSERS.join(" or "));
+        let _ = writeln!(
+            io::stderr(),
+            "{test} skipped: there is no {} in PATH",
+            BROWSERS.join(" or ")
+        );
     }
     found.copied()
 }
@@ -32,35 +41,71 @@ fn browser() -> Option<&'static str> {
 fn open(browser: &str, page: &Path, arguments: &[&str]) -> Output {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        .args(["--disable-background-networking", "--enable-logging=stderr", "--virtual-time-budget=60000"])
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ])
+        .args([
+            "--disable-background-networking",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=60000",
+        ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(arguments)
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output
 }
 
 /// The value of an attribute that the page's script sets.
 fn attribute<'a>(dom: &'a str, name: &str) -> &'a str {
-    let start = dom.find(&format!("{name}=\"")).unwrap_or_else(|| panic!("no {name}")) + name.len() + 2;
+    let start = dom
+        .find(&format!("{name}=\""))
+        .unwrap_or_else(|| panic!("no {name}"))
+        + name.len()
+        + 2;
     dom[start..].split('"').next().unwrap()
 }
 
 /// Checks what must hold for every page. Returns the number of charts of the page.
 fn check(browser: &str, page: &Path) -> usize {
     let output = open(browser, page, &["--dump-dom"]);
-    let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
-    assert_eq!(attribute(&dom, "data-errors"), "0", "{}", dom.get(..600).unwrap_or_default());
+    let (dom, log) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert_eq!(
+        attribute(&dom, "data-errors"),
+        "0",
+        "{}",
+        dom.get(..600).unwrap_or_default()
+    );
     assert!(!log.contains("CONSOLE"), "nothing on the console: {log}");
     let expected: usize = attribute(&dom, "data-charts-expected").parse().unwrap();
     assert_eq!(attribute(&dom, "data-charts-drawn"), expected.to_string());
     // The browser's own result, not our script's count: axes in every chart, and something between them.
-    assert_eq!(dom.matches("<path class=\"axis\"").count(), expected, "charts in the page");
-    assert!(!dom.contains("data-hacked"), "text from a file ran as a script");
-    println!("{expected} charts drawn {} ms after opening", attribute(&dom, "data-drawn-after-ms"));
+    assert_eq!(
+        dom.matches("<path class=\"axis\"").count(),
+        expected,
+        "charts in the page"
+    );
+    assert!(
+        !dom.contains("data-hacked"),
+        "text from a file ran as a script"
+    );
+    println!(
+        "{expected} charts drawn {} ms after opening",
+        attribute(&dom, "data-drawn-after-ms")
+    );
     expected
 }
 
@@ -90,7 +135,11 @@ fn beside(browser: &str, page: &Path, width: u32, script: &str) -> String {
         page.display()
     );
     fs::write(&frame, html).unwrap();
-    let output = open(browser, &frame, &["--dump-dom", "--allow-file-access-from-files"]);
+    let output = open(
+        browser,
+        &frame,
+        &["--dump-dom", "--allow-file-access-from-files"],
+    );
     attribute(&String::from_utf8_lossy(&output.stdout), "data-result").to_owned()
 }
 
@@ -118,13 +167,24 @@ fn a_run_is_drawn_whole_and_fits_a_phone_and_paper() {
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    write_run(&run, Shape { devices: &["/dev/loop0", crate::support::HOSTILE], slow_every: 7, ..SHORT });
+    write_run(
+        &run,
+        Shape {
+            devices: &["/dev/loop0", crate::support::HOSTILE],
+            slow_every: 7,
+            ..SHORT
+        },
+    );
     let (page, _) = write_page(dir.path(), "page.html", &[run]);
     assert!(check(browser, &page) >= 15);
     let overflow = overflow_px(browser, &page);
     assert!(overflow <= 0, "{overflow} px wider than a phone");
     let pdf = dir.path().join("page.pdf");
-    open(browser, &page, &[&format!("--print-to-pdf={}", pdf.display())]);
+    open(
+        browser,
+        &page,
+        &[&format!("--print-to-pdf={}", pdf.display())],
+    );
     assert!(fs::read(&pdf).unwrap().starts_with(b"%PDF"), "it prints");
 }
 
@@ -151,14 +211,35 @@ fn a_chart_tells_values_zooms_and_hides_lines() {
         plot.querySelector('.legend button').click();
         seen.push(lines());
         return seen.join(' | ');";
-    let Some(seen) = beside_short_run(script) else { return };
+    let Some(seen) = beside_short_run(script) else {
+        return;
+    };
     let seen: Vec<&str> = seen.split(" | ").collect();
-    let [tip, all, zoomed, again, lines, fewer] = seen[..] else { panic!("{seen:?}") };
-    assert!(tip.starts_with("30 s p50: 0.09472 ms p90: ") && tip.contains(" max: "), "{tip}");
-    assert_eq!((all, again), ("0 10 20 30 40 50 60", all), "a double click goes back");
-    let zoomed: Vec<u32> = zoomed.split(' ').map(|tick| tick.parse().unwrap()).collect();
-    assert!(zoomed.len() > 3 && zoomed[0] >= 15 && zoomed[zoomed.len() - 1] <= 45, "{zoomed:?}");
-    assert_eq!(lines.parse::<u32>().unwrap(), fewer.parse::<u32>().unwrap() + 1, "a hidden line is gone");
+    let [tip, all, zoomed, again, lines, fewer] = seen[..] else {
+        panic!("{seen:?}")
+    };
+    assert!(
+        tip.starts_with("30 s p50: 0.09472 ms p90: ") && tip.contains(" max: "),
+        "{tip}"
+    );
+    assert_eq!(
+        (all, again),
+        ("0 10 20 30 40 50 60", all),
+        "a double click goes back"
+    );
+    let zoomed: Vec<u32> = zoomed
+        .split(' ')
+        .map(|tick| tick.parse().unwrap())
+        .collect();
+    assert!(
+        zoomed.len() > 3 && zoomed[0] >= 15 && zoomed[zoomed.len() - 1] <= 45,
+        "{zoomed:?}"
+    );
+    assert_eq!(
+        lines.parse::<u32>().unwrap(),
+        fewer.parse::<u32>().unwrap() + 1,
+        "a hidden line is gone"
+    );
 }
 
 #[test]
@@ -167,16 +248,29 @@ fn no_title_of_an_axis_is_longer_than_its_chart() {
         const titles = [...inside.document.querySelectorAll('.plot > svg > text[transform]')];
         const cut = titles.filter((title) => title.getBBox().width > title.ownerSVGElement.clientHeight - 20);
         return `${titles.length} titles; cut: ${cut.map((title) => title.textContent).join()}`;";
-    let Some(seen) = beside_short_run(script) else { return };
+    let Some(seen) = beside_short_run(script) else {
+        return;
+    };
     let (count, cut) = seen.split_once(" titles; cut: ").unwrap();
-    assert!(count.parse::<u32>().unwrap() > 15 && cut.is_empty(), "{seen}");
+    assert!(
+        count.parse::<u32>().unwrap() > 15 && cut.is_empty(),
+        "{seen}"
+    );
 }
 
 #[test]
 fn a_day_stays_small() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    write_run(&run, Shape { intervals: 8_640, interval_sec: 10, slow_every: 50, ..SHORT });
+    write_run(
+        &run,
+        Shape {
+            intervals: 8_640,
+            interval_sec: 10,
+            slow_every: 50,
+            ..SHORT
+        },
+    );
     let (page, bytes) = write_page(dir.path(), "day.html", &[run]);
     assert!(bytes <= 1_000_000, "{bytes} bytes");
     let Some(browser) = browser() else { return };
@@ -190,20 +284,43 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
     let Some(browser) = browser() else { return };
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
-    let (certify, rate, damaged) = (dir.path().join("certify"), dir.path().join("rate"), dir.path().join("damaged"));
-    let stages = [("stage 1", 1.0, Outcome::Pass, Some(SHORT)), ("stage 2", 2.0, Outcome::Fail, None)];
+    let (certify, rate, damaged) = (
+        dir.path().join("certify"),
+        dir.path().join("rate"),
+        dir.path().join("damaged"),
+    );
+    let stages = [
+        ("stage 1", 1.0, Outcome::Pass, Some(SHORT)),
+        ("stage 2", 2.0, Outcome::Fail, None),
+    ];
     write_series(&certify, Purpose::Certify, &stages);
-    let slow = Shape { slow_every: 2, ..SHORT };
-    let steps = [("10x", 10.0, Outcome::Pass, Some(SHORT)), ("20x", 20.0, Outcome::Fail, Some(slow))];
+    let slow = Shape {
+        slow_every: 2,
+        ..SHORT
+    };
+    let steps = [
+        ("10x", 10.0, Outcome::Pass, Some(SHORT)),
+        ("20x", 20.0, Outcome::Fail, Some(slow)),
+    ];
     write_series(&rate, Purpose::Rate, &steps);
-    write_run(&damaged, Shape { telemetry: false, ..SHORT });
+    write_run(
+        &damaged,
+        Shape {
+            telemetry: false,
+            ..SHORT
+        },
+    );
     fs::write(damaged.join("service.hlog"), "nothing of the kind\n").unwrap();
     fs::remove_file(damaged.join("verdict.json")).unwrap();
     let (page, _) = write_page(dir.path(), "all.html", &[certify, rate, damaged]);
     let charts = check(browser, &page);
     assert!(charts >= 20, "{charts}");
     let html = fs::read_to_string(&page).unwrap();
-    for words in ["it held 20x", "this run is incomplete", "service.hlog could only be read up to about 0 s"] {
+    for words in [
+        "it held 20x",
+        "this run is incomplete",
+        "service.hlog could only be read up to about 0 s",
+    ] {
         assert!(html.contains(words), "{words}");
     }
 }
@@ -214,7 +331,10 @@ fn the_curves_of_a_baseline_are_drawn_with_their_depths_and_fit_a_phone() {
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let baseline = dir.path().join("baseline");
-    write_baseline(&baseline, &[("/dev/nvme0n1", 1.0), (crate::support::HOSTILE, 0.7)]);
+    write_baseline(
+        &baseline,
+        &[("/dev/nvme0n1", 1.0), (crate::support::HOSTILE, 0.7)],
+    );
     let (page, _) = write_page(dir.path(), "page.html", &[baseline]);
     assert!(check(browser, &page) >= 12);
     let overflow = overflow_px(browser, &page);
@@ -227,5 +347,8 @@ fn the_curves_of_a_baseline_are_drawn_with_their_depths_and_fit_a_phone() {
         const apart = ticks.slice(1).map((tick, at) => tick.getAttribute('x') - ticks[at].getAttribute('x'));
         const even = Math.max(...apart) - Math.min(...apart) < 1;
         return `${ticks.map((tick) => tick.textContent).join(' ')} | ${even} | ${svg.querySelectorAll('.mark').length}`;";
-    assert_eq!(beside(browser, &page, 900, script), "1 2 4 8 16 32 64 128 256 | true | 2");
+    assert_eq!(
+        beside(browser, &page, 900, script),
+        "1 2 4 8 16 32 64 128 256 | true | 2"
+    );
 }

@@ -17,21 +17,47 @@ fn outcome(dir: &Path) -> Outcome {
     let outcome = document.outcome();
     let words = format!("{outcome}: ");
     assert!(document.text().contains(&words), "{}", document.text());
-    assert_eq!(document.banners().is_empty(), outcome == Outcome::Pass, "{:?}", document.banners());
+    assert_eq!(
+        document.banners().is_empty(),
+        outcome == Outcome::Pass,
+        "{:?}",
+        document.banners()
+    );
     let status = Status::read(dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap();
     assert_eq!(status.exit_code(), outcome.exit_code(), "{status}");
-    let named = CandidateDir { name: None, dir: dir.to_owned() };
+    let named = CandidateDir {
+        name: None,
+        dir: dir.to_owned(),
+    };
     let compared = compare(&[named], &OperatorData::default(), &[]).unwrap();
-    assert_eq!(compared.candidates[0].outcome.value(), Some(&outcome), "{compared}");
-    assert_eq!(compared.candidates[0].damaged, outcome != Outcome::Pass, "{compared}");
+    assert_eq!(
+        compared.candidates[0].outcome.value(),
+        Some(&outcome),
+        "{compared}"
+    );
+    assert_eq!(
+        compared.candidates[0].damaged,
+        outcome != Outcome::Pass,
+        "{compared}"
+    );
     outcome
 }
 
-const FAILS: Shape<'_> = Shape { slow_every: 3, ..SHORT };
+const FAILS: Shape<'_> = Shape {
+    slow_every: 3,
+    ..SHORT
+};
 
 fn series(dir: &Path, purpose: Purpose, shapes: [Option<Shape<'_>>; 2]) {
     let [one, two] = shapes;
-    write_series(dir, purpose, &[("10x", 10.0, Outcome::Pass, one), ("20x", 20.0, Outcome::Pass, two)]);
+    write_series(
+        dir,
+        purpose,
+        &[
+            ("10x", 10.0, Outcome::Pass, one),
+            ("20x", 20.0, Outcome::Pass, two),
+        ],
+    );
 }
 
 #[test]
@@ -51,8 +77,14 @@ fn a_record_edited_to_a_pass_fails_with_the_stage_whose_run_failed() {
     series(&dir, Purpose::Certify, [Some(FAILS), Some(SHORT)]);
     assert_eq!(outcome(&dir), Outcome::Fail);
     let text = Document::read(&[&dir]).unwrap().text();
-    assert!(text.contains("10x: series.json says PASS, but the run says FAIL: "), "{text}");
-    assert!(text.contains("\nwhere the time went in the worst slices of each step\n  10x: "), "{text}");
+    assert!(
+        text.contains("10x: series.json says PASS, but the run says FAIL: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nwhere the time went in the worst slices of each step\n  10x: "),
+        "{text}"
+    );
     assert!(text.contains("series.json said PASS: it passed"), "{text}");
 }
 
@@ -82,7 +114,11 @@ fn a_rating_that_no_step_held_is_none() {
     record.write(&dir).unwrap();
     assert_eq!(outcome(&dir), Outcome::Invalid);
     let document = Document::read(&[&dir]).unwrap();
-    assert!(document.banners()[0].contains("no step held 300x"), "{:?}", document.banners());
+    assert!(
+        document.banners()[0].contains("no step held 300x"),
+        "{:?}",
+        document.banners()
+    );
 }
 
 #[test]
@@ -96,11 +132,22 @@ fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
     series.conclusion.as_mut().unwrap().outcome = Outcome::Fail;
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
-    assert_eq!((document.outcome(), document.banners()), (Outcome::Fail, Vec::new()));
-    let status = Status::read(&dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap().to_string();
-    assert!(status.contains("certification: 1 step done, 1 not run\n"), "{status}");
+    assert_eq!(
+        (document.outcome(), document.banners()),
+        (Outcome::Fail, Vec::new())
+    );
+    let status = Status::read(&dir, SystemTime::now(), &|_| ProcessState::Gone)
+        .unwrap()
+        .to_string();
+    assert!(
+        status.contains("certification: 1 step done, 1 not run\n"),
+        "{status}"
+    );
     for form in [document.text(), document.markdown(), status] {
-        assert!(form.contains("not run") && !form.contains("planned"), "{form}");
+        assert!(
+            form.contains("not run") && !form.contains("planned"),
+            "{form}"
+        );
     }
     assert!(document.html().contains("<td>not run</td>"));
 }

@@ -35,12 +35,25 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
         match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" | "format" | "default" => {}
             "$ref" => {
-                let place = rule.as_str().and_then(|place| place.strip_prefix('#')).expect("a place in this schema");
-                found.extend(mistakes(root, root.pointer(place).expect("a definition"), value, at));
+                let place = rule
+                    .as_str()
+                    .and_then(|place| place.strip_prefix('#'))
+                    .expect("a place in this schema");
+                found.extend(mistakes(
+                    root,
+                    root.pointer(place).expect("a definition"),
+                    value,
+                    at,
+                ));
             }
             "type" => {
-                let types: Vec<&Value> = rule.as_array().map_or_else(|| vec![rule], |types| types.iter().collect());
-                if !types.iter().any(|name| is_of(value, name.as_str().unwrap())) {
+                let types: Vec<&Value> = rule
+                    .as_array()
+                    .map_or_else(|| vec![rule], |types| types.iter().collect());
+                if !types
+                    .iter()
+                    .any(|name| is_of(value, name.as_str().unwrap()))
+                {
                     found.push(format!("{at}: {value} is not {rule}"));
                 }
             }
@@ -60,33 +73,51 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
                 }
             }
             "prefixItems" => {
-                for (index, (item, schema)) in
-                    value.as_array().into_iter().flatten().zip(rule.as_array().unwrap()).enumerate()
+                for (index, (item, schema)) in value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .zip(rule.as_array().unwrap())
+                    .enumerate()
                 {
                     found.extend(mistakes(root, schema, item, &format!("{at}/{index}")));
                 }
             }
-            "minItems" if value.as_array().map(Vec::len) >= rule.as_u64().map(|least| least as usize) => {}
-            "maxItems" if value.as_array().map(Vec::len) <= rule.as_u64().map(|most| most as usize) => {}
+            "minItems"
+                if value.as_array().map(Vec::len) >= rule.as_u64().map(|least| least as usize) => {}
+            "maxItems"
+                if value.as_array().map(Vec::len) <= rule.as_u64().map(|most| most as usize) => {}
             "minItems" | "maxItems" => found.push(format!("{at}: {value} has not {rule} items")),
             "properties" => {
                 for (name, schema) in rule.as_object().unwrap() {
                     let property = value.get(name);
                     found.extend(
-                        property.into_iter().flat_map(|it| mistakes(root, schema, it, &format!("{at}/{name}"))),
+                        property
+                            .into_iter()
+                            .flat_map(|it| mistakes(root, schema, it, &format!("{at}/{name}"))),
                     );
                 }
             }
             "required" => {
-                let missing =
-                    rule.as_array().unwrap().iter().filter(|name| value.get(name.as_str().unwrap()).is_none());
+                let missing = rule
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|name| value.get(name.as_str().unwrap()).is_none());
                 found.extend(missing.map(|name| format!("{at}: {name} is missing")));
             }
             "additionalProperties" if rule.as_bool() == Some(true) => {}
             "oneOf" | "anyOf" => {
-                let results: Vec<Vec<String>> =
-                    rule.as_array().unwrap().iter().map(|schema| mistakes(root, schema, value, at)).collect();
-                let fits = results.iter().filter(|mistakes| mistakes.is_empty()).count();
+                let results: Vec<Vec<String>> = rule
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|schema| mistakes(root, schema, value, at))
+                    .collect();
+                let fits = results
+                    .iter()
+                    .filter(|mistakes| mistakes.is_empty())
+                    .count();
                 if fits == 0 || (keyword == "oneOf" && fits > 1) {
                     found.push(format!("{at}: {fits} of several: {results:?}"));
                 }
@@ -120,16 +151,44 @@ fn assert_valid(document: &Document) -> Value {
 #[test]
 fn the_schemas_in_the_documentation_are_those_of_the_types() {
     for (name, schema, written) in [
-        ("report.schema.json", report::schema_of::<Document>(), SCHEMA),
-        ("waf.schema.json", report::schema_of::<WafReport>(), WAF_SCHEMA),
-        ("waf-prep.schema.json", report::schema_of::<Preparations>(), WAF_PREP_SCHEMA),
-        ("check.schema.json", report::schema_of::<Checks>(), CHECK_SCHEMA),
-        ("campaign.schema.json", report::schema_of::<Campaign>(), CAMPAIGN_SCHEMA),
-        ("durability.schema.json", report::schema_of::<Durability>(), DURABILITY_SCHEMA),
+        (
+            "report.schema.json",
+            report::schema_of::<Document>(),
+            SCHEMA,
+        ),
+        (
+            "waf.schema.json",
+            report::schema_of::<WafReport>(),
+            WAF_SCHEMA,
+        ),
+        (
+            "waf-prep.schema.json",
+            report::schema_of::<Preparations>(),
+            WAF_PREP_SCHEMA,
+        ),
+        (
+            "check.schema.json",
+            report::schema_of::<Checks>(),
+            CHECK_SCHEMA,
+        ),
+        (
+            "campaign.schema.json",
+            report::schema_of::<Campaign>(),
+            CAMPAIGN_SCHEMA,
+        ),
+        (
+            "durability.schema.json",
+            report::schema_of::<Durability>(),
+            DURABILITY_SCHEMA,
+        ),
     ] {
         let schema = schema.unwrap();
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")), &schema).unwrap();
+            fs::write(
+                format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")),
+                &schema,
+            )
+            .unwrap();
         } else {
             let hint = format!(
                 "docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p flashproof-report --test report schema"
@@ -141,12 +200,36 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
 
 #[test]
 fn write_amplification_is_what_its_schema_says() {
-    let octile = Bytes { host: 8, media: 12, erased: 4 };
-    let drives = vec![Drive { name: "all".into(), logical_bytes: 64, octiles: vec![octile; 48] }];
-    let tenants = vec![TenantBytes { name: "a".into(), client: 200, defrag: 184 }];
-    let counted = Found { drives, tenants, steady_after: Some(6) };
-    let erase_histogram = [(3, 1), (4, 5), (6, 1)].map(|(erases, superblocks)| Worn { erases, superblocks }).to_vec();
-    let arrangements = vec![Arranged { erase_histogram, ..Arranged::of("shared", counted, None) }];
+    let octile = Bytes {
+        host: 8,
+        media: 12,
+        erased: 4,
+    };
+    let drives = vec![Drive {
+        name: "all".into(),
+        logical_bytes: 64,
+        octiles: vec![octile; 48],
+    }];
+    let tenants = vec![TenantBytes {
+        name: "a".into(),
+        client: 200,
+        defrag: 184,
+    }];
+    let counted = Found {
+        drives,
+        tenants,
+        steady_after: Some(6),
+    };
+    let erase_histogram = [(3, 1), (4, 5), (6, 1)]
+        .map(|(erases, superblocks)| Worn {
+            erases,
+            superblocks,
+        })
+        .to_vec();
+    let arrangements = vec![Arranged {
+        erase_histogram,
+        ..Arranged::of("shared", counted, None)
+    }];
     let report = WafReport {
         format_version: FORMAT_VERSION,
         made_by: "flashproof".into(),
@@ -161,13 +244,22 @@ fn write_amplification_is_what_its_schema_says() {
     let mut value: Value = serde_json::from_str(&report::json(&report).unwrap()).unwrap();
     assert_eq!(mistakes(&schema, &schema, &value, ""), Vec::<String>::new());
     assert_eq!(
-        (&value["arrangements"][0]["waf"], &value["arrangements"][0]["erase_histogram"][1]["superblocks"]),
+        (
+            &value["arrangements"][0]["waf"],
+            &value["arrangements"][0]["erase_histogram"][1]["superblocks"]
+        ),
         (&1.5.into(), &5.into())
     );
     assert!(report.text().contains("3-6, median 4"), "{}", report.text());
     let page = report.html();
-    assert!(page.contains("width:100.00%") && page.contains("1.50</span>"), "{page}");
-    assert!(page.find("class=\"bars\"") < page.find("<table"), "bars come first");
+    assert!(
+        page.contains("width:100.00%") && page.contains("1.50</span>"),
+        "{page}"
+    );
+    assert!(
+        page.find("class=\"bars\"") < page.find("<table"),
+        "bars come first"
+    );
     value["arrangements"][0]["counted"]["drives"] = 1.into();
     assert_eq!(mistakes(&schema, &schema, &value, "").len(), 1);
 }
@@ -176,7 +268,14 @@ fn write_amplification_is_what_its_schema_says() {
 fn a_run_is_what_the_schema_says() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    write_run(&run, Shape { slow_every: 3, devices: &["a", "b"], ..SHORT });
+    write_run(
+        &run,
+        Shape {
+            slow_every: 3,
+            devices: &["a", "b"],
+            ..SHORT
+        },
+    );
     let mut value = assert_valid(&Document::read(&[&run]).unwrap());
     assert_eq!(value["reports"][0]["verdict"]["outcome"], "fail");
     // The check itself works: it finds a missing field, a field of another type, and an unknown word.
@@ -194,17 +293,33 @@ fn series_of_both_kinds_are_what_the_schema_says() {
     let dir = tempfile::tempdir().unwrap();
     for (name, purpose) in [("certify", Purpose::Certify), ("rate", Purpose::Rate)] {
         let series = dir.path().join(name);
-        let steps = [("a", 1.0, Outcome::Pass, Some(SHORT)), ("lost", 2.0, Outcome::Fail, None)];
+        let steps = [
+            ("a", 1.0, Outcome::Pass, Some(SHORT)),
+            ("lost", 2.0, Outcome::Fail, None),
+        ];
         write_series(&series, purpose, &steps);
         let value = assert_valid(&Document::read(&[series]).unwrap());
         let report = &value["reports"][0];
-        let outcome = if purpose == Purpose::Certify { "fail" } else { "invalid" };
+        let outcome = if purpose == Purpose::Certify {
+            "fail"
+        } else {
+            "invalid"
+        };
         assert_eq!(report["series"]["conclusion"]["outcome"], outcome);
         let banner = report["banners"][0]["text"].as_str().unwrap();
-        assert!(banner.starts_with("lost: there is no run to judge again: "), "{banner}");
+        assert!(
+            banner.starts_with("lost: there is no run to judge again: "),
+            "{banner}"
+        );
         let charts = |of: &Value| of["sections"].as_array().unwrap().len();
         let is_search = purpose == Purpose::Rate;
-        assert_eq!((charts(report) > 0, charts(&report["steps"][0]["report"]) > 0), (is_search, !is_search));
+        assert_eq!(
+            (
+                charts(report) > 0,
+                charts(&report["steps"][0]["report"]) > 0
+            ),
+            (is_search, !is_search)
+        );
     }
 }
 
@@ -215,36 +330,85 @@ fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
     let mut series = write_baseline(&dir, &[("/dev/nvme0n1", 1.0)]);
     let jobs = series.steps.len();
     let sound = Document::read(&[&dir]).unwrap();
-    assert!(sound.html().contains("class=\"verdict pass\"") && sound.text().contains("\nPASS: "), "{}", sound.text());
+    assert!(
+        sound.html().contains("class=\"verdict pass\"") && sound.text().contains("\nPASS: "),
+        "{}",
+        sound.text()
+    );
     assert_eq!(assert_valid(&sound)["reports"][0]["in_doubt"], Value::Null);
     series.steps[9].details["doubt"] = "this program was late".into();
     series.conclusion = Some(conclusions::baseline::conclude(&series));
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
-    let (told, why) = (format!("1 of {jobs} jobs in doubt"), "job 10: this program was late");
+    let (told, why) = (
+        format!("1 of {jobs} jobs in doubt"),
+        "job 10: this program was late",
+    );
     let report = &assert_valid(&document)["reports"][0];
-    assert_eq!((&report["in_doubt"]["jobs"], &report["in_doubt"]["doubts"][0]), (&1.into(), &why.into()));
-    assert_eq!(report["series"]["conclusion"]["details"]["in_doubt"]["jobs"], 1);
+    assert_eq!(
+        (
+            &report["in_doubt"]["jobs"],
+            &report["in_doubt"]["doubts"][0]
+        ),
+        (&1.into(), &why.into())
+    );
+    assert_eq!(
+        report["series"]["conclusion"]["details"]["in_doubt"]["jobs"],
+        1
+    );
     for text in [document.text(), document.markdown()] {
-        let (first, more) = (text.find("PASS, IN DOUBT").unwrap(), text.find(&format!("{told}; measured")).unwrap());
-        assert!(first < more && text.find("PASS") == Some(first) && text.contains(why), "{text}");
+        let (first, more) = (
+            text.find("PASS, IN DOUBT").unwrap(),
+            text.find(&format!("{told}; measured")).unwrap(),
+        );
+        assert!(
+            first < more && text.find("PASS") == Some(first) && text.contains(why),
+            "{text}"
+        );
     }
     let html = document.html();
-    assert!(html.contains("<title>PASS, IN DOUBT: ") && html.contains("class=\"verdict invalid\""), "the page");
-    assert!(!html.contains("class=\"verdict pass\"") && html.contains("badge invalid") && html.contains(why));
-    assert!(document.banners()[0].starts_with(&told), "{:?}", document.banners());
+    assert!(
+        html.contains("<title>PASS, IN DOUBT: ") && html.contains("class=\"verdict invalid\""),
+        "the page"
+    );
+    assert!(
+        !html.contains("class=\"verdict pass\"")
+            && html.contains("badge invalid")
+            && html.contains(why)
+    );
+    assert!(
+        document.banners()[0].starts_with(&told),
+        "{:?}",
+        document.banners()
+    );
 }
 
 #[test]
 fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("baseline");
-    let drives = [("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.01), ("/dev/nvme2n1", 0.7), (crate::support::HOSTILE, 1.0)];
+    let drives = [
+        ("/dev/nvme0n1", 1.0),
+        ("/dev/nvme1n1", 1.01),
+        ("/dev/nvme2n1", 0.7),
+        (crate::support::HOSTILE, 1.0),
+    ];
     let mut series = write_baseline(&dir, &drives);
-    let texts = ["over-provisioning", "all of its 68.7 GB are used", "less room", "flashproof prep"];
+    let texts = [
+        "over-provisioning",
+        "all of its 68.7 GB are used",
+        "less room",
+        "flashproof prep",
+    ];
     series.findings = vec![finding(Level::Note, Some("/dev/nvme1n1"), texts)];
     // An attempt that was killed, and replaced by another.
-    write_run(&dir.join("002-killed"), Shape { devices: &drives.map(|(name, _)| name), ..SHORT });
+    write_run(
+        &dir.join("002-killed"),
+        Shape {
+            devices: &drives.map(|(name, _)| name),
+            ..SHORT
+        },
+    );
     fs::remove_file(dir.join("002-killed/verdict.json")).unwrap();
     let mut killed = series.steps[0].clone();
     killed.dir = "002-killed".into();
@@ -252,15 +416,25 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     series.steps.push(killed);
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
-    assert!(!document.html().contains(">load<"), "the jobs of a baseline are no multiples of a load");
+    assert!(
+        !document.html().contains(">load<"),
+        "the jobs of a baseline are no multiples of a load"
+    );
     let value = assert_valid(&document);
     let report = &value["reports"][0];
     assert_eq!(
-        (&report["banners"], &report["series"]["conclusion"]["outcome"]),
+        (
+            &report["banners"],
+            &report["series"]["conclusion"]["outcome"]
+        ),
         (&Value::Array(Vec::new()), &"pass".into())
     );
     assert_eq!(report["drives"].as_array().unwrap().len(), 4);
-    assert_eq!(report["steps"][0]["report"]["sections"], Value::Array(Vec::new()), "charts are those of the drives");
+    assert_eq!(
+        report["steps"][0]["report"]["sections"],
+        Value::Array(Vec::new()),
+        "charts are those of the drives"
+    );
     let charts: Vec<&str> = report["drives"][1]["sections"]
         .as_array()
         .unwrap()
@@ -269,10 +443,16 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
         .map(|chart| chart["id"].as_str().unwrap())
         .collect();
     let throughput = "throughput-random-reads-4-kib";
-    assert!(charts.contains(&"depth-iops") && charts.contains(&throughput), "{charts:?}");
+    assert!(
+        charts.contains(&"depth-iops") && charts.contains(&throughput),
+        "{charts:?}"
+    );
     let outliers = report["beside"]["outliers"].as_array().unwrap();
     let of_slow = |outlier: &Value| {
-        outlier.as_str().unwrap().starts_with("/dev/nvme2n1 differs from the median of its model (M1): ")
+        outlier
+            .as_str()
+            .unwrap()
+            .starts_with("/dev/nvme2n1 differs from the median of its model (M1): ")
     };
     assert!(outliers.len() == 1 && of_slow(&outliers[0]), "{outliers:?}");
     let parts = [
@@ -283,7 +463,11 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
         "highest IOPS of random reads, 4 KiB 70,000/s (-30 %)",
     ];
     for part in parts {
-        for (form, text) in [("text", document.text()), ("html", document.html()), ("markdown", document.markdown())] {
+        for (form, text) in [
+            ("text", document.text()),
+            ("html", document.html()),
+            ("markdown", document.markdown()),
+        ] {
             assert!(text.contains(part), "{form}: {part}");
         }
     }
@@ -294,10 +478,26 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
     let dir = tempfile::tempdir().unwrap();
     type Damage = fn(&str) -> String;
     let damages: [(&str, Damage, &str); 5] = [
-        ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "telemetry.csv is cut: "),
-        ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "intervals.csv is changed: "),
-        ("verdict.json", |_| "{".to_owned(), "verdict.json is damaged"),
-        ("wait.hlog", |text| text.replacen("Tag=reads", "Tag=others", 2), "wait.hlog could only be read up to"),
+        (
+            "telemetry.csv",
+            |text| text[..text.len() - 30].to_owned(),
+            "telemetry.csv is cut: ",
+        ),
+        (
+            "intervals.csv",
+            |text| text.replacen("\n20,", "\nXX,", 1),
+            "intervals.csv is changed: ",
+        ),
+        (
+            "verdict.json",
+            |_| "{".to_owned(),
+            "verdict.json is damaged",
+        ),
+        (
+            "wait.hlog",
+            |text| text.replacen("Tag=reads", "Tag=others", 2),
+            "wait.hlog could only be read up to",
+        ),
         ("service.hlog", |_| String::new(), ""),
     ];
     for (number, (file, damage, words)) in damages.into_iter().enumerate() {
@@ -312,10 +512,22 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
         if file == "intervals.csv" {
             // The reason comes first, not the number that this reason makes meaningless.
             let html = document.html();
-            let first = html.split("class=\"decided\">").nth(1).unwrap().split("</p>").next().unwrap();
-            assert!(first.contains("does not follow from intervals.csv"), "{first}");
+            let first = html
+                .split("class=\"decided\">")
+                .nth(1)
+                .unwrap()
+                .split("</p>")
+                .next()
+                .unwrap();
+            assert!(
+                first.contains("does not follow from intervals.csv"),
+                "{first}"
+            );
         }
-        assert!(document.html().contains(words) && document.markdown().contains(words), "{file}");
+        assert!(
+            document.html().contains(words) && document.markdown().contains(words),
+            "{file}"
+        );
     }
 }
 
@@ -330,19 +542,36 @@ fn what_is_no_directory_of_ours_gets_no_report() {
 fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("rate");
-    let steps = [("a", 20.0, Outcome::Pass, Some(SHORT)), ("b", 30.0, Outcome::Fail, Some(SHORT))];
+    let steps = [
+        ("a", 20.0, Outcome::Pass, Some(SHORT)),
+        ("b", 30.0, Outcome::Fail, Some(SHORT)),
+    ];
     write_series(&dir, Purpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
-    let texts = ["scheduler", "the scheduler is bfq", "it reorders", "choose none"];
+    let texts = [
+        "scheduler",
+        "the scheduler is bfq",
+        "it reorders",
+        "choose none",
+    ];
     series.findings = vec![finding(Level::Warning, None, texts)];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
-    assert!(place("RATED 20x") < place("-rating-share-0") && place("-rating-share-0") < place(">a screening"));
-    assert!(place(">a screening") < place("id=\"steps\""), "the curve leads, the table of steps follows");
-    for part in
-        ["the scheduler is bfq", "As recorded with the last run, b:", "What could not be measured", "Method and limits"]
-    {
+    assert!(
+        place("RATED 20x") < place("-rating-share-0")
+            && place("-rating-share-0") < place(">a screening")
+    );
+    assert!(
+        place(">a screening") < place("id=\"steps\""),
+        "the curve leads, the table of steps follows"
+    );
+    for part in [
+        "the scheduler is bfq",
+        "As recorded with the last run, b:",
+        "What could not be measured",
+        "Method and limits",
+    ] {
         assert_eq!(page.matches(part).count(), 1, "{part}");
     }
     assert!(page.contains("Devices, host and engine"));
@@ -356,10 +585,29 @@ fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_s
         write_run(&run, shape);
         Document::read(&[run]).unwrap().html()
     };
-    let one = page("one", Shape { slow_every: 1, ..SHORT });
-    let (bars, latency) = (one.find("class=\"bars\"").unwrap(), one.find("id=\"latency\"").unwrap());
-    assert!(bars < latency && one.contains("✘ 10.0 % of 0.1 %"), "bars come first");
+    let one = page(
+        "one",
+        Shape {
+            slow_every: 1,
+            ..SHORT
+        },
+    );
+    let (bars, latency) = (
+        one.find("class=\"bars\"").unwrap(),
+        one.find("id=\"latency\"").unwrap(),
+    );
+    assert!(
+        bars < latency && one.contains("✘ 10.0 % of 0.1 %"),
+        "bars come first"
+    );
     assert!(!one.contains("-shares-0\""), "no chart of one point");
-    let day = page("day", Shape { intervals: 240, interval_sec: 60, ..SHORT });
+    let day = page(
+        "day",
+        Shape {
+            intervals: 240,
+            interval_sec: 60,
+            ..SHORT
+        },
+    );
     assert!(!day.contains("class=\"bars\"") && day.contains("-shares-0\""));
 }

@@ -12,7 +12,12 @@ use results::buckets::{ActBuckets, ActScale};
 use std::io::{self, BufWriter, Write};
 
 const DAY_SEC: u64 = 86_400;
-const DEVICES: [&str; 4] = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme3n1"];
+const DEVICES: [&str; 4] = [
+    "/dev/nvme0n1",
+    "/dev/nvme1n1",
+    "/dev/nvme2n1",
+    "/dev/nvme3n1",
+];
 /// Number of buckets in use. Each bucket has a third of the operations of the bucket before.
 const BUCKETS: usize = 9;
 
@@ -34,7 +39,10 @@ fn main() -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write_header(&mut out, &header)?;
     let mut histograms = vec![ActBuckets::new(ActScale::Milliseconds); names.len()];
-    let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(DAY_SEC);
+    let seconds = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DAY_SEC);
     for second in 1..=seconds {
         for (index, histogram) in histograms.iter_mut().enumerate() {
             let share = if index == 0 { 1 } else { DEVICES.len() as u64 };

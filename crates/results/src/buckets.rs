@@ -46,7 +46,10 @@ pub struct ActBuckets {
 impl ActBuckets {
     /// An empty histogram.
     pub fn new(scale: ActScale) -> Self {
-        Self { scale, counts: [0; ACT_BUCKETS] }
+        Self {
+            scale,
+            counts: [0; ACT_BUCKETS],
+        }
     }
 
     /// Counts one duration.
@@ -100,7 +103,11 @@ pub const THRESHOLDS_MAX: usize = 8;
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]
-pub fn count_over(thresholds_ns: &[u64], duration_ns: u64, over_counts: &mut [u64; THRESHOLDS_MAX]) {
+pub fn count_over(
+    thresholds_ns: &[u64],
+    duration_ns: u64,
+    over_counts: &mut [u64; THRESHOLDS_MAX],
+) {
     for (threshold_ns, over) in thresholds_ns.iter().zip(over_counts) {
         if duration_ns < *threshold_ns {
             break;
@@ -136,7 +143,8 @@ mod tests {
     #[test]
     fn exactly_one_millisecond_is_over_one_millisecond() {
         let mut over = [0; THRESHOLDS_MAX];
-        for (duration_ns, expected) in [(999_999, [0, 0]), (1_000_000, [1, 0]), (8_000_000, [2, 1])] {
+        for (duration_ns, expected) in [(999_999, [0, 0]), (1_000_000, [1, 0]), (8_000_000, [2, 1])]
+        {
             count_over(&[1_000_000, 8_000_000], duration_ns, &mut over);
             assert_eq!(over[..2], expected);
         }

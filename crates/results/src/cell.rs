@@ -28,7 +28,8 @@ pub(crate) fn cells_of(stream: usize, device: Option<usize>, devices: usize) -> 
 
 /// An empty latency histogram in nanoseconds.
 pub fn latencies() -> Latencies {
-    Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS).expect("bounds are constants in range")
+    Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS)
+        .expect("bounds are constants in range")
 }
 
 /// Allocated once per cell, when the first operation waits.
@@ -75,10 +76,18 @@ pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
 impl Cell {
     /// An empty cell of `stream`. `thresholds_ns` has at most [`THRESHOLDS_MAX`] ascending thresholds.
     pub fn new(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
-        assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
+        assert!(
+            thresholds_ns.len() <= THRESHOLDS_MAX,
+            "at most {THRESHOLDS_MAX} thresholds"
+        );
         assert!(thresholds_ns.is_sorted(), "thresholds ascend");
         let idle = Self::idle(stream, thresholds_ns);
-        Self { service: latencies(), wait: latencies(), lag: latencies(), ..idle }
+        Self {
+            service: latencies(),
+            wait: latencies(),
+            lag: latencies(),
+            ..idle
+        }
     }
 
     /// Records an operation that succeeded. Its completion may have been unseen for up to `unseen_ns`.
@@ -115,9 +124,13 @@ impl Cell {
     /// Counts a slow operation by threshold, and sums its times. A separate function, because most operations are fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
-        let (judged_ns, counts, thresholds_ns) = (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
+        let (judged_ns, counts, thresholds_ns) =
+            (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
         let harmless_ns = harmless_gap_ns(self.tightest_ns);
-        let least_ns = match (times.lag_ns(), unseen_ns + times.held_ns() + times.behind_ns()) {
+        let least_ns = match (
+            times.lag_ns(),
+            unseen_ns + times.held_ns() + times.behind_ns(),
+        ) {
             (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
             (_, own_ns) if own_ns > harmless_ns => judged_ns.saturating_sub(own_ns),
             _ => judged_ns,
@@ -131,7 +144,11 @@ impl Cell {
             count_over(thresholds_ns, duration_ns, over_counts);
         }
         let doubtful = unseen_ns + times.held_ns() > harmless_ns;
-        let (unseen_ns, held_ns) = if doubtful { (unseen_ns, times.held_ns()) } else { (0, 0) };
+        let (unseen_ns, held_ns) = if doubtful {
+            (unseen_ns, times.held_ns())
+        } else {
+            (0, 0)
+        };
         counts.slow.record(thresholds_ns, times, unseen_ns, held_ns);
     }
 
@@ -194,7 +211,11 @@ impl Cell {
     /// Subtracts `ops` operations from the lower bounds of slow and missing operations: these operations may have been
     /// slow because this program was late, or because its thread had no CPU.
     pub fn lower_least_bounds(&mut self, ops: u64) {
-        let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
+        let least = self
+            .counts
+            .judged_least_over
+            .iter_mut()
+            .chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
     }
 
@@ -211,9 +232,11 @@ impl Cell {
         if other.counts.counted_ops() == 0 {
             return;
         }
-        for (mine, others) in
-            [(&mut self.service, &other.service), (&mut self.wait, &other.wait), (&mut self.lag, &other.lag)]
-        {
+        for (mine, others) in [
+            (&mut self.service, &other.service),
+            (&mut self.wait, &other.wait),
+            (&mut self.lag, &other.lag),
+        ] {
             if mine.high() < others.high() {
                 *mine = latencies();
             }
@@ -223,7 +246,9 @@ impl Cell {
         self.wait.add(&other.wait).expect(SAME);
         if let Some(other) = &other.waited {
             let mine = self.waited.get_or_insert_with(empty_pair);
-            mine.iter_mut().zip(&**other).for_each(|(mine, other)| mine.add(other).expect(SAME));
+            mine.iter_mut()
+                .zip(&**other)
+                .for_each(|(mine, other)| mine.add(other).expect(SAME));
         }
         self.lag.add(&other.lag).expect(SAME);
         if let (Some(act), Some(other)) = (&mut self.act, &other.act) {
@@ -243,7 +268,10 @@ impl Cell {
         }
         self.service.reset();
         self.wait.reset();
-        self.waited.iter_mut().flat_map(|pair| pair.iter_mut()).for_each(|histogram| histogram.reset());
+        self.waited
+            .iter_mut()
+            .flat_map(|pair| pair.iter_mut())
+            .for_each(|histogram| histogram.reset());
         self.lag.reset();
         if let Some(act) = &mut self.act {
             act.clear();
@@ -300,7 +328,9 @@ pub struct StreamInfo {
 }
 
 /// When the operations of a stream with a rate are due.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
     /// The stream is a closed loop, or the run was recorded before arrivals were.
@@ -332,7 +362,9 @@ impl StreamInfo {
 
     /// Overlap of the time from `from_ns` to `to_ns` with the time of the stream's load, nanoseconds.
     pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))
+        to_ns
+            .min(self.until_ns.unwrap_or(u64::MAX))
+            .saturating_sub(from_ns.max(self.from_ns))
     }
 }
 
@@ -347,7 +379,11 @@ pub struct ActHistograms {
 
 /// Name of a cell: `reads@/dev/nvme0n1`.
 pub(crate) fn cell_name(streams: &[StreamInfo], devices: &[String], cell: usize) -> String {
-    format!("{}@{}", streams[cell / devices.len()].name, devices[cell % devices.len()])
+    format!(
+        "{}@{}",
+        streams[cell / devices.len()].name,
+        devices[cell % devices.len()]
+    )
 }
 
 impl Layout {
@@ -403,7 +439,10 @@ pub struct EarlierOps {
 
 /// Adds `more` to the entry in `entries` for the same cell and step.
 pub fn add_carried(entries: &mut Vec<EarlierOps>, more: EarlierOps) {
-    match entries.iter_mut().find(|known| (known.cell, known.step) == (more.cell, more.step)) {
+    match entries
+        .iter_mut()
+        .find(|known| (known.cell, known.step) == (more.cell, more.step))
+    {
         Some(known) => known.counts.add(&more.counts),
         None => entries.push(more),
     }
@@ -418,7 +457,10 @@ impl Interval {
     /// An empty interval of a shard that records only the cells `used_cells`; `None`: all cells.
     pub fn of_cells(layout: &Layout, used_cells: Option<&[u32]>) -> Self {
         let cell = |index: usize| {
-            let (stream, thresholds_ns) = (&layout.streams[index / layout.devices.len()], layout.thresholds_ns.clone());
+            let (stream, thresholds_ns) = (
+                &layout.streams[index / layout.devices.len()],
+                layout.thresholds_ns.clone(),
+            );
             match used_cells.is_none_or(|used| used.contains(&(index as u32))) {
                 true => Cell::new(stream, thresholds_ns),
                 false => Cell::idle(stream, thresholds_ns),
@@ -459,7 +501,10 @@ impl Interval {
             zeros(&mut cell.wait, cell.counts.ops);
             zeros(&mut cell.lag, cell.counts.ops);
         }
-        zeros(&mut self.gap, self.cells.iter().map(|cell| cell.counts.ops).sum());
+        zeros(
+            &mut self.gap,
+            self.cells.iter().map(|cell| cell.counts.ops).sum(),
+        );
     }
 
     /// Sets `last_back_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
@@ -467,8 +512,10 @@ impl Interval {
     /// `began_ns`.
     pub fn clear_recent_last_back(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
-        for cell in
-            self.cells.iter_mut().filter(|cell| cell.counts.lost == 0 && cell.counts.last_back_ns <= self.end_ns)
+        for cell in self
+            .cells
+            .iter_mut()
+            .filter(|cell| cell.counts.lost == 0 && cell.counts.last_back_ns <= self.end_ns)
         {
             let left_ns = u128::from(self.end_ns - cell.counts.last_back_ns);
             if left_ns * u128::from(cell.counts.ops) < u128::from(length_ns) * PERIODS_MAX {
@@ -484,26 +531,43 @@ impl Interval {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.merge(theirs);
         }
-        self.gap.add(&other.gap).expect("gaps of one run have equal bounds");
+        self.gap
+            .add(&other.gap)
+            .expect("gaps of one run have equal bounds");
         self.end_ns = self.end_ns.max(other.end_ns);
         self.cpu_ns += other.cpu_ns;
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
-        self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
+        self.counters
+            .iter_mut()
+            .zip(&other.counters)
+            .for_each(|(mine, theirs)| *mine += theirs);
     }
 
     /// Adds another shard's operations that were due in earlier steps. A device is silent only if it is silent for all
     /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[EarlierOps], of: &EarlierOps| {
-            let is_same = |carried: &&EarlierOps| (carried.cell, carried.step) == (of.cell, of.step);
-            all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
+            let is_same =
+                |carried: &&EarlierOps| (carried.cell, carried.step) == (of.cell, of.step);
+            all.iter()
+                .find(is_same)
+                .map_or(0, |carried| carried.counts.silent_ns)
         };
         let before = self.carried.clone();
-        other.carried.iter().for_each(|more| add_carried(&mut self.carried, more.clone()));
-        let is_active_in_both = |cell: usize| self.cells[cell].is_active() && other.cells[cell].is_active();
-        for carried in self.carried.iter_mut().filter(|carried| is_active_in_both(carried.cell)) {
-            carried.counts.silent_ns = silent_ns(&before, carried).min(silent_ns(&other.carried, carried));
+        other
+            .carried
+            .iter()
+            .for_each(|more| add_carried(&mut self.carried, more.clone()));
+        let is_active_in_both =
+            |cell: usize| self.cells[cell].is_active() && other.cells[cell].is_active();
+        for carried in self
+            .carried
+            .iter_mut()
+            .filter(|carried| is_active_in_both(carried.cell))
+        {
+            carried.counts.silent_ns =
+                silent_ns(&before, carried).min(silent_ns(&other.carried, carried));
         }
     }
 
@@ -513,7 +577,13 @@ impl Interval {
         self.gap.reset();
         self.counters.clear();
         self.carried.clear();
-        (self.index, self.end_ns, self.cpu_ns, self.run_delay_ns, self.in_flight_max) = (0, 0, 0, 0, 0);
+        (
+            self.index,
+            self.end_ns,
+            self.cpu_ns,
+            self.run_delay_ns,
+            self.in_flight_max,
+        ) = (0, 0, 0, 0, 0);
     }
 }
 
@@ -523,9 +593,15 @@ mod tests {
 
     #[test]
     fn a_cell_without_room_gets_it_with_what_is_merged_into_it() {
-        let stream = StreamInfo { name: "reads".into(), ..StreamInfo::default() };
-        let layout =
-            Layout { streams: vec![stream], devices: vec!["a".into(), "b".into()], thresholds_ns: [1_000].into() };
+        let stream = StreamInfo {
+            name: "reads".into(),
+            ..StreamInfo::default()
+        };
+        let layout = Layout {
+            streams: vec![stream],
+            devices: vec!["a".into(), "b".into()],
+            thresholds_ns: [1_000].into(),
+        };
         let mut intervals = [0, 1].map(|used| Interval::of_cells(&layout, Some(&[used])));
         for (cell, interval) in intervals.iter_mut().enumerate() {
             interval.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512);
@@ -533,13 +609,19 @@ mod tests {
         }
         let mut whole = intervals[0].clone();
         whole.merge(&intervals[1]);
-        let seen: Vec<_> =
-            whole.cells.iter().map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len())).collect();
+        let seen: Vec<_> = whole
+            .cells
+            .iter()
+            .map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len()))
+            .collect();
         let mut all = Interval::new(&layout);
         (0..2).for_each(|cell| all.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512));
         all.close();
-        let wanted: Vec<_> =
-            all.cells.iter().map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len())).collect();
+        let wanted: Vec<_> = all
+            .cells
+            .iter()
+            .map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len()))
+            .collect();
         assert_eq!(seen, wanted);
         whole.merge(&Interval::of_cells(&layout, Some(&[])));
         assert_eq!(whole.cells[1].counts.ops, 1);
@@ -547,22 +629,41 @@ mod tests {
 
     #[test]
     fn durations_of_no_length_are_counted_when_the_interval_is_closed() {
-        let layout = Layout { streams: vec![], devices: vec![], thresholds_ns: [1_000_000].into() };
+        let layout = Layout {
+            streams: vec![],
+            devices: vec![],
+            thresholds_ns: [1_000_000].into(),
+        };
         let mut interval = Interval::new(&layout);
-        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"])
+            .streams
+            .remove(0);
         interval.cells = vec![Cell::new(&reads, layout.thresholds_ns.clone()); 2];
         // Four operations due at 0: issued at once; after a wait of 3 us; 5 us late; after both delays, with a
         // completion seen 7 us late.
-        for (cell, eligible_ns, issued_ns, unseen_ns) in
-            [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
-        {
-            interval.cells[cell].record(&Times::new(0, eligible_ns, issued_ns, 90_000), unseen_ns, 512);
+        for (cell, eligible_ns, issued_ns, unseen_ns) in [
+            (0, 0, 0, 0),
+            (0, 3_000, 3_000, 0),
+            (1, 0, 5_000, 0),
+            (0, 3_000, 8_000, 7_000),
+        ] {
+            interval.cells[cell].record(
+                &Times::new(0, eligible_ns, issued_ns, 90_000),
+                unseen_ns,
+                512,
+            );
             interval.record_gap(unseen_ns);
         }
         interval.close();
         let counts = |histogram: &Latencies| (histogram.count_at(0), histogram.len());
-        assert_eq!([0, 1].map(|cell| counts(&interval.cells[cell].wait)), [(1, 3), (1, 1)]);
-        assert_eq!([0, 1].map(|cell| counts(&interval.cells[cell].lag)), [(2, 3), (0, 1)]);
+        assert_eq!(
+            [0, 1].map(|cell| counts(&interval.cells[cell].wait)),
+            [(1, 3), (1, 1)]
+        );
+        assert_eq!(
+            [0, 1].map(|cell| counts(&interval.cells[cell].lag)),
+            [(2, 3), (0, 1)]
+        );
         assert_eq!(counts(&interval.gap), (3, 4));
         interval.close();
         assert_eq!(counts(&interval.gap), (3, 4), "once is enough");
@@ -570,7 +671,9 @@ mod tests {
 
     #[test]
     fn waits_are_kept_with_the_service_times_that_they_belong_to() {
-        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"])
+            .streams
+            .remove(0);
         let cell = || Cell::new(&reads, [1_000_000].into());
         let (mut cell, mut other) = (cell(), cell());
         cell.record(&Times::new(0, 0, 0, 90_000), 0, 512);
@@ -578,15 +681,25 @@ mod tests {
         other.record(&Times::new(0, 300_000, 300_000, 301_000), 0, 512);
         cell.merge(&other);
         let [service, answer] = cell.waited.as_deref().unwrap();
-        let near = |histogram: &Latencies, ns: u64| histogram.len() == 1 && histogram.max().abs_diff(ns) <= ns / 50;
+        let near = |histogram: &Latencies, ns: u64| {
+            histogram.len() == 1 && histogram.max().abs_diff(ns) <= ns / 50
+        };
         assert!(near(service, 1_000) && near(answer, 301_000));
         cell.clear();
-        assert!(cell.waited.as_deref().unwrap().iter().all(|histogram| histogram.is_empty()));
+        assert!(
+            cell.waited
+                .as_deref()
+                .unwrap()
+                .iter()
+                .all(|histogram| histogram.is_empty())
+        );
     }
 
     #[test]
     fn a_device_is_silent_for_as_long_as_all_shards_with_operations_there_hear_nothing() {
-        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"])
+            .streams
+            .remove(0);
         let silent = |silent_ns: u64, in_flight: u64| {
             let mut cell = Cell::new(&reads, [1_000_000].into());
             (cell.counts.silent_ns, cell.counts.backlog.in_flight) = (silent_ns, in_flight);

@@ -76,7 +76,10 @@ pub struct CellCounts {
 impl CellCounts {
     /// Operations that the verdict counts: succeeded, failed, never issued and lost.
     pub fn counted_ops(&self) -> u64 {
-        self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
+        self.ops
+            .saturating_add(self.errors)
+            .saturating_add(self.unissued)
+            .saturating_add(self.lost)
     }
 
     /// The part of `over`, a count over a threshold, that was slow: a failed operation counts as over every threshold,
@@ -87,7 +90,11 @@ impl CellCounts {
 
     /// Time of the last completion in an interval that ended at `end_ns`; 0 without a completion.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
-        if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
+        if self.last_back_ns == 0 && self.ops > 0 {
+            end_ns
+        } else {
+            self.last_back_ns
+        }
     }
 
     /// True if any operation was due or outstanding, or the device was silent.
@@ -101,7 +108,11 @@ impl CellCounts {
         self.combine(other, u64::saturating_add);
         self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
         self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
-        self.held_by = if other.held_by > 0 { other.held_by } else { self.held_by };
+        self.held_by = if other.held_by > 0 {
+            other.held_by
+        } else {
+            self.held_by
+        };
     }
 
     /// Subtracts `other`, which must be included in `self`.
@@ -112,17 +123,45 @@ impl CellCounts {
     fn combine(&mut self, other: &Self, operation: impl Fn(u64, u64) -> u64) {
         let mut other = *other;
         let ((mine, mine_over), (theirs, theirs_over)) = (self.sums(), other.sums());
-        mine.into_iter().zip(theirs).for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
+        mine.into_iter()
+            .zip(theirs)
+            .for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
         for (mine, theirs) in mine_over.into_iter().zip(theirs_over) {
-            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
+            mine.iter_mut()
+                .zip(theirs)
+                .for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
         }
     }
 
     /// Every count that can be summed: single counts, and counts by threshold.
     fn sums(&mut self) -> ([&mut u64; 13], [&mut [u64; THRESHOLDS_MAX]; 9]) {
-        let Self { ops, bytes, errors, wrong_data, overtime, unissued, lost, .. } = self;
-        let Self { missed, missed_least, late, silent_ns, silent_host_ns, active_ns, .. } = self;
-        let Self { judged_over, judged_least_over, response_over, service_over, slow, .. } = self;
+        let Self {
+            ops,
+            bytes,
+            errors,
+            wrong_data,
+            overtime,
+            unissued,
+            lost,
+            ..
+        } = self;
+        let Self {
+            missed,
+            missed_least,
+            late,
+            silent_ns,
+            silent_host_ns,
+            active_ns,
+            ..
+        } = self;
+        let Self {
+            judged_over,
+            judged_least_over,
+            response_over,
+            service_over,
+            slow,
+            ..
+        } = self;
         let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
         (
             [
@@ -178,8 +217,10 @@ impl SlowTimes {
     /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
-        let exceeded =
-            thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
+        let exceeded = thresholds_ns
+            .iter()
+            .take(THRESHOLDS_MAX)
+            .take_while(|threshold_ns| response_ns >= **threshold_ns);
         let unseen_ns = unseen_ns.min(times.service_ns());
         for index in 0..exceeded.count() {
             self.wait_ns[index] += times.wait_ns();
@@ -192,7 +233,13 @@ impl SlowTimes {
 
     /// The sums in the order of their columns in a run directory.
     pub(crate) fn all_mut(&mut self) -> [&mut [u64; THRESHOLDS_MAX]; 5] {
-        let Self { wait_ns, lag_ns, service_ns, unseen_ns, held_ns } = self;
+        let Self {
+            wait_ns,
+            lag_ns,
+            service_ns,
+            unseen_ns,
+            held_ns,
+        } = self;
         [wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
     }
 }
@@ -219,7 +266,9 @@ impl Backlog {
     }
 
     pub fn total(&self) -> u64 {
-        self.in_flight.saturating_add(self.waiting).saturating_add(self.late)
+        self.in_flight
+            .saturating_add(self.waiting)
+            .saturating_add(self.late)
     }
 }
 
@@ -230,11 +279,23 @@ mod tests {
     #[test]
     fn an_operation_is_summed_up_for_each_threshold_that_its_response_time_is_over() {
         let mut slow = SlowTimes::default();
-        slow.record(&[100, 1_000, 10_000], &Times::new(0, 300, 400, 1_000), 5_000, 200);
+        slow.record(
+            &[100, 1_000, 10_000],
+            &Times::new(0, 300, 400, 1_000),
+            5_000,
+            200,
+        );
         slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), 0, 0);
-        assert_eq!((slow.wait_ns[..3].to_vec(), slow.lag_ns[..3].to_vec()), (vec![300, 300, 0], vec![100, 100, 0]));
+        assert_eq!(
+            (slow.wait_ns[..3].to_vec(), slow.lag_ns[..3].to_vec()),
+            (vec![300, 300, 0], vec![100, 100, 0])
+        );
         assert_eq!(slow.service_ns[..3], [600, 600, 0]);
-        assert_eq!(slow.unseen_ns[..3], [600, 600, 0], "no more than the service time");
+        assert_eq!(
+            slow.unseen_ns[..3],
+            [600, 600, 0],
+            "no more than the service time"
+        );
         assert_eq!(slow.held_ns[..3], [200, 200, 0]);
     }
 }

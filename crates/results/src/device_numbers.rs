@@ -33,10 +33,16 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     let mut totals = vec![CellCounts::default(); layout.cells()];
     let mut intervals = Intervals::open(&run.dir, manifest)?;
     while let Some(record) = intervals.next()? {
-        totals.iter_mut().zip(&record.counts.cells).for_each(|(total, cell)| total.add(cell));
+        totals
+            .iter_mut()
+            .zip(&record.counts.cells)
+            .for_each(|(total, cell)| total.add(cell));
     }
     if let Some(damage) = intervals.damage() {
-        return Err(RunDirError::Damaged { path: run.dir.clone(), why: damage.to_owned() });
+        return Err(RunDirError::Damaged {
+            path: run.dir.clone(),
+            why: damage.to_owned(),
+        });
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
@@ -47,15 +53,21 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     let judged = (0..layout.cells()).filter(|cell| layout.streams[cell / devices].judged);
     Ok(judged
         .map(|cell| {
-            let (stream, device) = (&layout.streams[cell / devices].name, &layout.devices[cell % devices]);
+            let (stream, device) = (
+                &layout.streams[cell / devices].name,
+                &layout.devices[cell % devices],
+            );
             let (shares, within_limits) = shares(run, stream, device);
             let total = &totals[cell];
             DeviceNumbers {
-                device: names.get(cell % devices).map_or_else(|| device.clone(), |name| (*name).to_owned()),
+                device: names
+                    .get(cell % devices)
+                    .map_or_else(|| device.clone(), |name| (*name).to_owned()),
                 stream: stream.clone(),
                 shares,
                 within_limits,
-                service_p99_ns: (!service[cell].is_empty()).then(|| service[cell].value_at_quantile(0.99)),
+                service_p99_ns: (!service[cell].is_empty())
+                    .then(|| service[cell].value_at_quantile(0.99)),
                 achieved_iops: match run.verdict.ran_sec {
                     sec if sec > 0.0 => total.ops.saturating_sub(total.overtime) as f64 / sec,
                     _ => 0.0,
@@ -70,11 +82,17 @@ fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     let sla: &Sla = &run.manifest.sla;
     let mut worst = vec![0.0_f64; sla.limits().len()];
     let mut is_within_limits = true;
-    let group =
-        run.verdict.groups.iter().find(|group| group.stream == stream && group.device.as_deref() == Some(device));
+    let group = run
+        .verdict
+        .groups
+        .iter()
+        .find(|group| group.stream == stream && group.device.as_deref() == Some(device));
     let slices = group.map(|group| &group.slices[..]).unwrap_or_default();
     let none_complete = slices.iter().all(|slice| !slice.complete);
-    for slice in slices.iter().filter(|slice| (slice.complete || none_complete) && slice.wanted > 0) {
+    for slice in slices
+        .iter()
+        .filter(|slice| (slice.complete || none_complete) && slice.wanted > 0)
+    {
         for ((worst, over), limit) in worst.iter_mut().zip(&slice.judged_over).zip(sla.limits()) {
             *worst = worst.max(*over as f64 / slice.wanted as f64);
             is_within_limits &= !limit.is_exceeded(*over, slice.wanted);

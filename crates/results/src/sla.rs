@@ -41,7 +41,10 @@ impl Limit {
 
     /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
-        let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
+        let (percent, rest) = (
+            self.share_max_ppb / PERCENT_PPB,
+            self.share_max_ppb % PERCENT_PPB,
+        );
         match rest {
             0 => percent.to_string(),
             rest => format!("{percent}.{}", format!("{rest:07}").trim_end_matches('0')),
@@ -56,13 +59,19 @@ impl Limit {
     /// True if `over_ops` of `total_ops` operations reach the limit. Exact.
     pub fn is_exceeded(&self, over_ops: u64, total_ops: u64) -> bool {
         total_ops > 0
-            && u128::from(over_ops) * u128::from(WHOLE_PPB) >= u128::from(total_ops) * u128::from(self.share_max_ppb)
+            && u128::from(over_ops) * u128::from(WHOLE_PPB)
+                >= u128::from(total_ops) * u128::from(self.share_max_ppb)
     }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%>{}", self.percent(), ThresholdText(self.threshold_ns))
+        write!(
+            f,
+            "{}%>{}",
+            self.percent(),
+            ThresholdText(self.threshold_ns)
+        )
     }
 }
 
@@ -91,8 +100,17 @@ impl Default for Sla {
     /// ACT's criterion: < 5 % over 1 ms, < 1 % over 8 ms, < 0.1 % over 64 ms.
     /// Source: ACT's README, the section on passing and failing.
     fn default() -> Self {
-        let limit = |share_max_ppb, threshold_ms: u64| Limit { share_max_ppb, threshold_ns: threshold_ms * 1_000_000 };
-        Self { limits: vec![limit(50_000_000, 1), limit(10_000_000, 8), limit(1_000_000, 64)] }
+        let limit = |share_max_ppb, threshold_ms: u64| Limit {
+            share_max_ppb,
+            threshold_ns: threshold_ms * 1_000_000,
+        };
+        Self {
+            limits: vec![
+                limit(50_000_000, 1),
+                limit(10_000_000, 8),
+                limit(1_000_000, 64),
+            ],
+        }
     }
 }
 
@@ -107,7 +125,10 @@ impl Sla {
     pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
-        match pairs.into_iter().find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb) {
+        match pairs
+            .into_iter()
+            .find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb)
+        {
             None => Ok(sla),
             Some((smaller, larger)) => Err(format!(
                 "reading SLA {text:?} - {larger} allows a larger share than {smaller}, but every operation over {} is also \
@@ -122,15 +143,29 @@ impl Sla {
     /// callers use only the thresholds of the result: the cells count over these thresholds.
     ///
     /// Errors: more thresholds than a cell has counters for.
-    pub fn joined<'a>(slas: impl Iterator<Item = &'a Self>, combine: fn(u64, u64) -> u64) -> Result<Self, String> {
+    pub fn joined<'a>(
+        slas: impl Iterator<Item = &'a Self>,
+        combine: fn(u64, u64) -> u64,
+    ) -> Result<Self, String> {
         let mut by_threshold = BTreeMap::new();
         for limit in slas.flat_map(|sla| &sla.limits) {
-            let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
+            let share = by_threshold
+                .entry(limit.threshold_ns)
+                .or_insert(limit.share_max_ppb);
             *share = combine(limit.share_max_ppb, *share);
         }
-        let limit = |(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns };
-        let sla = Self { limits: by_threshold.into_iter().map(limit).collect() };
-        if sla.limits.is_empty() { Self::UNLIMITED.parse() } else { sla.counted(&sla.to_string()) }
+        let limit = |(threshold_ns, share_max_ppb)| Limit {
+            share_max_ppb,
+            threshold_ns,
+        };
+        let sla = Self {
+            limits: by_threshold.into_iter().map(limit).collect(),
+        };
+        if sla.limits.is_empty() {
+            Self::UNLIMITED.parse()
+        } else {
+            sla.counted(&sla.to_string())
+        }
     }
 
     /// Errors: `text` has more limits than a cell has counters for.
@@ -166,7 +201,9 @@ impl Sla {
 
 impl From<Limit> for Sla {
     fn from(limit: Limit) -> Self {
-        Self { limits: vec![limit] }
+        Self {
+            limits: vec![limit],
+        }
     }
 }
 
@@ -188,20 +225,35 @@ impl FromStr for Sla {
                 format!("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")
             })
         };
-        let mut limits = sla.split(',').map(str::trim).map(parse).collect::<Result<Vec<_>, _>>()?;
+        let mut limits = sla
+            .split(',')
+            .map(str::trim)
+            .map(parse)
+            .collect::<Result<Vec<_>, _>>()?;
         limits.sort_by_key(|limit| limit.threshold_ns);
-        if let Some(pair) = limits.windows(2).find(|pair| pair[0].threshold_ns == pair[1].threshold_ns) {
+        if let Some(pair) = limits
+            .windows(2)
+            .find(|pair| pair[0].threshold_ns == pair[1].threshold_ns)
+        {
             let threshold = pair[0].threshold_text();
-            return Err(format!("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one"));
+            return Err(format!(
+                "reading SLA {sla:?} - two limits for {threshold}; keep the smaller one"
+            ));
         }
         Self { limits }.counted(sla)
     }
 }
 
 fn parse_limit(text: &str) -> Result<Limit, &'static str> {
-    let (share, threshold) = text.split_once('>').ok_or("no \">\" between share and threshold")?;
-    let share = share.trim().strip_suffix('%').ok_or("the share does not end in \"%\"")?;
-    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is not a number with at most 7 decimals")?;
+    let (share, threshold) = text
+        .split_once('>')
+        .ok_or("no \">\" between share and threshold")?;
+    let share = share
+        .trim()
+        .strip_suffix('%')
+        .ok_or("the share does not end in \"%\"")?;
+    let share_max_ppb = scaled(share.trim(), PERCENT_PPB)
+        .ok_or("the share is not a number with at most 7 decimals")?;
     if share_max_ppb == 0 {
         return Err("no share is below 0 %");
     }
@@ -209,12 +261,18 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
         return Err("the share is above 100 %");
     }
     let threshold = threshold.trim();
-    let unit = UNITS_NS.into_iter().find_map(|(unit, unit_ns)| Some((threshold.strip_suffix(unit)?, unit_ns)));
+    let unit = UNITS_NS
+        .into_iter()
+        .find_map(|(unit, unit_ns)| Some((threshold.strip_suffix(unit)?, unit_ns)));
     let (number, unit_ns) = unit.ok_or("the threshold has no unit (ns, us, ms or s)")?;
-    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is not a whole number of nanoseconds")?;
+    let threshold_ns = scaled(number.trim(), unit_ns)
+        .ok_or("the threshold is not a whole number of nanoseconds")?;
     match threshold_ns {
         0 => Err("the threshold is 0"),
-        1..=THRESHOLD_MAX_NS => Ok(Limit { share_max_ppb, threshold_ns }),
+        1..=THRESHOLD_MAX_NS => Ok(Limit {
+            share_max_ppb,
+            threshold_ns,
+        }),
         _ => Err("the threshold is above one hour"),
     }
 }
@@ -260,15 +318,24 @@ mod tests {
     fn the_default_is_acts_criterion() {
         assert_eq!(Sla::default().to_string(), "5%>1ms,1%>8ms,0.1%>64ms");
         assert_eq!("5%>1ms,1%>8ms,0.1%>64ms".parse(), Ok(Sla::default()));
-        assert_eq!(*Sla::default().thresholds_ns(), [1_000_000, 8_000_000, 64_000_000]);
+        assert_eq!(
+            *Sla::default().thresholds_ns(),
+            [1_000_000, 8_000_000, 64_000_000]
+        );
     }
 
     #[test]
     fn order_blanks_and_fractions_do_not_matter() {
         let sla: Sla = " 0.10 % > 0.064s, 1%>8.0ms ,5%>1000us".parse().unwrap();
         assert_eq!(sla, Sla::default());
-        assert_eq!("100%>1500ns".parse::<Sla>().unwrap().to_string(), "100%>1500ns");
-        assert_eq!("0.0000001%>2s".parse::<Sla>().unwrap().to_string(), "0.0000001%>2s");
+        assert_eq!(
+            "100%>1500ns".parse::<Sla>().unwrap().to_string(),
+            "100%>1500ns"
+        );
+        assert_eq!(
+            "0.0000001%>2s".parse::<Sla>().unwrap().to_string(),
+            "0.0000001%>2s"
+        );
     }
 
     #[test]
@@ -281,7 +348,10 @@ mod tests {
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
         assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
-        assert!(Sla::wanted("5%>1ms,5%>8ms").is_ok(), "an equal share says nothing new, and nothing wrong");
+        assert!(
+            Sla::wanted("5%>1ms,5%>8ms").is_ok(),
+            "an equal share says nothing new, and nothing wrong"
+        );
         assert!(Sla::wanted("5>1ms").is_err());
     }
 
@@ -311,7 +381,10 @@ mod tests {
             ("5%>99999999999999999999s", "not a whole number"),
             ("5%>1ms,", "the limit \"\" of SLA"),
             ("5%>1ms,4%>1000us", "two limits for 1ms"),
-            ("9%>1s,8%>2s,7%>3s,6%>4s,5%>5s,4%>6s,3%>7s,2%>8s,1%>9s", "9 limits, at most 8"),
+            (
+                "9%>1s,8%>2s,7%>3s,6%>4s,5%>5s,4%>6s,3%>7s,2%>8s,1%>9s",
+                "9 limits, at most 8",
+            ),
         ] {
             let error = text.parse::<Sla>().expect_err(text).to_string();
             assert!(error.contains(why), "{text}: {error}");

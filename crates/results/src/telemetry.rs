@@ -125,12 +125,18 @@ const THREAD: &str = "thread";
 impl Column {
     /// True if each device has this column.
     pub const fn is_of_device(self) -> bool {
-        !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
+        !matches!(
+            self.source(),
+            Source::Host | Source::Process | Source::Thread
+        )
     }
 
     /// The column of the object `of`: the kernel name of a device, or the name of a thread; empty for host and process.
     pub fn of(self, of: &str) -> ColumnOf {
-        ColumnOf { column: self, owner: of.to_owned() }
+        ColumnOf {
+            column: self,
+            owner: of.to_owned(),
+        }
     }
 }
 
@@ -148,19 +154,30 @@ impl ColumnOf {
     pub fn parse(name: &str) -> Option<Self> {
         if name.starts_with("sim:") {
             // The spec of a simulated drive can contain dots, too.
-            let of = |column: &Column| Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?));
-            return Column::ALL.iter().filter(|column| column.source() == Source::Simulated).find_map(of);
+            let of = |column: &Column| {
+                Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
+            };
+            return Column::ALL
+                .iter()
+                .filter(|column| column.source() == Source::Simulated)
+                .find_map(of);
         }
         let (first, rest) = name.split_once('.')?;
         let find_column = |name: &str, is_it: fn(Column) -> bool| {
-            Column::ALL.iter().copied().find(|column| is_it(*column) && column.name() == name)
+            Column::ALL
+                .iter()
+                .copied()
+                .find(|column| is_it(*column) && column.name() == name)
         };
         match first {
-            HOST => find_column(rest, |column| column.source() == Source::Host).map(|column| column.of("")),
-            PROCESS => find_column(rest, |column| column.source() == Source::Process).map(|column| column.of("")),
+            HOST => find_column(rest, |column| column.source() == Source::Host)
+                .map(|column| column.of("")),
+            PROCESS => find_column(rest, |column| column.source() == Source::Process)
+                .map(|column| column.of("")),
             THREAD => {
                 let (thread, rest) = rest.rsplit_once('.')?;
-                find_column(rest, |column| column.source() == Source::Thread).map(|column| column.of(thread))
+                find_column(rest, |column| column.source() == Source::Thread)
+                    .map(|column| column.of(thread))
             }
             device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
         }
@@ -213,7 +230,11 @@ impl TraceSize {
 
     /// The class of a request of `bytes` bytes.
     pub fn of(bytes: u64) -> Self {
-        if bytes < LARGE_BYTES { Self::Small } else { Self::Large }
+        if bytes < LARGE_BYTES {
+            Self::Small
+        } else {
+            Self::Large
+        }
     }
 
     /// Name in trace.csv.
@@ -277,10 +298,23 @@ mod tests {
             let named = column.of(of);
             assert_eq!(ColumnOf::parse(&named.to_string()), Some(named));
         }
-        assert_eq!(Column::SmartCelsius.of("nvme0n1").to_string(), "nvme0n1.smart.temperature_celsius");
-        assert_eq!(Column::ThreadCpuPct.of("issue-3").to_string(), "thread.issue-3.cpu_pct");
-        for other in ["", "r/s", "sda.", "sda.of_a_later_version", "host.r/s", "process.cpu_busy_pct", "thread.cpu_pct"]
-        {
+        assert_eq!(
+            Column::SmartCelsius.of("nvme0n1").to_string(),
+            "nvme0n1.smart.temperature_celsius"
+        );
+        assert_eq!(
+            Column::ThreadCpuPct.of("issue-3").to_string(),
+            "thread.issue-3.cpu_pct"
+        );
+        for other in [
+            "",
+            "r/s",
+            "sda.",
+            "sda.of_a_later_version",
+            "host.r/s",
+            "process.cpu_busy_pct",
+            "thread.cpu_pct",
+        ] {
             assert_eq!(ColumnOf::parse(other), None, "{other}");
         }
     }
@@ -289,12 +323,21 @@ mod tests {
     fn every_column_is_explained() {
         let docs = include_str!("../../../docs/telemetry.md");
         for column in Column::ALL {
-            let rows =
-                docs.lines().filter(|line| line.starts_with("| `") && line.contains(&format!("{}`", column.name())));
+            let rows = docs.lines().filter(|line| {
+                line.starts_with("| `") && line.contains(&format!("{}`", column.name()))
+            });
             let units: Vec<&str> = rows.filter_map(|line| line.split('|').nth(2)).collect();
-            assert!(!units.is_empty(), "{} is not in docs/telemetry.md", column.name());
+            assert!(
+                !units.is_empty(),
+                "{} is not in docs/telemetry.md",
+                column.name()
+            );
             let unit = column.unit();
-            assert!(units.iter().any(|units| units.contains(unit)), "{} in {unit}, not{units:?}", column.name());
+            assert!(
+                units.iter().any(|units| units.contains(unit)),
+                "{} in {unit}, not{units:?}",
+                column.name()
+            );
         }
     }
 }

@@ -16,7 +16,10 @@ pub fn layout<D: Into<String>>(
         judged,
         offered_iops,
         workload: 0,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
+        act: Some(ActHistograms {
+            scale: ActScale::Milliseconds,
+            per_device: judged,
+        }),
         ..StreamInfo::default()
     };
     Layout {

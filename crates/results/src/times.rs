@@ -30,7 +30,14 @@ impl Times {
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);
         debug_assert!(eligible_ns <= issued_ns && issued_ns <= completed_ns);
-        Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0, behind_ns: 0 }
+        Self {
+            intended_ns,
+            eligible_ns,
+            issued_ns,
+            completed_ns,
+            held_ns: 0,
+            behind_ns: 0,
+        }
     }
 
     /// Sets the time for which the operation may have waited because completions on its slot were not seen yet.

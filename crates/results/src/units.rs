@@ -35,7 +35,11 @@ impl fmt::Display for Grouped {
 
 /// A count with its noun: `1 sample`, `2,000 samples`.
 pub fn count(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", Grouped(count), if count == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        Grouped(count),
+        if count == 1 { "" } else { "s" }
+    )
 }
 
 /// A number with three digits (without decimals from 100 on), thousands grouped.
@@ -46,7 +50,11 @@ pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 99.95 {
         let whole = Grouped(magnitude.round() as u64);
-        return if value < 0.0 { format!("-{whole}") } else { whole.to_string() };
+        return if value < 0.0 {
+            format!("-{whole}")
+        } else {
+            whole.to_string()
+        };
     }
     if magnitude < 1e-6 {
         return format!("{value:.1e}");
@@ -57,7 +65,11 @@ pub fn number(value: f64) -> String {
 
 /// Removes trailing zeros of the decimals.
 fn trimmed(text: String) -> String {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// A load as a multiple of 1x, to the thousandth: `20x`, `103.5x`.
@@ -82,7 +94,11 @@ pub fn percent_digits(share: f64) -> String {
         _ => 4,
     };
     let text = format!("{percent:.decimals$}");
-    if percent > 0.0 && text == "0.0000" { "<0.0001".to_owned() } else { text }
+    if percent > 0.0 && text == "0.0000" {
+        "<0.0001".to_owned()
+    } else {
+        text
+    }
 }
 
 /// A limit as percent, exact, without trailing zeros: `5 %`, `0.1 %`.
@@ -114,7 +130,12 @@ pub fn milliseconds(ms: f64) -> String {
 }
 
 /// Units of a threshold. `s` is last, because the other units end with `s`, too.
-pub(crate) const UNITS_NS: [(&str, u64); 4] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1), ("s", 1_000_000_000)];
+pub(crate) const UNITS_NS: [(&str, u64); 4] = [
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+    ("s", 1_000_000_000),
+];
 
 /// A threshold in the largest unit without a fraction: `8ms`, `500us`; `{:#}` prints `8 ms`.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +143,18 @@ pub(crate) struct ThresholdText(pub(crate) u64);
 
 impl fmt::Display for ThresholdText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let largest = UNITS_NS.into_iter().filter(|(_, unit_ns)| self.0.is_multiple_of(*unit_ns));
-        let (unit, unit_ns) = largest.max_by_key(|(_, unit_ns)| *unit_ns).unwrap_or(("ns", 1));
-        write!(f, "{}{}{unit}", self.0 / unit_ns, if f.alternate() { " " } else { "" })
+        let largest = UNITS_NS
+            .into_iter()
+            .filter(|(_, unit_ns)| self.0.is_multiple_of(*unit_ns));
+        let (unit, unit_ns) = largest
+            .max_by_key(|(_, unit_ns)| *unit_ns)
+            .unwrap_or(("ns", 1));
+        write!(
+            f,
+            "{}{}{unit}",
+            self.0 / unit_ns,
+            if f.alternate() { " " } else { "" }
+        )
     }
 }
 
@@ -134,13 +164,20 @@ pub fn span(sec: u64) -> String {
         return format!("{sec} s");
     }
     let parts = [(sec / 3_600, "h"), (sec / 60 % 60, "min"), (sec % 60, "s")];
-    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count} {unit}"));
+    let parts = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count} {unit}"));
     parts.collect::<Vec<_>>().join(" ")
 }
 
 /// A time span rounded to seconds, like [`span`]; below half a second with three digits.
 pub fn span_of(sec: f64) -> String {
-    if sec < 0.5 { format!("{} s", number(sec)) } else { span(sec.round() as u64) }
+    if sec < 0.5 {
+        format!("{} s", number(sec))
+    } else {
+        span(sec.round() as u64)
+    }
 }
 
 /// A time span in its largest unit, rounded: `119 s`, `10 min`, `12 days`.
@@ -160,7 +197,9 @@ pub fn clock(sec: u64) -> String {
 
 /// Seconds since 1970 as `2026-11-21T14:00:32Z`.
 pub fn rfc3339(unix_sec: u64) -> String {
-    let at = i64::try_from(unix_sec).ok().and_then(|sec| Timestamp::from_second(sec).ok());
+    let at = i64::try_from(unix_sec)
+        .ok()
+        .and_then(|sec| Timestamp::from_second(sec).ok());
     at.unwrap_or(Timestamp::MAX).to_string()
 }
 
@@ -169,7 +208,9 @@ pub fn date(unix_ms: u64) -> String {
     if unix_ms == 0 || unix_ms > DATE_MAX_MS {
         return "at an unknown time".to_owned();
     }
-    rfc3339(unix_ms / 1_000).replace('T', " ").replace('Z', " UTC")
+    rfc3339(unix_ms / 1_000)
+        .replace('T', " ")
+        .replace('Z', " UTC")
 }
 
 /// Like [`date`], to the minute: `2026-11-21 14:00 UTC`.
@@ -187,19 +228,25 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     let seconds = match text.trim().parse::<u64>() {
         Ok(seconds) => seconds,
         Err(_) => {
-            let span =
-                text.trim().parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+            let span = text
+                .trim()
+                .parse::<Span>()
+                .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
             let span = span.map_err(|_| format!("not a time span - {expected}"))?;
             if span.subsec_nanos() != 0 {
                 return Err(format!("not a whole number of seconds - {expected}"));
             }
-            u64::try_from(span.as_secs()).map_err(|_| format!("a time span cannot be negative - {expected}"))?
+            u64::try_from(span.as_secs())
+                .map_err(|_| format!("a time span cannot be negative - {expected}"))?
         }
     };
     match u32::try_from(seconds) {
         Ok(0) => Err(format!("a time span must be at least 1 s - {expected}")),
         Ok(seconds) => Ok(seconds),
-        Err(_) => Err(format!("{seconds} s is longer than the maximum of {} s - {expected}", u32::MAX)),
+        Err(_) => Err(format!(
+            "{seconds} s is longer than the maximum of {} s - {expected}",
+            u32::MAX
+        )),
     }
 }
 
@@ -219,29 +266,59 @@ macro_rules! display {
 
 /// The greatest common divisor. If one number is 0: the other number.
 pub fn greatest_divisor<T: Copy + Default + PartialEq + Rem<Output = T>>(a: T, b: T) -> T {
-    if b == T::default() { a } else { greatest_divisor(b, a % b) }
+    if b == T::default() {
+        a
+    } else {
+        greatest_divisor(b, a % b)
+    }
 }
 
 /// A number of bytes in decimal units, as in the capacity of drives: `512 B`, `68.7 GB`.
 pub fn bytes(bytes: f64) -> String {
-    const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    const UNITS: [(f64, &str); 6] = [
+        (1e18, "EB"),
+        (1e15, "PB"),
+        (1e12, "TB"),
+        (1e9, "GB"),
+        (1e6, "MB"),
+        (1e3, "kB"),
+    ];
     // A value that would be rounded to 1,000 is shown in the next unit.
-    let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= unit * 0.9995);
-    unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
+    let unit = UNITS
+        .into_iter()
+        .find(|(unit, _)| bytes.abs() >= unit * 0.9995);
+    unit.map_or_else(
+        || format!("{} B", number(bytes)),
+        |(unit, name)| format!("{} {name}", number(bytes / unit)),
+    )
 }
 
 /// A number of bytes in binary units, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn binary_bytes(bytes: f64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
+    const UNITS: [(f64, &str); 3] = [
+        (1_073_741_824.0, "GiB"),
+        (1_048_576.0, "MiB"),
+        (1_024.0, "KiB"),
+    ];
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= *unit);
-    unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
+    unit.map_or_else(
+        || format!("{} B", number(bytes)),
+        |(unit, name)| format!("{} {name}", number(bytes / unit)),
+    )
 }
 
 /// Breaks `text` between words into lines of at most `columns`, each with `indent` before it and a newline after it.
 /// Long words and names with hyphens are not broken, so that users can paste and search them.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
-    let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
-    textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
+    let options = Options::new(columns)
+        .initial_indent(indent)
+        .subsequent_indent(indent);
+    textwrap::fill(
+        text,
+        options
+            .break_words(false)
+            .word_splitter(WordSplitter::NoHyphenation),
+    ) + "\n"
 }
 
 /// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
@@ -294,7 +371,9 @@ pub(crate) fn quoted_start(text: &str) -> String {
 
 /// Like [`printable`], with `\u000a` and `\u0009` for newline and tab.
 pub fn in_one_line(text: &str) -> String {
-    printable(text).replace('\n', "\\u000a").replace('\t', "\\u0009")
+    printable(text)
+        .replace('\n', "\\u000a")
+        .replace('\t', "\\u0009")
 }
 
 #[cfg(test)]
@@ -303,9 +382,14 @@ mod tests {
 
     #[test]
     fn a_time_is_a_number_of_seconds_or_has_units() {
-        for (text, sec) in
-            [("3600", 3_600), ("24h", 86_400), ("1h 30m", 5_400), ("2d", 172_800), ("1w", 604_800), ("90 min", 5_400)]
-        {
+        for (text, sec) in [
+            ("3600", 3_600),
+            ("24h", 86_400),
+            ("1h 30m", 5_400),
+            ("2d", 172_800),
+            ("1w", 604_800),
+            ("90 min", 5_400),
+        ] {
             assert_eq!(seconds(text), Ok(sec), "{text}");
         }
         for (text, why) in [
@@ -317,28 +401,46 @@ mod tests {
             ("", "not a time span"),
             ("4294967296", "longer than the maximum"),
         ] {
-            assert!(seconds(text).unwrap_err().contains(why), "{text}: {:?}", seconds(text));
+            assert!(
+                seconds(text).unwrap_err().contains(why),
+                "{text}: {:?}",
+                seconds(text)
+            );
         }
     }
 
     #[test]
     fn counts_are_grouped_and_agree_with_their_noun() {
-        let texts: Vec<_> = [0, 999, 1_000, 1_234_567].map(|n| Grouped(n).to_string()).into();
+        let texts: Vec<_> = [0, 999, 1_000, 1_234_567]
+            .map(|n| Grouped(n).to_string())
+            .into();
         assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1, 2_000].map(|n| count(n, "sample")), ["0 samples", "1 sample", "2,000 samples"]);
+        assert_eq!(
+            [0, 1, 2_000].map(|n| count(n, "sample")),
+            ["0 samples", "1 sample", "2,000 samples"]
+        );
     }
 
     #[test]
     fn numbers_have_three_digits_and_small_ones_do_not_become_nothing() {
         let texts = [0.0, 0.001_253_75, 0.5, 9.999, 42.25, 1_234.5, -3.0, 2e-9].map(number);
-        assert_eq!(texts, ["0", "0.00125", "0.5", "10", "42.2", "1,235", "-3", "2.0e-9"]);
-        assert_eq!([1.0, 103.5, 2.0 / 3.0].map(multiple), ["1x", "103.5x", "0.667x"]);
+        assert_eq!(
+            texts,
+            ["0", "0.00125", "0.5", "10", "42.2", "1,235", "-3", "2.0e-9"]
+        );
+        assert_eq!(
+            [1.0, 103.5, 2.0 / 3.0].map(multiple),
+            ["1x", "103.5x", "0.667x"]
+        );
     }
 
     #[test]
     fn percent_shows_three_digits_and_never_hides_a_count() {
         let shares = [0.0, 1.0, 0.5, 0.05, 0.00123, 0.00001234, 1e-9];
-        assert_eq!(shares.map(percent_digits), ["0", "100", "50.0", "5.00", "0.123", "0.0012", "<0.0001"]);
+        assert_eq!(
+            shares.map(percent_digits),
+            ["0", "100", "50.0", "5.00", "0.123", "0.0012", "<0.0001"]
+        );
         assert_eq!(
             (percent(0.05), percent_exact(0.05), percent_exact(0.001)),
             ("5.00 %".into(), "5 %".into(), "0.1 %".into())
@@ -349,32 +451,80 @@ mod tests {
 
     #[test]
     fn durations_read_as_people_say_them() {
-        let texts = [0, 900, 80_000, 4_200_000, 1_000_000, 78_400_000, 1_250_000_000].map(duration);
-        assert_eq!(texts, ["0 us", "0.9 us", "80 us", "4.2 ms", "1 ms", "78.4 ms", "1.25 s"]);
+        let texts = [
+            0,
+            900,
+            80_000,
+            4_200_000,
+            1_000_000,
+            78_400_000,
+            1_250_000_000,
+        ]
+        .map(duration);
+        assert_eq!(
+            texts,
+            [
+                "0 us", "0.9 us", "80 us", "4.2 ms", "1 ms", "78.4 ms", "1.25 s"
+            ]
+        );
         assert_eq!([0.4, 1.6].map(span_of), ["0.4 s", "2 s"]);
         let texts = [0, 90, 120, 3_600, 5_400, 86_400, 86_461].map(span);
-        assert_eq!(texts, ["0 s", "90 s", "2 min", "1 h", "1 h 30 min", "24 h", "24 h 1 min 1 s"]);
-        assert_eq!([2.0, 119.0, 600.0, 7200.0, 1e6].map(span_about), ["2 s", "119 s", "10 min", "2 h", "12 days"]);
+        assert_eq!(
+            texts,
+            [
+                "0 s",
+                "90 s",
+                "2 min",
+                "1 h",
+                "1 h 30 min",
+                "24 h",
+                "24 h 1 min 1 s"
+            ]
+        );
+        assert_eq!(
+            [2.0, 119.0, 600.0, 7200.0, 1e6].map(span_about),
+            ["2 s", "119 s", "10 min", "2 h", "12 days"]
+        );
         assert_eq!(clock(90_009), "25:00:09");
     }
 
     #[test]
     fn dates_that_nobody_can_have_meant_are_not_printed() {
         assert_eq!(date(1_795_271_232_147), "2026-11-21 14:27:12 UTC");
-        assert_eq!((date(0), date(u64::MAX)), ("at an unknown time".into(), "at an unknown time".into()));
+        assert_eq!(
+            (date(0), date(u64::MAX)),
+            ("at an unknown time".into(), "at an unknown time".into())
+        );
         assert_eq!(date_to_minute(1_709_208_000_000), "2024-02-29 12:00 UTC");
         assert_eq!(date_to_minute(0), "at an unknown time");
     }
 
     #[test]
     fn sizes_are_those_on_the_label() {
-        let texts = [0.0, 512.0, 999_600.0, 67_108_864.0, 512_110_190_592.0, 1_920_383_410_176.0, 7.99e18].map(bytes);
-        assert_eq!(texts, ["0 B", "512 B", "1 MB", "67.1 MB", "512 GB", "1.92 TB", "7.99 EB"]);
+        let texts = [
+            0.0,
+            512.0,
+            999_600.0,
+            67_108_864.0,
+            512_110_190_592.0,
+            1_920_383_410_176.0,
+            7.99e18,
+        ]
+        .map(bytes);
+        assert_eq!(
+            texts,
+            [
+                "0 B", "512 B", "1 MB", "67.1 MB", "512 GB", "1.92 TB", "7.99 EB"
+            ]
+        );
     }
 
     #[test]
     fn lines_are_broken_between_words() {
-        assert_eq!(wrapped("one two-2 three", "> ", 9), "> one\n> two-2\n> three\n");
+        assert_eq!(
+            wrapped("one two-2 three", "> ", 9),
+            "> one\n> two-2\n> three\n"
+        );
         assert_eq!(wrapped("incomprehensible", "", 7), "incomprehensible\n");
     }
 
@@ -382,11 +532,20 @@ mod tests {
     fn what_is_not_seen_is_shown_and_the_rest_stays() {
         let plain = "reads on /dev/nvme0n1: 5 % é 日本\n\tnext";
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
-        assert_eq!(printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"), "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f");
-        assert_eq!(quoted("a \"b\"\\\n\u{1b}\t"), r#"'a "b"\\u000a\u001b\u0009'"#);
+        assert_eq!(
+            printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"),
+            "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f"
+        );
+        assert_eq!(
+            quoted("a \"b\"\\\n\u{1b}\t"),
+            r#"'a "b"\\u000a\u001b\u0009'"#
+        );
         // The escaped text, parsed as a JSON string, is the original name.
         let name = "x\u{85}y\u{202e}z";
         let json = serde_json::to_string(name).unwrap();
-        assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
+        assert_eq!(
+            serde_json::from_str::<String>(&printable(&json)).unwrap(),
+            name
+        );
     }
 }

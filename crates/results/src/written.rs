@@ -30,8 +30,13 @@ pub struct WentBack {
 impl Bytes {
     /// Difference to `before`. Errors: a counter has fallen, so the difference is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
-        let difference =
-            |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
+        let difference = |counter, before: u64, now: u64| {
+            now.checked_sub(before).ok_or(WentBack {
+                counter,
+                before,
+                now,
+            })
+        };
         Ok(Self {
             host: difference("bytes written by hosts", before.host, self.host)?,
             media: difference("bytes written to the media", before.media, self.media)?,

@@ -17,7 +17,11 @@ const LOGS: [&[u8]; 5] = [
 #[test]
 fn every_log_of_the_examples_is_a_log_to_its_end() {
     for log in LOGS {
-        assert!(assert_log_property(log), "{}", String::from_utf8_lossy(&log[..80]));
+        assert!(
+            assert_log_property(log),
+            "{}",
+            String::from_utf8_lossy(&log[..80])
+        );
     }
 }
 
@@ -28,7 +32,9 @@ fn a_count_that_vanishes_for_one_report_is_damage_however_many_reports_are_skipp
     let log = String::from_utf8_lossy(LOGS[1]);
     let line = " (00: 0000020855) (01: 0000001592) (02: 0000001115) (03: 0000000397)\n (04: 0000000041)\nlarge";
     assert!(log.contains(line));
-    assert!(!assert_log_property(log.replace(line, &line.replace("(04", "(05")).as_bytes()));
+    assert!(!assert_log_property(
+        log.replace(line, &line.replace("(04", "(05")).as_bytes()
+    ));
 }
 
 proptest! {

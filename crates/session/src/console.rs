@@ -62,7 +62,11 @@ pub fn notice(text: &str) {
 /// only the newest drawing is written. The first drawing (`is_first`) is always written, because later drawings go over
 /// it.
 pub fn draw(text: String, is_first: bool) {
-    if is_first { STDERR.print_text(text) } else { STDERR.draw(text) }
+    if is_first {
+        STDERR.print_text(text)
+    } else {
+        STDERR.draw(text)
+    }
 }
 
 /// Waits up to a second for pending text to be written.
@@ -78,7 +82,11 @@ pub fn warning(text: &str) {
 /// Like [`warning`], but prints the same text only once per process, because several runs may repeat a warning.
 pub fn warning_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+    if SAID
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(text.to_owned())
+    {
         warning(text);
     }
 }
@@ -125,7 +133,10 @@ pub fn result_if_read(text: &str) -> Result<bool, Failure> {
 /// Like [`result_if_read`], for text with cursor movements; names in `text` must be printable.
 pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut output = io::stdout();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
         Err(error) if !is_gone(&error, &output) => Err(Failure::environment(format!(
             "cannot write the result to standard output - {error} - the work itself is done: the run directory, or the record of the preparation, has the result"
         ))),
@@ -138,7 +149,9 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
 fn is_gone(error: &io::Error, output: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
-        Some(libc::EIO) => fstat(output).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device()),
+        Some(libc::EIO) => {
+            fstat(output).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device())
+        }
         _ => false,
     }
 }
@@ -154,7 +167,10 @@ const COLUMNS: usize = 80;
 /// Columns that a line on `terminal` may currently have without wrapping.
 pub fn columns(terminal: impl AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(terminal);
-    let columns = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let columns = size
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0);
     // On some terminals a line of the full width moves the cursor to the next line.
     columns.unwrap_or(COLUMNS) - 1
 }
@@ -163,13 +179,23 @@ pub fn columns(terminal: impl AsFd) -> usize {
 /// first; a line that is still too long is cut.
 pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
     let mut shown: Vec<&(u8, String)> = parts.iter().filter(|(_, text)| !text.is_empty()).collect();
-    let length = |kept: &[&(u8, String)]| kept.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>();
+    let length = |kept: &[&(u8, String)]| {
+        kept.iter()
+            .map(|(_, text)| text.chars().count() + 2)
+            .sum::<usize>()
+    };
     while shown.len() > 1 && length(&shown) > columns + 2 {
         let lightest = shown.iter().map(|(weight, _)| *weight).min();
-        let index = shown.iter().rposition(|(weight, _)| Some(*weight) == lightest);
+        let index = shown
+            .iter()
+            .rposition(|(weight, _)| Some(*weight) == lightest);
         shown.remove(index.unwrap_or(0));
     }
-    let line = shown.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("  ");
+    let line = shown
+        .iter()
+        .map(|(_, text)| text.as_str())
+        .collect::<Vec<_>>()
+        .join("  ");
     line.chars().take(columns).collect()
 }
 
@@ -191,8 +217,12 @@ pub fn laid_out(page: &str, columns: usize) -> String {
 
 /// Adds colour escape sequences to the outcomes in `page`, and to the answers of checks at the beginnings of lines.
 pub fn coloured(page: &str) -> String {
-    const OUTCOMES: [(Outcome, u8); 4] =
-        [(Outcome::Pass, 32), (Outcome::Measured, 32), (Outcome::Fail, 31), (Outcome::Invalid, 33)];
+    const OUTCOMES: [(Outcome, u8); 4] = [
+        (Outcome::Pass, 32),
+        (Outcome::Measured, 32),
+        (Outcome::Fail, 31),
+        (Outcome::Invalid, 33),
+    ];
     const ANSWERS: [(&str, u8); 5] = [
         ("good enough:", 32),
         ("within the limits, but tested too briefly:", 33),
@@ -201,15 +231,24 @@ pub fn coloured(page: &str) -> String {
         ("not good enough:", 31),
     ];
     let word = |word: &str| {
-        let (name, end) = word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
-        match OUTCOMES.iter().find(|(outcome, _)| outcome.to_string() == name) {
+        let (name, end) =
+            word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
+        match OUTCOMES
+            .iter()
+            .find(|(outcome, _)| outcome.to_string() == name)
+        {
             Some((_, colour)) => format!("\x1b[1;{colour}m{name}\x1b[0m{end}"),
             None => word.to_owned(),
         }
     };
     let line = |line: &str| match ANSWERS.iter().find(|(answer, _)| line.starts_with(answer)) {
-        Some((answer, colour)) => format!("\x1b[1;{colour}m{answer}\x1b[0m{}", &line[answer.len()..]),
-        None => line.split_inclusive(|c: char| !c.is_alphanumeric()).map(word).collect(),
+        Some((answer, colour)) => {
+            format!("\x1b[1;{colour}m{answer}\x1b[0m{}", &line[answer.len()..])
+        }
+        None => line
+            .split_inclusive(|c: char| !c.is_alphanumeric())
+            .map(word)
+            .collect(),
     };
     page.split_inclusive('\n').map(line).collect()
 }
@@ -221,8 +260,14 @@ mod tests {
     #[test]
     fn an_argument_reaches_a_shell_as_it_was() {
         for (argument, shown) in [
-            ("/dev/disk/by-id/nvme-eui.00:1", "/dev/disk/by-id/nvme-eui.00:1"),
-            ("sim:capacity=1GiB+bad=512MiB-513MiB", "sim:capacity=1GiB+bad=512MiB-513MiB"),
+            (
+                "/dev/disk/by-id/nvme-eui.00:1",
+                "/dev/disk/by-id/nvme-eui.00:1",
+            ),
+            (
+                "sim:capacity=1GiB+bad=512MiB-513MiB",
+                "sim:capacity=1GiB+bad=512MiB-513MiB",
+            ),
             ("my disk", "'my disk'"),
             ("$HOME;it's", r"'$HOME;it'\''s'"),
             ("~/image", "'~/image'"),
@@ -236,7 +281,10 @@ mod tests {
     fn a_page_is_broken_in_its_sentences_and_coloured_in_its_outcomes() {
         let page = "  at least 0.1 % of reads took over 64 ms\nstage 1  ended by a signal\n    1     14.04   13.34\n";
         let narrow = "  at least 0.1 % of\n  reads took over 64\n  ms\nstage 1  ended by a\n         signal\n    1     14.04   13.34\n";
-        assert_eq!((laid_out(page, 20).as_str(), laid_out(page, 80).as_str()), (narrow, page));
+        assert_eq!(
+            (laid_out(page, 20).as_str(), laid_out(page, 80).as_str()),
+            (narrow, page)
+        );
         assert_eq!(
             coloured("FAIL (a)\nBYPASS PASS: it"),
             "\x1b[1;31mFAIL\x1b[0m (a)\nBYPASS \x1b[1;32mPASS\x1b[0m: it"
@@ -245,10 +293,22 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_loses_the_least_important_first() {
-        let parts = [(9, "00:00:02"), (5, "4 ops/s"), (1, ""), (2, "lag 1 ms"), (8, "00:59:58 left")];
+        let parts = [
+            (9, "00:00:02"),
+            (5, "4 ops/s"),
+            (1, ""),
+            (2, "lag 1 ms"),
+            (8, "00:59:58 left"),
+        ];
         let parts = parts.map(|(weight, text)| (weight, text.to_owned()));
-        assert_eq!(fitted(&parts, 80), "00:00:02  4 ops/s  lag 1 ms  00:59:58 left");
-        assert_eq!(fitted(&parts, 42), "00:00:02  4 ops/s  lag 1 ms  00:59:58 left");
+        assert_eq!(
+            fitted(&parts, 80),
+            "00:00:02  4 ops/s  lag 1 ms  00:59:58 left"
+        );
+        assert_eq!(
+            fitted(&parts, 42),
+            "00:00:02  4 ops/s  lag 1 ms  00:59:58 left"
+        );
         assert_eq!(fitted(&parts, 41), "00:00:02  4 ops/s  00:59:58 left");
         assert_eq!(fitted(&parts, 31), "00:00:02  00:59:58 left");
         assert_eq!(fitted(&parts, 22), "00:00:02");

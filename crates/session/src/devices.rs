@@ -4,7 +4,9 @@ use crate::console;
 use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
 use device::discover::DeviceNumber;
-use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_distinct, erase_names};
+use device::guard::{
+    EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_distinct, erase_names,
+};
 use device::target::Target;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
@@ -68,7 +70,10 @@ impl Devices {
         check_sizes(spec)?;
         let targets = open_targets(spec, workloads, consents)?;
         for target in &targets {
-            target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
+            target
+                .notes()
+                .iter()
+                .for_each(|note| console::warning(&format!("{}: {note}", target.name())));
         }
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
@@ -80,23 +85,35 @@ impl Devices {
         spec: &RunSpec,
         workloads: impl Iterator<Item = &'w W> + Clone,
     ) -> Result<(), Failure> {
-        let Self::Real(targets) = self else { return Ok(()) };
+        let Self::Real(targets) = self else {
+            return Ok(());
+        };
         let configure = |(target, name): (&Arc<Target>, &DeviceName)| {
-            let Some(workload) = workloads.clone().find(|workload| workload.is_buffered(name)) else { return Ok(()) };
+            let Some(workload) = workloads
+                .clone()
+                .find(|workload| workload.is_buffered(name))
+            else {
+                return Ok(());
+            };
             let cached = workload.cached_range(name, target.size_bytes());
             let result = target.use_page_cache(cached.is_none());
             result.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
             pre_read(target, cached.unwrap_or_default())
         };
-        collect_all(targets.iter().zip(&spec.device_names).map(configure), Failure::environment).map(|_: Vec<()>| ())
+        collect_all(
+            targets.iter().zip(&spec.device_names).map(configure),
+            Failure::environment,
+        )
+        .map(|_: Vec<()>| ())
     }
 
     /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
-            Self::Real(targets) => {
-                (0..).zip(targets).map(|(target_id, target)| shape_of_target(target_id, target)).collect()
-            }
+            Self::Real(targets) => (0..)
+                .zip(targets)
+                .map(|(target_id, target)| shape_of_target(target_id, target))
+                .collect(),
             Self::Simulated(drives) => {
                 let shape = |(target_id, (name, drive)): (u16, &(String, DriveSpec))| {
                     DeviceShape::new(name, target_id, drive.capacity_bytes, drive.min_io_bytes)
@@ -111,37 +128,59 @@ impl Devices {
     /// Facts about each device, for the manifest.
     pub fn facts(&self) -> Vec<Value> {
         match self {
-            Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
-            Self::Simulated(drives) => drives.iter().map(|(name, drive)| facts_of_drive(name, drive)).collect(),
+            Self::Real(targets) => targets
+                .iter()
+                .map(|target| facts_of_target(target))
+                .collect(),
+            Self::Simulated(drives) => drives
+                .iter()
+                .map(|(name, drive)| facts_of_drive(name, drive))
+                .collect(),
             Self::Namespace(_, facts) => vec![facts.clone()],
         }
     }
 
     /// Simulated drives. A drive without its own seed gets a seed derived from `seed`.
     pub fn drives(&self, seed: u64) -> io::Result<Vec<Drive>> {
-        let Self::Simulated(specs) = self else { return Ok(Vec::new()) };
-        specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
+        let Self::Simulated(specs) = self else {
+            return Ok(Vec::new());
+        };
+        specs
+            .iter()
+            .zip(seed..)
+            .map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other))
+            .collect()
     }
 
     /// Names of the counter columns of simulated drives, drive by drive.
     pub fn counter_columns(&self) -> Vec<String> {
-        let Self::Simulated(specs) = self else { return Vec::new() };
+        let Self::Simulated(specs) = self else {
+            return Vec::new();
+        };
         let columns_of_drive = |(name, spec): &(String, _)| {
             let columns = Drive::columns(spec).into_iter();
-            columns.map(|column| column.of(name).to_string()).collect::<Vec<_>>()
+            columns
+                .map(|column| column.of(name).to_string())
+                .collect::<Vec<_>>()
         };
         specs.iter().flat_map(columns_of_drive).collect()
     }
 
     /// Major and minor numbers of the block devices.
     pub fn numbers(&self) -> Vec<DeviceNumber> {
-        self.real_facts().into_iter().filter_map(|(_, facts)| facts.number).collect()
+        self.real_facts()
+            .into_iter()
+            .filter_map(|(_, facts)| facts.number)
+            .collect()
     }
 
     /// Facts about each real device, with its name; empty for simulated drives.
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
-            Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
+            Self::Real(targets) => targets
+                .iter()
+                .map(|target| (target.name(), target.facts()))
+                .collect(),
             Self::Simulated(_) | Self::Namespace(..) => Vec::new(),
         }
     }
@@ -152,8 +191,15 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
     if range.is_empty() {
         return Ok(());
     }
-    console::note(&format!("{}: reading {} bytes into the page cache", target.name(), range.end - range.start));
-    let mut buf = Pool::new(PRE_READ_BYTES).ok().and_then(|mut pool| pool.cut(PRE_READ_BYTES)).unwrap_or(Buf::empty());
+    console::note(&format!(
+        "{}: reading {} bytes into the page cache",
+        target.name(),
+        range.end - range.start
+    ));
+    let mut buf = Pool::new(PRE_READ_BYTES)
+        .ok()
+        .and_then(|mut pool| pool.cut(PRE_READ_BYTES))
+        .unwrap_or(Buf::empty());
     for at in range.clone().step_by(PRE_READ_BYTES) {
         let len = (range.end - at).min(PRE_READ_BYTES as u64) as u32;
         let mut read = Op::new(OpKind::Read, at, len, buf);
@@ -181,9 +227,13 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
 
 /// Rejects a file size given for block devices alone: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
-    let is_block_device =
-        |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
-    let device = spec.device_names.first().filter(|_| spec.file_size_bytes.is_some());
+    let is_block_device = |name: &&DeviceName| {
+        fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device())
+    };
+    let device = spec
+        .device_names
+        .first()
+        .filter(|_| spec.file_size_bytes.is_some());
     match device.filter(|_| spec.device_names.iter().all(|name| is_block_device(&name))) {
         Some(device) => Err(Failure::usage(format!(
             "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
@@ -200,15 +250,30 @@ fn open_targets<'w, W: Workload + 'w>(
 ) -> Result<Vec<Target>, Failure> {
     let workloads_on = |name: &DeviceName| {
         let name = name.clone();
-        workloads.clone().filter(move |workload| workload.spec().device_names.contains(&name))
+        workloads
+            .clone()
+            .filter(move |workload| workload.spec().device_names.contains(&name))
     };
-    let unit_bytes = |name: &DeviceName| workloads_on(name).map(Workload::unit_bytes).max().unwrap_or(0);
-    let is_written = |name: &&DeviceName| workloads_on(name).any(|workload| workload.writes_to(name));
+    let unit_bytes = |name: &DeviceName| {
+        workloads_on(name)
+            .map(Workload::unit_bytes)
+            .max()
+            .unwrap_or(0)
+    };
+    let is_written =
+        |name: &&DeviceName| workloads_on(name).any(|workload| workload.writes_to(name));
     let request = |name: &DeviceName| {
-        let mut kinds: Vec<_> = workloads_on(name).map(|workload| format!("{} test", workload.kind())).collect();
+        let mut kinds: Vec<_> = workloads_on(name)
+            .map(|workload| format!("{} test", workload.kind()))
+            .collect();
         kinds.dedup();
         let plans = || workloads_on(name).map(|workload| workload.file_plan(name));
-        let FilePlan { size_bytes: file_size_bytes, sparse, grows, .. } = plans().next().unwrap_or_default();
+        let FilePlan {
+            size_bytes: file_size_bytes,
+            sparse,
+            grows,
+            ..
+        } = plans().next().unwrap_or_default();
         Request {
             file_size_bytes,
             sparse,
@@ -224,42 +289,80 @@ fn open_targets<'w, W: Workload + 'w>(
     // be opened.
     let open_to_read = |name: &DeviceName| match is_written(&name) {
         true => Ok(None),
-        false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
+        false => Target::read_only(name.as_str(), unit_bytes(name))
+            .map(Some)
+            .map_err(Failure::environment),
     };
-    let read_only = spec.device_names.iter().map(open_to_read).collect::<Result<Vec<_>, Failure>>()?;
+    let read_only = spec
+        .device_names
+        .iter()
+        .map(open_to_read)
+        .collect::<Result<Vec<_>, Failure>>()?;
     // The guard compares only devices that are written.
     if read_only.iter().any(Option::is_some) {
-        check_distinct(spec.device_names.iter().map(DeviceName::as_str)).map_err(Failure::environment)?;
+        check_distinct(spec.device_names.iter().map(DeviceName::as_str))
+            .map_err(Failure::environment)?;
     }
-    let requests: Vec<_> = spec.device_names.iter().filter(is_written).map(request).collect();
+    let requests: Vec<_> = spec
+        .device_names
+        .iter()
+        .filter(is_written)
+        .map(request)
+        .collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
         [] => Vec::new(),
         _ => consent(&requests, consents.erase, consents.other_devices)?,
     };
     let mut writable_targets = consents.into_iter().map(Target::writable);
-    let opened =
-        |target: Option<Target>| target.or_else(|| writable_targets.next()).expect("one consent for each request");
+    let opened = |target: Option<Target>| {
+        target
+            .or_else(|| writable_targets.next())
+            .expect("one consent for each request")
+    };
     Ok(read_only.into_iter().map(opened).collect())
 }
 
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
 /// erased, and warns of names that match neither `requests` nor `other_devices`.
-pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String]) -> Result<Vec<WriteConsent>, Failure> {
+pub fn consent(
+    requests: &[Request],
+    erase: &[String],
+    other_devices: &[String],
+) -> Result<Vec<WriteConsent>, Failure> {
     let guard = Guard::new(None);
-    let devices = || requests.iter().map(|request| &request.path).chain(other_devices);
-    let allowed_names = allowed(erase, |name| devices().any(|device| guard.is_name_of(name, device)));
-    for name in allowed_names.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
+    let devices = || {
+        requests
+            .iter()
+            .map(|request| &request.path)
+            .chain(other_devices)
+    };
+    let allowed_names = allowed(erase, |name| {
+        devices().any(|device| guard.is_name_of(name, device))
+    });
+    for name in allowed_names
+        .iter()
+        .filter(|name| !devices().any(|device| guard.is_name_of(name, device)))
+    {
         console::warning(&format!(
             "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
         ));
     }
     let mut answers = EraseAnswers::named(allowed_names).or_ask(ask_on_terminal);
-    let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
+    let consents = guard
+        .consent(requests, &mut answers)
+        .map_err(Failure::environment)?;
     // Opening an existing store erases nothing.
-    for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
+    for consent in consents
+        .iter()
+        .filter(|consent| !consent.erases().is_empty() && !consent.keeps_store())
+    {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
-        console::notice(&format!("{}: erasing {}", consent.name(), erased.join("; ")));
+        console::notice(&format!(
+            "{}: erasing {}",
+            consent.name(),
+            erased.join("; ")
+        ));
     }
     Ok(consents)
 }
@@ -267,21 +370,34 @@ pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String])
 /// Names of devices that may be erased: from options, and from [`ERASE_VARIABLE`]. An option that is the name of a device
 /// by `is_name` is not split at its spaces and commas, because a part could be the name of another device.
 fn allowed(erase: &[String], is_name: impl Fn(&str) -> bool) -> Vec<String> {
-    let (names, lists): (Vec<String>, Vec<String>) = erase.iter().cloned().partition(|option| is_name(option));
-    [names, erase_names(&lists, std::env::var(ERASE_VARIABLE).ok().as_deref())].concat()
+    let (names, lists): (Vec<String>, Vec<String>) =
+        erase.iter().cloned().partition(|option| is_name(option));
+    [
+        names,
+        erase_names(&lists, std::env::var(ERASE_VARIABLE).ok().as_deref()),
+    ]
+    .concat()
 }
 
 /// Checks before a series begins that the guard agrees to erase the real devices of `spec`. Erases nothing. If the
 /// series does not write (`writes` is false), nothing is checked. Returns `erase` and the names that the user agreed
 /// to, so that later consents ask no question. Without `may_ask`, the user is not asked: only `erase` and
 /// [`ERASE_VARIABLE`] count.
-pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
+pub fn erasable(
+    spec: &RunSpec,
+    writes: bool,
+    erase: &[String],
+    may_ask: bool,
+) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
         odsync: spec.odsync,
         ..Request::new(name.as_str(), "series of tests")
     };
-    let real = spec.device_names.iter().filter(|name| writes && name.drive().is_none());
+    let real = spec
+        .device_names
+        .iter()
+        .filter(|name| writes && name.drive().is_none());
     let requests: Vec<_> = real.map(request).collect();
     match &requests[..] {
         [] => Ok(erase.to_vec()),
@@ -291,12 +407,26 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -
 
 /// Lets the guard examine all `requests`, without a consent. `erase` names devices that may be erased. Returns `erase`
 /// and the names that the user agreed to. `may_ask`: questions on the terminal are allowed.
-pub fn agree(requests: &[Request], erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
+pub fn agree(
+    requests: &[Request],
+    erase: &[String],
+    may_ask: bool,
+) -> Result<Vec<String>, Failure> {
     let guard = Guard::new(None);
-    let is_name = |name: &str| requests.iter().any(|request| guard.is_name_of(name, &request.path));
+    let is_name = |name: &str| {
+        requests
+            .iter()
+            .any(|request| guard.is_name_of(name, &request.path))
+    };
     let preset_answers = EraseAnswers::named(allowed(erase, is_name));
-    let mut answers = if may_ask { preset_answers.or_ask(ask_on_terminal) } else { preset_answers };
-    let names = guard.preview_consent(requests, &mut answers).map_err(Failure::environment)?;
+    let mut answers = if may_ask {
+        preset_answers.or_ask(ask_on_terminal)
+    } else {
+        preset_answers
+    };
+    let names = guard
+        .preview_consent(requests, &mut answers)
+        .map_err(Failure::environment)?;
     let agreed_names = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(agreed_names).collect())
 }
@@ -320,7 +450,15 @@ fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
     match &drive.ftl {
         None => json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}),
         Some(ftl) => {
-            let DriveSpec { capacity_bytes, min_io_bytes, error_rate, bad_range, gone_at_ns, seed, .. } = drive;
+            let DriveSpec {
+                capacity_bytes,
+                min_io_bytes,
+                error_rate,
+                bad_range,
+                gone_at_ns,
+                seed,
+                ..
+            } = drive;
             json!({
                 "path": name, "kind": DeviceKind::Simulated, "capacity_bytes": capacity_bytes,
                 "min_io_bytes": min_io_bytes, "error_rate": error_rate, "bad_range": bad_range,

@@ -65,10 +65,17 @@ pub struct Demand {
 
 impl Demand {
     /// Combined requirements of all `workloads` with `spec`.
-    pub fn of<'w, W: Workload + 'w>(spec: &RunSpec, workloads: impl Iterator<Item = &'w W> + Clone) -> Self {
+    pub fn of<'w, W: Workload + 'w>(
+        spec: &RunSpec,
+        workloads: impl Iterator<Item = &'w W> + Clone,
+    ) -> Self {
         let placements_on = |device: &DeviceName| {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
-            workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
+            workloads
+                .clone()
+                .filter(uses)
+                .flat_map(|workload| workload.placements(device))
+                .collect()
         };
         Self {
             engine: spec.engine,
@@ -113,20 +120,32 @@ impl Engine {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
             if requested != Wanted::Auto {
-                console::warning(&format!("engine: {requested} has no effect on simulated drives"));
+                console::warning(&format!(
+                    "engine: {requested} has no effect on simulated drives"
+                ));
             }
-            return Ok(Self { kind: EngineKind::Simulated, placement: None, store: None, persistent_drives: None });
+            return Ok(Self {
+                kind: EngineKind::Simulated,
+                placement: None,
+                store: None,
+                persistent_drives: None,
+            });
         };
         if requested == Wanted::Passthrough
-            || (requested == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
+            || (requested == Wanted::Auto
+                && placement::needs_passthrough(&demand.placements, targets))
         {
             return Self::passthrough(demand, targets);
         }
         let kind = match requested {
             Wanted::Threads => EngineKind::Threads(None),
-            Wanted::Aio => aio(targets).map(|()| EngineKind::Aio(None)).map_err(|why| {
-                Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
-            })?,
+            Wanted::Aio => aio(targets)
+                .map(|()| EngineKind::Aio(None))
+                .map_err(|why| {
+                    Failure::environment(format!(
+                        "cannot use AIO (engine: aio) - {why} - set engine: auto"
+                    ))
+                })?,
             _ if demand.synchronous => EngineKind::Calls,
             _ => ring_or_other(requested, targets)?,
         };
@@ -136,37 +155,63 @@ impl Engine {
             }
             _ => placement::by_streams(&demand.placements, targets)?,
         };
-        Ok(Self { kind, placement, store: None, persistent_drives: None })
+        Ok(Self {
+            kind,
+            placement,
+            store: None,
+            persistent_drives: None,
+        })
     }
 
     /// An engine that sends each operation to a database as a transaction.
     pub fn client(settings: ClientSettings) -> Self {
-        Self { kind: EngineKind::Client(Box::new(settings)), placement: None, store: None, persistent_drives: None }
+        Self {
+            kind: EngineKind::Client(Box::new(settings)),
+            placement: None,
+            store: None,
+            persistent_drives: None,
+        }
     }
 
     /// Sends operations, as transactions, to a store in this process.
     pub fn with_store(self, store: InProcess) -> Self {
-        Self { store: Some(store), ..self }
+        Self {
+            store: Some(store),
+            ..self
+        }
     }
 
     /// Keeps simulated drives through all runs of a series: each run continues with their clock and the state of
     /// their flash.
     pub fn with_persistent_drives(self) -> Self {
-        Self { persistent_drives: Some(Arc::default()), ..self }
+        Self {
+            persistent_drives: Some(Arc::default()),
+            ..self
+        }
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
-        let generics =
-            collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
+        let generics = collect_all(
+            targets
+                .iter()
+                .map(|target| NvmeGeneric::open(target).map(Arc::new)),
+            Failure::environment,
+        )?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => {
-                Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, persistent_drives: None })
-            }
+            Ok(()) => Ok(Self {
+                kind: EngineKind::Passthrough(generics),
+                placement,
+                store: None,
+                persistent_drives: None,
+            }),
             Err(why) => {
                 let (context, alternative) = match demand.engine {
                     Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
-                    _ => ("needed for placement handles: the kernel has too few write streams", ""),
+                    _ => (
+                        "needed for placement handles: the kernel has too few write streams",
+                        "",
+                    ),
                 };
                 Err(Failure::environment(format!(
                     "cannot send NVMe commands through io_uring ({context}) - the first read failed: {why} - use Linux 6.1 \
@@ -183,17 +228,23 @@ impl Engine {
 
     /// Maximum useful number of issuing threads.
     pub fn shards_max(&self, cpus: u32) -> u32 {
-        if matches!(self.kind, EngineKind::Simulated) { 1 } else { cpus }
+        if matches!(self.kind, EngineKind::Simulated) {
+            1
+        } else {
+            cpus
+        }
     }
 
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
-        self.store.is_none() && matches!(self.kind, EngineKind::IoUring | EngineKind::Passthrough(_))
+        self.store.is_none()
+            && matches!(self.kind, EngineKind::IoUring | EngineKind::Passthrough(_))
     }
 
     /// Maximum number of operations in flight per issuing thread, if limited.
     pub fn in_flight_max(&self) -> Option<u32> {
-        matches!(self.kind, EngineKind::Aio(_) | EngineKind::Threads(_)).then_some(WORKERS_MAX as u32)
+        matches!(self.kind, EngineKind::Aio(_) | EngineKind::Threads(_))
+            .then_some(WORKERS_MAX as u32)
     }
 
     /// The chosen engine, for the manifest.
@@ -201,7 +252,10 @@ impl Engine {
         let mut value = match &self.kind {
             EngineKind::IoUring => json!({"engine": "io_uring"}),
             EngineKind::Passthrough(generics) => {
-                let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
+                let names: Vec<_> = generics
+                    .iter()
+                    .map(|generic| format!("/dev/{}", generic.name()))
+                    .collect();
                 json!({"engine": "passthrough", "character_devices": names})
             }
             EngineKind::Aio(why) => json!({"engine": "aio", "why": why}),
@@ -209,7 +263,12 @@ impl Engine {
             EngineKind::Calls => json!({"engine": "sync"}),
             EngineKind::Simulated => json!({"engine": "simulated"}),
             EngineKind::Client(settings) => {
-                let ClientSettings { timeout_ms, pipeline, verification, .. } = &**settings;
+                let ClientSettings {
+                    timeout_ms,
+                    pipeline,
+                    verification,
+                    ..
+                } = &**settings;
                 json!({"engine": "client", "timeout_ms": timeout_ms, "pipeline": pipeline, "verify": verification.is_on()})
             }
         };
@@ -246,31 +305,46 @@ impl Engine {
         sink: &mut dyn Sink,
     ) -> Result<(), RunError> {
         let epoch = Instant::now();
-        let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
+        let targets: Arc<[_]> = if let Devices::Real(targets) = devices {
+            targets.clone().into()
+        } else {
+            [].into()
+        };
         let tightest_ns = config.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
-        let setup = |in_flight_max, memory_bytes| Setup { in_flight_max, memory_bytes, epoch, harmless_gap_ns };
+        let setup = |in_flight_max, memory_bytes| Setup {
+            in_flight_max,
+            memory_bytes,
+            epoch,
+            harmless_gap_ns,
+        };
         let calls = |plan: &Plan| {
-            let calls = Calls::new(targets.clone(), setup(plan.in_flight_max(), plan.buffer_bytes()))?;
+            let calls = Calls::new(
+                targets.clone(),
+                setup(plan.in_flight_max(), plan.buffer_bytes()),
+            )?;
             match &plan.mapping {
                 None => Ok(calls),
                 Some(mapping) => calls.mapping(mapping),
             }
         };
-        let open_ring = |slots, bytes| facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes))?);
+        let open_ring =
+            |slots, bytes| facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes))?);
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
             (EngineKind::Simulated, None) => {
                 let engine_pool = self.persistent_drives.clone().unwrap_or_default();
                 let lend_engine = |shard, _: &Plan| {
-                    let mut engine = engine_pool.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
+                    let mut engine =
+                        engine_pool.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
                     engine.drain();
                     Ok(engine)
                 };
                 return run(config, plans, lend_engine, sink);
             }
             (EngineKind::IoUring, None) => {
-                let open_engine = |_, plan: &Plan| open_ring(plan.in_flight_max(), plan.buffer_bytes());
+                let open_engine =
+                    |_, plan: &Plan| open_ring(plan.in_flight_max(), plan.buffer_bytes());
                 return run_beside(config, plans, open_engine, &calls, sink);
             }
             _ => {}
@@ -280,13 +354,17 @@ impl Engine {
             let setup = setup(slots, bytes);
             Ok(match &self.kind {
                 EngineKind::IoUring => Box::new(open_ring(slots, bytes)?),
-                EngineKind::Passthrough(generics) => {
-                    Box::new(facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?)
-                }
+                EngineKind::Passthrough(generics) => Box::new(facts.keep(Passthrough::new(
+                    targets.to_vec(),
+                    generics.clone(),
+                    setup,
+                )?)?),
                 EngineKind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
                 EngineKind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
                 EngineKind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
-                EngineKind::Client(settings) => Box::new(Client::new((**settings).clone(), (shard, shards), setup)?),
+                EngineKind::Client(settings) => {
+                    Box::new(Client::new((**settings).clone(), (shard, shards), setup)?)
+                }
                 EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
         };
@@ -295,11 +373,18 @@ impl Engine {
                 return open_block_engine(shard, plan.in_flight_max(), plan.buffer_bytes());
             };
             if matches!(self.kind, EngineKind::Simulated) {
-                let engine = || Ok(SimEngine::holding(devices.drives(seed)?, vec![store.contents()]));
+                let engine = || {
+                    Ok(SimEngine::holding(
+                        devices.drives(seed)?,
+                        vec![store.contents()],
+                    ))
+                };
                 return Ok(Box::new(store.keep(shard, engine)?));
             }
             let (slots, bytes) = store.needs();
-            Ok(Box::new(store.open(shard, open_block_engine(shard, slots, bytes)?)?))
+            Ok(Box::new(
+                store.open(shard, open_block_engine(shard, slots, bytes)?)?,
+            ))
         };
         run_beside(config, plans, open_engine, &calls, sink)
     }
@@ -330,9 +415,15 @@ fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKin
             let no_ring = why_no_ring(&error);
             let (name, why, kind): (_, _, fn(Option<String>) -> EngineKind) = match aio(targets) {
                 Ok(()) => ("Linux AIO", no_ring, EngineKind::Aio),
-                Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), EngineKind::Threads),
+                Err(no_aio) => (
+                    "threads",
+                    format!("{no_ring}; {no_aio}"),
+                    EngineKind::Threads,
+                ),
             };
-            console::warning(&format!("using {name} instead of io_uring, at a higher CPU cost: {why}"));
+            console::warning(&format!(
+                "using {name} instead of io_uring, at a higher CPU cost: {why}"
+            ));
             Ok(kind(Some(why)))
         }
     }
@@ -341,7 +432,10 @@ fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKin
 /// Reads a little of each target by AIO. Errors: the reason why AIO cannot be used.
 fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
     if let Some(target) = targets.iter().find(|target| !target.is_direct()) {
-        return Err(format!("AIO would block on {}, which has no direct I/O", target.name()));
+        return Err(format!(
+            "AIO would block on {}, which has no direct I/O",
+            target.name()
+        ));
     }
     targets.iter().try_for_each(|target| {
         sys::aio::probe(target.fd()).map_err(|error| match error.raw_os_error() {
@@ -389,25 +483,52 @@ impl EngineFacts {
     /// perform system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
-    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous_threads: usize, iops: f64) -> Self {
-        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
-        let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
+    pub fn new(
+        engine: &Engine,
+        spec: &RunSpec,
+        shards: usize,
+        synchronous_threads: usize,
+        iops: f64,
+    ) -> Self {
+        let sleeps =
+            spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
+        let wake_cost_ns = if sleeps {
+            measured_wake_cost_ns()
+        } else {
+            None
+        };
         let pacing = match spec.pacing {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => match engine.kind {
-                _ if spec.keeps_instants => Pacing::Sleep { period_ns: *PERIOD_NS.start(), gathers: false },
+                _ if spec.keeps_instants => Pacing::Sleep {
+                    period_ns: *PERIOD_NS.start(),
+                    gathers: false,
+                },
                 EngineKind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
-                    Pacing::Sleep { period_ns: THREADS_PERIOD_NS, gathers: true }
+                    Pacing::Sleep {
+                        period_ns: THREADS_PERIOD_NS,
+                        gathers: true,
+                    }
                 }
                 _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),
             },
         };
-        Self { engine_json: engine.value(), pacing, wake_cost_ns, shards, synchronous_threads, rings: Mutex::default() }
+        Self {
+            engine_json: engine.value(),
+            pacing,
+            wake_cost_ns,
+            shards,
+            synchronous_threads,
+            rings: Mutex::default(),
+        }
     }
 
     /// Facts of `engine` for a load without a rate. The load has one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
-        let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
+        let pacing = Pacing::Sleep {
+            period_ns: *PERIOD_NS.end(),
+            gathers: true,
+        };
         Self {
             engine_json: engine.value(),
             pacing,
@@ -420,7 +541,10 @@ impl EngineFacts {
 
     /// Keeps the facts of a ring. Returns the ring's engine.
     fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
-        self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
+        self.rings
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .push(ring);
         Ok(engine)
     }
 
@@ -431,7 +555,10 @@ impl EngineFacts {
 
     /// The facts for the manifest. Warns if a ring's buffers are not registered.
     pub fn value(&self) -> Value {
-        let rings = self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let rings = self
+            .rings
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut value = self.engine_json.clone();
         value["issuing_threads"] = self.shards.into();
         if self.synchronous_threads > 0 {
@@ -459,9 +586,14 @@ impl EngineFacts {
 /// Pacing of a sleeping thread that offers `iops` operations per second. The CPU cost of a wake-up bounds the period.
 /// The thread wakes for each operation if a period would gather too few operations and the CPU cost permits.
 fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
-    let period_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
+    let period_ns = wake_cost_ns
+        .saturating_mul(WAKE_SHARE)
+        .clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
     let each_share = iops * wake_cost_ns as f64 / 1e9;
-    Pacing::Sleep { period_ns, gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN || each_share > EACH_SHARE }
+    Pacing::Sleep {
+        period_ns,
+        gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN || each_share > EACH_SHARE,
+    }
 }
 
 /// CPU cost of a wake-up, measured on a separate thread with the same timer slack as issuing threads.
@@ -480,12 +612,36 @@ mod tests {
     #[test]
     fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
         let sleeps = |period_ns, gathers| Pacing::Sleep { period_ns, gathers };
-        assert_eq!(sleep(4_000, 90_000.0), sleeps(40_000, true), "ten times its cost");
-        assert_eq!(sleep(1_000, 200_000.0), sleeps(30_000, true), "bounded below");
-        assert_eq!(sleep(4_000, 40_000.0), sleeps(40_000, false), "less than three in a period go out one by one");
-        assert_eq!(sleep(25_000, 60_000.0), sleeps(110_000, true), "and bounded above");
+        assert_eq!(
+            sleep(4_000, 90_000.0),
+            sleeps(40_000, true),
+            "ten times its cost"
+        );
+        assert_eq!(
+            sleep(1_000, 200_000.0),
+            sleeps(30_000, true),
+            "bounded below"
+        );
+        assert_eq!(
+            sleep(4_000, 40_000.0),
+            sleeps(40_000, false),
+            "less than three in a period go out one by one"
+        );
+        assert_eq!(
+            sleep(25_000, 60_000.0),
+            sleeps(110_000, true),
+            "and bounded above"
+        );
         assert_eq!(sleep(20_000, 20_000.0), sleeps(110_000, false));
-        assert_eq!(sleep(25_000, 20_000.0), sleeps(110_000, true), "half of a CPU is too much");
-        assert_eq!(sleep(25_000, 0.0), sleeps(110_000, false), "a closed load has no rate");
+        assert_eq!(
+            sleep(25_000, 20_000.0),
+            sleeps(110_000, true),
+            "half of a CPU is too much"
+        );
+        assert_eq!(
+            sleep(25_000, 0.0),
+            sleeps(110_000, false),
+            "a closed load has no rate"
+        );
     }
 }

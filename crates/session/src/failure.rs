@@ -15,27 +15,45 @@ pub struct Failure {
 impl Failure {
     /// Invalid request by the user: exit code 2.
     pub fn usage(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 2 }
+        Self {
+            message: message.to_string(),
+            code: 2,
+        }
     }
 
     /// [`Self::usage`] for several mistakes, one per line.
     pub fn usages(mistakes: Vec<impl Display>) -> Self {
-        Self::usage(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        Self::usage(
+            mistakes
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
     }
 
     /// Failure of a device, a permission, the kernel, or the disk of the run directory: exit code 3.
     pub fn environment(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 3 }
+        Self {
+            message: message.to_string(),
+            code: 3,
+        }
     }
 
     /// Failure of a device under test: exit code 1.
     pub fn device(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 1 }
+        Self {
+            message: message.to_string(),
+            code: 1,
+        }
     }
 
     /// Unreliable result: exit code 4.
     pub fn invalid(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 4 }
+        Self {
+            message: message.to_string(),
+            code: 4,
+        }
     }
 
     /// The number of [`Self::exit_code`].
@@ -70,7 +88,11 @@ pub fn collect_all<T, E: Display>(
         Ok(value) => values.push(value),
         Err(error) => errors.push(error.to_string()),
     });
-    if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
+    if errors.is_empty() {
+        Ok(values)
+    } else {
+        Err(failure(errors.join("\n")))
+    }
 }
 
 /// Exit code of ACT's programs for a failure.

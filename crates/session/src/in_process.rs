@@ -16,7 +16,11 @@ const SIMULATED_MS: u64 = 1_700_000_000_000;
 
 /// Current time for a real run, and a fixed time for simulated runs, ms since 1970.
 fn wall_ms(is_simulated: bool) -> u64 {
-    if is_simulated { SIMULATED_MS } else { now_unix_ms() }
+    if is_simulated {
+        SIMULATED_MS
+    } else {
+        now_unix_ms()
+    }
 }
 
 /// Start time of a run as its records store it, in units of 10 ms since 1970.
@@ -59,19 +63,59 @@ impl InProcess {
         Contents::new(self.device.min_io_bytes, self.seed)
     }
 
-    fn opened<E: BlockEngine>(&self, core: usize, is_simulated: bool, mut engine: E) -> io::Result<Embedded<E>> {
-        let DeviceShape { size_bytes, target, min_io_bytes, .. } = self.device;
-        let space = self.header.space(size_bytes, target, core as u16, min_io_bytes).map_err(io::Error::other)?;
-        let spaces = [Space { write_unit_bytes: self.write_unit_bytes, ..space }];
-        let (namespace, operations) = (self.namespace.per_core(self.header.cores), self.needs().0 as u32);
+    fn opened<E: BlockEngine>(
+        &self,
+        core: usize,
+        is_simulated: bool,
+        mut engine: E,
+    ) -> io::Result<Embedded<E>> {
+        let DeviceShape {
+            size_bytes,
+            target,
+            min_io_bytes,
+            ..
+        } = self.device;
+        let space = self
+            .header
+            .space(size_bytes, target, core as u16, min_io_bytes)
+            .map_err(io::Error::other)?;
+        let spaces = [Space {
+            write_unit_bytes: self.write_unit_bytes,
+            ..space
+        }];
+        let (namespace, operations) = (
+            self.namespace.per_core(self.header.cores),
+            self.needs().0 as u32,
+        );
         // A newly opened store has another start time, and treats older records as records of an earlier run.
-        let object = Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() });
+        let object = Arc::new(RecordSpec {
+            began: began(is_simulated),
+            ..(*self.object).clone()
+        });
         // Each opening of a real store takes a new seed.
-        let seed = if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64);
-        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms(is_simulated), seed, &mut engine);
+        let seed = if is_simulated {
+            self.seed
+        } else {
+            fresh_seed()
+        }
+        .wrapping_add(core as u64);
+        let store = Store::open(
+            &namespace,
+            &spaces,
+            0..operations,
+            wall_ms(is_simulated),
+            seed,
+            &mut engine,
+        );
         let mut store = store.map_err(io::Error::other)?;
         store.count_into(self.counts.clone());
-        Embedded::open(engine, store, object, self.verification.clone(), self.overload.clone())
+        Embedded::open(
+            engine,
+            store,
+            object,
+            self.verification.clone(),
+            self.overload.clone(),
+        )
     }
 
     /// Opens `core` on a real engine, with the data that is already on the device.

@@ -44,22 +44,35 @@ impl Publisher {
     /// Errors: an address that cannot be served, or a file that cannot be written.
     pub fn from_environment() -> Result<Option<&'static Self>, Failure> {
         static OPENED: OnceLock<Result<Option<Publisher>, Failure>> = OnceLock::new();
-        OPENED.get_or_init(Self::open).as_ref().map(Option::as_ref).map_err(Clone::clone)
+        OPENED
+            .get_or_init(Self::open)
+            .as_ref()
+            .map(Option::as_ref)
+            .map_err(Clone::clone)
     }
 
     fn open() -> Result<Option<Self>, Failure> {
-        let (address, file) = (variable(ADDRESS_VARIABLE), variable(FILE_VARIABLE).map(PathBuf::from));
+        let (address, file) = (
+            variable(ADDRESS_VARIABLE),
+            variable(FILE_VARIABLE).map(PathBuf::from),
+        );
         if address.is_none() && file.is_none() {
             return Ok(None);
         }
         if let Some(file) = &file {
             let refused = |why: &str, advice: &str| {
-                format!("cannot write metrics to {} ({FILE_VARIABLE}) - {why} - {advice}", file.display())
+                format!(
+                    "cannot write metrics to {} ({FILE_VARIABLE}) - {why} - {advice}",
+                    file.display()
+                )
             };
             // This check also protects other files if the variable is mistyped.
             if file.extension().is_none_or(|extension| extension != "prom") {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
-                return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
+                return Err(Failure::usage(refused(
+                    why,
+                    "name a file that ends in .prom",
+                )));
             }
             files::check_replaceable(file, OWN_METRICS).map_err(|error| {
                 Failure::environment(refused(
@@ -89,7 +102,9 @@ impl Publisher {
 
     /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
-        let written = self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), OWN_METRICS));
+        let written = self.file.as_ref().map_or(Ok(()), |file| {
+            files::replace(file, text.as_bytes(), OWN_METRICS)
+        });
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         written.map_err(|error| {
             let file = self.file.as_deref().unwrap_or(Path::new("")).display();
@@ -147,7 +162,8 @@ impl Latency {
         self.counts.resize(bounds_ns.len() + 1, 0);
         for step in histogram.iter_recorded() {
             let ns = histogram.median_equivalent(step.value_iterated_to());
-            let count = weight * i64::try_from(step.count_since_last_iteration()).unwrap_or(i64::MAX);
+            let count =
+                weight * i64::try_from(step.count_since_last_iteration()).unwrap_or(i64::MAX);
             self.counts[bounds_ns.partition_point(|bound_ns| *bound_ns < ns)] += count;
             self.sum_ns += i128::from(ns) * i128::from(count);
         }
@@ -177,9 +193,16 @@ impl Metrics {
         let cell = |cell: usize| {
             let (stream, device) = (cell / layout.devices.len(), cell % layout.devices.len());
             let info = &layout.streams[stream];
-            let names = [label("stream", &info.name), label("device", &layout.devices[device])];
+            let names = [
+                label("stream", &info.name),
+                label("device", &layout.devices[device]),
+            ];
             let labels = format!("{dir},{}", names.join(","));
-            CellTotals { labels, commits: info.commits, ..CellTotals::default() }
+            CellTotals {
+                labels,
+                commits: info.commits,
+                ..CellTotals::default()
+            }
         };
         Self {
             publisher,
@@ -197,24 +220,40 @@ impl Metrics {
     }
 
     /// Adds an interval that `judge` has seen, with its telemetry, and publishes the metrics if that is due.
-    pub fn interval(&mut self, interval: &Interval, judge: &Judge, columns: &[String], telemetry: &[String]) {
+    pub fn interval(
+        &mut self,
+        interval: &Interval,
+        judge: &Judge,
+        columns: &[String],
+        telemetry: &[String],
+    ) {
         self.elapsed_sec = interval.end_ns as f64 / 1e9;
         for (totals, cell) in self.cells.iter_mut().zip(&interval.cells) {
             totals.counts.add(&cell.counts);
             totals.service.add(&self.bounds_ns, &cell.service, 1);
             totals.judged.add(&self.bounds_ns, &cell.service, 1);
             // For operations that waited, replaces the service time by the longer judged time.
-            for (histogram, weight) in cell.waited.iter().flat_map(|waited| waited.iter().zip([-1, 1])) {
+            for (histogram, weight) in cell
+                .waited
+                .iter()
+                .flat_map(|waited| waited.iter().zip([-1, 1]))
+            {
                 totals.judged.add(&self.bounds_ns, histogram, weight);
             }
             (totals.backlog, totals.lag_max_ns) = (cell.counts.backlog.total(), cell.lag.max());
         }
         let celsius = columns.iter().zip(telemetry).filter_map(|(column, text)| {
             let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
-            Some((format!("{},{}", self.dir, label("device", &known.owner)), text.parse().ok()?))
+            Some((
+                format!("{},{}", self.dir, label("device", &known.owner)),
+                text.parse().ok()?,
+            ))
         });
         self.celsius = celsius.collect();
-        if self.published.is_none_or(|published| published.elapsed() >= PAUSE) {
+        if self
+            .published
+            .is_none_or(|published| published.elapsed() >= PAUSE)
+        {
             self.publish(judge, None);
         }
     }
@@ -233,7 +272,10 @@ impl Metrics {
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str, samples: Vec<Sample>| {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}");
+            let _ = writeln!(
+                text,
+                "# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}"
+            );
             for (suffix, labels, value) in samples {
                 let _ = writeln!(text, "flashproof_{name}{suffix}{{{labels}}} {value}");
             }
@@ -245,61 +287,146 @@ impl Metrics {
             "The run: test, version of flashproof, limits.",
             vec![("", self.run_labels.clone(), 1.0)],
         );
-        family("run_elapsed_seconds", "gauge", "Time recorded since the run began.", run_sample(self.elapsed_sec));
-        family("run_duration_seconds", "gauge", "Configured duration.", run_sample(self.duration_sec));
-        let verdict = outcome.and_then(|outcome| Some(serde_json::to_value(outcome).ok()?.as_str()?.to_owned()));
-        let verdict = verdict.map(|outcome| ("", format!("{},{}", self.dir, label("outcome", &outcome)), 1.0));
-        family("verdict", "gauge", "Outcome of the run; absent while it runs.", verdict.into_iter().collect());
+        family(
+            "run_elapsed_seconds",
+            "gauge",
+            "Time recorded since the run began.",
+            run_sample(self.elapsed_sec),
+        );
+        family(
+            "run_duration_seconds",
+            "gauge",
+            "Configured duration.",
+            run_sample(self.duration_sec),
+        );
+        let verdict = outcome
+            .and_then(|outcome| Some(serde_json::to_value(outcome).ok()?.as_str()?.to_owned()));
+        let verdict = verdict.map(|outcome| {
+            (
+                "",
+                format!("{},{}", self.dir, label("outcome", &outcome)),
+                1.0,
+            )
+        });
+        family(
+            "verdict",
+            "gauge",
+            "Outcome of the run; absent while it runs.",
+            verdict.into_iter().collect(),
+        );
 
         // Most streams use only a few of the devices.
-        let used_cells = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
+        let used_cells = || {
+            self.cells
+                .iter()
+                .filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0)
+        };
         let per_cell = |value: fn(&CellTotals) -> f64| {
             let counted = used_cells().filter(|cell| !cell.commits);
-            counted.map(|cell| ("", cell.labels.clone(), value(cell))).collect()
+            counted
+                .map(|cell| ("", cell.labels.clone(), value(cell)))
+                .collect()
         };
-        family("operations_total", "counter", "Operations that succeeded.", per_cell(|cell| cell.counts.ops as f64));
+        family(
+            "operations_total",
+            "counter",
+            "Operations that succeeded.",
+            per_cell(|cell| cell.counts.ops as f64),
+        );
         family(
             "operation_errors_total",
             "counter",
             "Operations that failed.",
             per_cell(|cell| cell.counts.errors as f64),
         );
-        family("bytes_total", "counter", "Bytes that operations moved.", per_cell(|cell| cell.counts.bytes as f64));
-        let help = "Operations due but not completed at the end of the interval: in flight, or waiting.";
-        family("backlog_operations", "gauge", help, per_cell(|cell| cell.backlog as f64));
+        family(
+            "bytes_total",
+            "counter",
+            "Bytes that operations moved.",
+            per_cell(|cell| cell.counts.bytes as f64),
+        );
+        let help =
+            "Operations due but not completed at the end of the interval: in flight, or waiting.";
+        family(
+            "backlog_operations",
+            "gauge",
+            help,
+            per_cell(|cell| cell.backlog as f64),
+        );
         let help = "Longest scheduling delay by flashproof or its host in the last interval.";
-        family("lag_seconds", "gauge", help, per_cell(|cell| cell.lag_max_ns as f64 / 1e9));
+        family(
+            "lag_seconds",
+            "gauge",
+            help,
+            per_cell(|cell| cell.lag_max_ns as f64 / 1e9),
+        );
         let latencies = used_cells().flat_map(|cell| {
             let kinds = [("service", &cell.service), ("judged", &cell.judged)];
-            kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
+            kinds.map(|(kind, latency)| {
+                self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency)
+            })
         });
         let help = "Latencies of operations that succeeded. Limits apply to kind judged: wait for a slot plus service.";
-        family("latency_seconds", "histogram", help, latencies.flatten().collect());
+        family(
+            "latency_seconds",
+            "histogram",
+            help,
+            latencies.flatten().collect(),
+        );
 
         let (mut shares, mut limits) = (Vec::new(), Vec::new());
         for (stream, device, limit, share) in judge.newest_shares() {
-            let device = device.map(|device| format!(",{}", label("device", &self.layout.devices[device])));
+            let device =
+                device.map(|device| format!(",{}", label("device", &self.layout.devices[device])));
             let stream = label("stream", &self.layout.streams[stream].name);
             let threshold = label("threshold", &limit.threshold_text());
-            shares.push(("", format!("{},{stream}{},{threshold}", self.dir, device.unwrap_or_default()), share));
-            limits.push(("", format!("{},{stream},{threshold}", self.dir), limit.share_max()));
+            shares.push((
+                "",
+                format!(
+                    "{},{stream}{},{threshold}",
+                    self.dir,
+                    device.unwrap_or_default()
+                ),
+                share,
+            ));
+            limits.push((
+                "",
+                format!("{},{stream},{threshold}", self.dir),
+                limit.share_max(),
+            ));
         }
         // All devices of a stream have the same limits.
         limits.sort_by(|a, b| a.1.cmp(&b.1));
         limits.dedup();
-        let help =
-            "Share of operations over the threshold in the current slice. Without a device label: on all devices.";
+        let help = "Share of operations over the threshold in the current slice. Without a device label: on all devices.";
         family("over_threshold_ratio", "gauge", help, shares);
-        family("over_threshold_limit_ratio", "gauge", "Limit that the share must stay below.", limits);
-        let celsius = self.celsius.iter().map(|(labels, celsius)| ("", labels.clone(), *celsius));
-        family("temperature_celsius", "gauge", "Temperature that the device reports.", celsius.collect());
+        family(
+            "over_threshold_limit_ratio",
+            "gauge",
+            "Limit that the share must stay below.",
+            limits,
+        );
+        let celsius = self
+            .celsius
+            .iter()
+            .map(|(labels, celsius)| ("", labels.clone(), *celsius));
+        family(
+            "temperature_celsius",
+            "gauge",
+            "Temperature that the device reports.",
+            celsius.collect(),
+        );
         text
     }
 
     /// Samples of a histogram with `labels`.
     fn buckets(&self, labels: &str, latency: &Latency) -> Vec<Sample> {
         let mut total = 0;
-        let bounds = self.bounds_ns.iter().map(|ns| (*ns as f64 / 1e9).to_string()).chain(["+Inf".to_owned()]);
+        let bounds = self
+            .bounds_ns
+            .iter()
+            .map(|ns| (*ns as f64 / 1e9).to_string())
+            .chain(["+Inf".to_owned()]);
         let buckets = bounds.zip(&latency.counts).map(|(bound, count)| {
             total += count;
             ("_bucket", format!("{labels},le=\"{bound}\""), total as f64)
@@ -316,5 +443,11 @@ type Sample = (&'static str, String, f64);
 
 /// A label with its value escaped as the format requires.
 fn label(name: &str, value: &str) -> String {
-    format!("{name}=\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
+    format!(
+        "{name}=\"{}\"",
+        value
+            .replace('\\', r"\\")
+            .replace('"', "\\\"")
+            .replace('\n', r"\n")
+    )
 }

@@ -42,19 +42,36 @@ results::display!(PlacementMechanism {
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub(crate) fn needs_passthrough(placements: &Kinds, targets: &[Arc<Target>]) -> bool {
-    placement_requests(placements, targets).any(|PlacementRequest { target, placement_handles, .. }| {
-        target.write_streams() < last(&placement_handles) && target.facts().is_nvme()
-    })
+    placement_requests(placements, targets).any(
+        |PlacementRequest {
+             target,
+             placement_handles,
+             ..
+         }| {
+            target.write_streams() < last(&placement_handles) && target.facts().is_nvme()
+        },
+    )
 }
 
 /// Checks that io_uring's write streams suffice.
-pub(crate) fn by_streams(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest { target, placement_handles, .. }: PlacementRequest<'_>| {
+pub(crate) fn by_streams(
+    placements: &Kinds,
+    targets: &[Arc<Target>],
+) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest {
+                     target,
+                     placement_handles,
+                     ..
+                 }: PlacementRequest<'_>| {
         let streams = target.write_streams();
         if last(&placement_handles) <= streams {
             return Ok(PlacementMechanism::Streams);
         }
-        Err(refusal(target, &placement_handles, &why_no_streams(target.facts().max_write_streams, streams)))
+        Err(refusal(
+            target,
+            &placement_handles,
+            &why_no_streams(target.facts().max_write_streams, streams),
+        ))
     };
     carrier(placement_requests(placements, targets).map(check))
 }
@@ -65,10 +82,19 @@ pub(crate) fn by_directives(
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let find_generic =
-        |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
-    let check = |PlacementRequest { target, placement_handles, .. }: PlacementRequest<'_>| {
-        let handles = find_generic(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
+    let find_generic = |target: &Arc<Target>| {
+        targets
+            .iter()
+            .zip(generics)
+            .find(|(other, _)| Arc::ptr_eq(other, target))
+    };
+    let check = |PlacementRequest {
+                     target,
+                     placement_handles,
+                     ..
+                 }: PlacementRequest<'_>| {
+        let handles =
+            find_generic(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
         if usize::from(last(&placement_handles)) <= handles {
             return Ok(PlacementMechanism::Directives);
         }
@@ -84,8 +110,15 @@ pub(crate) fn by_directives(
 }
 
 /// Sets the write hint of each device. A device can have only one write hint.
-pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest { target, placement_handles, has_others }: PlacementRequest<'_>| {
+pub(crate) fn by_hint(
+    placements: &Kinds,
+    targets: &[Arc<Target>],
+) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest {
+                     target,
+                     placement_handles,
+                     has_others,
+                 }: PlacementRequest<'_>| {
         let streams = target.write_streams();
         let why = if last(&placement_handles) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
@@ -105,7 +138,11 @@ pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Opt
         } else {
             let set = target.set_write_hint(last(&placement_handles));
             return set.map(|()| PlacementMechanism::Hint).map_err(|error| {
-                refusal(target, &placement_handles, &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"))
+                refusal(
+                    target,
+                    &placement_handles,
+                    &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"),
+                )
             });
         };
         Err(refusal(target, &placement_handles, &why))
@@ -126,11 +163,14 @@ fn placement_requests<'a>(
     placements: &'a Kinds,
     targets: &'a [Arc<Target>],
 ) -> impl Iterator<Item = PlacementRequest<'a>> {
-    let requests = targets.iter().zip(placements).map(|(target, kinds)| PlacementRequest {
-        target,
-        placement_handles: kinds.iter().flatten().map(|place| place.0).collect(),
-        has_others: kinds.contains(&None),
-    });
+    let requests = targets
+        .iter()
+        .zip(placements)
+        .map(|(target, kinds)| PlacementRequest {
+            target,
+            placement_handles: kinds.iter().flatten().map(|place| place.0).collect(),
+            has_others: kinds.contains(&None),
+        });
     requests.filter(|asked| !asked.placement_handles.is_empty())
 }
 
@@ -146,9 +186,20 @@ fn carrier(
 }
 
 fn refusal(target: &Target, placement_handles: &BTreeSet<u16>, why: &str) -> String {
-    let handles = placement_handles.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    let plural = if placement_handles.len() == 1 { "" } else { "s" };
-    format!("cannot use placement handle{plural} {handles} of {} - {why}; nothing was written", target.name())
+    let handles = placement_handles
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let plural = if placement_handles.len() == 1 {
+        ""
+    } else {
+        "s"
+    };
+    format!(
+        "cannot use placement handle{plural} {handles} of {} - {why}; nothing was written",
+        target.name()
+    )
 }
 
 fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {

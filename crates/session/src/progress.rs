@@ -49,7 +49,12 @@ struct SinceLastLine {
 
 impl SinceLastLine {
     fn from(from_ns: u64) -> Self {
-        Self { from_ns, ops: 0, lag: latencies(), judged: latencies() }
+        Self {
+            from_ns,
+            ops: 0,
+            lag: latencies(),
+            judged: latencies(),
+        }
     }
 }
 
@@ -88,17 +93,27 @@ impl Progress {
             false if self.is_step_in_log() => ADD_IN_SERIES,
             false => PROGRESS_INTERVAL,
         };
-        if self.printed_at.is_some_and(|printed_at| printed_at.elapsed() < pause) {
+        if self
+            .printed_at
+            .is_some_and(|printed_at| printed_at.elapsed() < pause)
+        {
             return;
         }
         self.printed_at = Some(Instant::now());
-        show(self.is_terminal, |columns| self.line(interval.end_ns, columns));
+        show(self.is_terminal, |columns| {
+            self.line(interval.end_ns, columns)
+        });
         self.since_last_line = SinceLastLine::from(interval.end_ns);
     }
 
     fn add(&mut self, interval: &Interval) {
         let devices = self.layout.devices.len();
-        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.counted_ops() > 0) {
+        for (index, cell) in interval
+            .cells
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell.counts.counted_ops() > 0)
+        {
             let stream = &self.layout.streams[index / devices];
             if !stream.commits {
                 self.since_last_line.ops += cell.counts.ops;
@@ -115,13 +130,25 @@ impl Progress {
 
     fn line(&self, end_ns: u64, columns: usize) -> String {
         let seconds = (end_ns - self.since_last_line.from_ns) as f64 / 1e9;
-        let rate = if seconds > 0.0 { self.since_last_line.ops as f64 / seconds } else { 0.0 };
+        let rate = if seconds > 0.0 {
+            self.since_last_line.ops as f64 / seconds
+        } else {
+            0.0
+        };
         let p99 = |of: &Latencies| format!("{:.3} ms", of.value_at_quantile(0.99) as f64 / 1e6);
-        let errors = if self.errors > 0 { units::count(self.errors, "error") } else { String::new() };
+        let errors = if self.errors > 0 {
+            units::count(self.errors, "error")
+        } else {
+            String::new()
+        };
         let (done_text, left_ns) = match self.operations {
             None => (String::new(), Some(self.duration_ns.saturating_sub(end_ns))),
             Some(total_ops) => (
-                format!("{} of {}", units::Grouped(self.done_ops), units::Grouped(total_ops)),
+                format!(
+                    "{} of {}",
+                    units::Grouped(self.done_ops),
+                    units::Grouped(total_ops)
+                ),
                 time_left(total_ops, self.done_ops, end_ns as f64)
                     .map(|ns| (ns as u64).min(self.duration_ns.saturating_sub(end_ns))),
             ),
@@ -132,10 +159,23 @@ impl Progress {
             (4, clock(end_ns / NS_PER_SEC)),
             (4, done_text),
             (3, format!("{rate:.0} ops/s")),
-            (2, format!("service p99 {}", p99(&self.since_last_line.judged))),
+            (
+                2,
+                format!("service p99 {}", p99(&self.since_last_line.judged)),
+            ),
             (1, format!("lag p99 {}", p99(&self.since_last_line.lag))),
             (6, errors),
-            (5, format!("{left_text} left{}", if self.is_simulated { ", of simulated time" } else { "" })),
+            (
+                5,
+                format!(
+                    "{left_text} left{}",
+                    if self.is_simulated {
+                        ", of simulated time"
+                    } else {
+                        ""
+                    }
+                ),
+            ),
         ];
         fitted(&parts, columns)
     }
@@ -173,7 +213,14 @@ impl WriteProgress {
     /// Progress of `label`, for a total of `total_bytes`.
     pub fn new(label: String, total_bytes: u64) -> Self {
         let began = Instant::now();
-        Self { label, total_bytes, done_bytes: 0, began, printed_at: began, is_terminal: console::stderr_is_terminal() }
+        Self {
+            label,
+            total_bytes,
+            done_bytes: 0,
+            began,
+            printed_at: began,
+            is_terminal: console::stderr_is_terminal(),
+        }
     }
 
     /// Adds bytes, and prints a line if it is due.
@@ -181,8 +228,15 @@ impl WriteProgress {
         let looks = |bytes| bytes / Self::LOOK_BYTES;
         let before = self.done_bytes;
         self.done_bytes += bytes;
-        let pause = if self.is_terminal { REFRESH_INTERVAL } else { PROGRESS_INTERVAL };
-        if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.printed_at.elapsed() < pause {
+        let pause = if self.is_terminal {
+            REFRESH_INTERVAL
+        } else {
+            PROGRESS_INTERVAL
+        };
+        if looks(before) == looks(self.done_bytes)
+            || console::is_quiet()
+            || self.printed_at.elapsed() < pause
+        {
             return;
         }
         self.printed_at = Instant::now();
@@ -196,7 +250,9 @@ impl WriteProgress {
             units::bytes(rate),
             units::span_about(left_sec)
         );
-        show(self.is_terminal, |columns| line.chars().take(columns).collect());
+        show(self.is_terminal, |columns| {
+            line.chars().take(columns).collect()
+        });
     }
 
     /// Ends the line, so that the next text starts on a new line.
@@ -215,8 +271,14 @@ mod tests {
 
     #[test]
     fn the_line_has_rate_lag_tail_errors_and_time_left() {
-        let layout = Layout { thresholds_ns: [1_000_000].into(), ..layout(&[("reads", true)], 2.0, ["x"]) };
-        let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };
+        let layout = Layout {
+            thresholds_ns: [1_000_000].into(),
+            ..layout(&[("reads", true)], 2.0, ["x"])
+        };
+        let manifest = Manifest {
+            duration_sec: 3_600,
+            ..Manifest::new(&layout, "5%>1ms".parse().unwrap())
+        };
         let mut progress = Progress::new(&manifest, true, None);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
@@ -229,13 +291,29 @@ mod tests {
             progress.line(interval.end_ns, 100),
             "00:00:02  4 ops/s  service p99 1.004 ms  lag p99 0.050 ms  1 error  00:59:58 left"
         );
-        assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 error  00:59:58 left");
+        assert_eq!(
+            progress.line(interval.end_ns, 40),
+            "00:00:02  1 error  00:59:58 left"
+        );
 
         // 9 of 90 operations took 2 s, so the other 81 take 18 s, whatever the duration limit is.
         progress.operations = Some(90);
-        assert!(progress.line(interval.end_ns, 100).starts_with("00:00:02  9 of 90  4 ops/s"));
-        assert!(progress.line(interval.end_ns, 100).ends_with("00:00:18 left"));
+        assert!(
+            progress
+                .line(interval.end_ns, 100)
+                .starts_with("00:00:02  9 of 90  4 ops/s")
+        );
+        assert!(
+            progress
+                .line(interval.end_ns, 100)
+                .ends_with("00:00:18 left")
+        );
         progress.done_ops = 0;
-        assert!(progress.line(interval.end_ns, 100).ends_with("--:--:-- left"), "nothing says how long it takes");
+        assert!(
+            progress
+                .line(interval.end_ns, 100)
+                .ends_with("--:--:-- left"),
+            "nothing says how long it takes"
+        );
     }
 }

@@ -162,16 +162,27 @@ impl<'a> Recording<'a> {
     /// Verdict on a run whose directory cannot be completed.
     pub fn verdict_unrecorded(mut self, why: &str) -> Verdict {
         self.progress.end();
-        self.verdict(&End::RecordingFailed { why: why.to_owned() })
+        self.verdict(&End::RecordingFailed {
+            why: why.to_owned(),
+        })
     }
 
     /// The verdict with its explanations. The explanations are read from the directory, because the trace samples are
     /// there. After a read error the verdict has no explanations.
     fn verdict(&mut self, end: &End) -> Verdict {
-        let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
+        let blame = if self.has_begun() {
+            run_dir::blame(&self.dir).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
         let records_read = self.records_read;
         let unmeasured = std::mem::take(&mut self.unmeasured);
-        let mut verdict = Verdict { blame, records_read, unmeasured, ..self.judge.verdict(end) };
+        let mut verdict = Verdict {
+            blame,
+            records_read,
+            unmeasured,
+            ..self.judge.verdict(end)
+        };
         verdict.describe_failures(self.failures.clone(), self.wrong_data_failures.clone());
         if self.suspended.is_none() {
             verdict.fail_for(self.observer.missed(end));
@@ -190,9 +201,17 @@ impl<'a> Recording<'a> {
         }
         match self.control.cause() {
             None => End::Completed,
-            Some(EndCause::Requested { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(EndCause::Requested { signal }) => End::Interrupted {
+                signal: signals::name(signal),
+            },
             Some(EndCause::Enough { reason: why }) => End::Enough { why },
-            Some(EndCause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
+            Some(EndCause::Lag {
+                lane,
+                whose,
+                behind_ns,
+                in_flight,
+                slots,
+            }) => End::LagExceeded {
                 lane,
                 whose,
                 lag_ms: behind_ns / 1_000_000,
@@ -200,10 +219,13 @@ impl<'a> Recording<'a> {
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
-            Some(EndCause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
-            Some(EndCause::Errors { count }) => {
-                End::TooManyErrors { errors: count, errors_max: self.options.settings.errors_max }
-            }
+            Some(EndCause::Gone { device, .. }) => End::DeviceGone {
+                device: self.manifest.devices[device].clone(),
+            },
+            Some(EndCause::Errors { count }) => End::TooManyErrors {
+                errors: count,
+                errors_max: self.options.settings.errors_max,
+            },
             Some(EndCause::Stuck { reason: why }) => End::LoadStuck { why },
             Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
         }
@@ -211,11 +233,18 @@ impl<'a> Recording<'a> {
 
     /// Ends the run if the machine has slept.
     fn check_sleep(&mut self) {
-        let Some(asleep_ns) = self.sleep_watch.as_ref().and_then(SleepWatch::asleep_ns) else { return };
+        let Some(asleep_ns) = self.sleep_watch.as_ref().and_then(SleepWatch::asleep_ns) else {
+            return;
+        };
         let asleep_ms = asleep_ns / 1_000_000;
         let errors_before = self.judge.errors();
-        let suspended = self.suspended.get_or_insert(End::Suspended { asleep_ms, errors_before });
-        self.control.stop(EndCause::Failed { message: suspended.to_string() });
+        let suspended = self.suspended.get_or_insert(End::Suspended {
+            asleep_ms,
+            errors_before,
+        });
+        self.control.stop(EndCause::Failed {
+            message: suspended.to_string(),
+        });
     }
 
     /// Adds an error line to ACT's log and prints it on standard output.
@@ -250,15 +279,24 @@ pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 
 /// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: not a number, or the instant has passed.
 fn await_start() -> Result<(), SinkError> {
-    let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
-    let start_unix_ms =
-        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, not a number of milliseconds", quoted(&text)))?;
+    let Ok(text) = std::env::var(START_VARIABLE) else {
+        return Ok(());
+    };
+    let start_unix_ms = text.parse().map_err(|_| {
+        format!(
+            "{START_VARIABLE} is {}, not a number of milliseconds",
+            quoted(&text)
+        )
+    })?;
     let start_time = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
     let late_error = |late: Duration| {
-        let why = "the devices of this host took too long to open - set a longer time for \"together\"";
+        let why =
+            "the devices of this host took too long to open - set a longer time for \"together\"";
         format!("the agreed start was {} ms ago - {why}", late.as_millis())
     };
-    let wait = start_time.duration_since(SystemTime::now()).map_err(|error| late_error(error.duration()))?;
+    let wait = start_time
+        .duration_since(SystemTime::now())
+        .map_err(|error| late_error(error.duration()))?;
     std::thread::sleep(wait);
     Ok(())
 }
@@ -274,14 +312,21 @@ impl Sink for Recording<'_> {
         self.manifest.started_unix_ms = now_unix_ms();
         if is_real {
             let sampler = Sampler::new(&self.devices.numbers());
-            self.sampler =
-                sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
+            self.sampler = sampler
+                .inspect_err(|error| {
+                    console::warning(&format!("telemetry.csv will be empty: {error}"))
+                })
+                .ok();
         }
         self.observer.begins(&self.manifest);
         if let Some(why) = self.observer.failed() {
             return Err(why.into());
         }
-        let plan = tracing::plan(self.devices, self.options.trace, &mut self.manifest.unmeasured);
+        let plan = tracing::plan(
+            self.devices,
+            self.options.trace,
+            &mut self.manifest.unmeasured,
+        );
         let columns = match &self.sampler {
             Some(sampler) => sampler.columns().to_vec(),
             None => self.devices.counter_columns(),
@@ -302,11 +347,16 @@ impl Sink for Recording<'_> {
         self.check_sleep();
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
-                let is_last = interval.end_ns >= self.options.settings.duration_ns - self.options.settings.ramp_ns
+                let is_last = interval.end_ns
+                    >= self.options.settings.duration_ns - self.options.settings.ramp_ns
                     || self.control.stopped();
-                let row = if is_last { sampler.sample_last() } else { sampler.sample() };
-                self.has_warned_of_workers =
-                    self.has_warned_of_workers || warn_of_workers(sampler.columns(), &row, interval);
+                let row = if is_last {
+                    sampler.sample_last()
+                } else {
+                    sampler.sample()
+                };
+                self.has_warned_of_workers = self.has_warned_of_workers
+                    || warn_of_workers(sampler.columns(), &row, interval);
                 row.cells()
             }
             None => interval.counters.iter().map(u64::to_string).collect(),
@@ -336,22 +386,47 @@ impl Sink for Recording<'_> {
 
     fn failure(&mut self, failure: &FailedOp) {
         self.check_sleep();
-        let FailedOp { device, kind, offset, len, error, is_wrong_data } = failure;
+        let FailedOp {
+            device,
+            kind,
+            offset,
+            len,
+            error,
+            is_wrong_data,
+        } = failure;
         let name = &self.manifest.devices[*device];
         let line = match self.manifest.kind().as_str() {
             TRANSACTIONS => {
-                let mut settings = self.manifest.workloads.iter().flat_map(|workload| &workload.config.settings);
-                let is_batch = !is_wrong_data && *kind == OpKind::Read && settings.any(|(name, _)| name == BATCH_SIZE);
-                let record_text = if is_batch { "a batch that begins" } else { "the record" };
+                let mut settings = self
+                    .manifest
+                    .workloads
+                    .iter()
+                    .flat_map(|workload| &workload.config.settings);
+                let is_batch = !is_wrong_data
+                    && *kind == OpKind::Read
+                    && settings.any(|(name, _)| name == BATCH_SIZE);
+                let record_text = if is_batch {
+                    "a batch that begins"
+                } else {
+                    "the record"
+                };
                 format!("{kind} of {record_text} with key {offset} of {name} failed: {error}")
             }
             _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
         };
         self.act_error(&line);
-        let messages = if *is_wrong_data { &mut self.wrong_data_failures } else { &mut self.failures };
+        let messages = if *is_wrong_data {
+            &mut self.wrong_data_failures
+        } else {
+            &mut self.failures
+        };
         if messages.len() < FAILURES_TOLD_MAX {
             let is_last = messages.len() + 1 == FAILURES_TOLD_MAX;
-            let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
+            let has_act_log = self
+                .manifest
+                .workloads
+                .iter()
+                .any(|workload| workload.act_log.is_some());
             let suffix = match is_last {
                 true if has_act_log => " (further failures are in act.log)",
                 true => " (further failures are only counted)",
@@ -365,7 +440,10 @@ impl Sink for Recording<'_> {
             && targets[*device].facts().number.is_some()
             && !ioctl::size_bytes(targets[*device].fd()).is_ok_and(|size| size > 0)
         {
-            self.control.stop(EndCause::Gone { device: *device, error: error.clone() });
+            self.control.stop(EndCause::Gone {
+                device: *device,
+                error: error.clone(),
+            });
         }
     }
 
@@ -394,7 +472,9 @@ impl Sink for Recording<'_> {
 fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.of("").to_string();
     let column_index = columns.iter().position(|name| *name == column);
-    let Some(runs_per_sec) = column_index.and_then(|at| row.values()[at]) else { return false };
+    let Some(runs_per_sec) = column_index.and_then(|at| row.values()[at]) else {
+        return false;
+    };
     let in_flight_max = interval.in_flight_max;
     if runs_per_sec < RING_WORKER_RUNS_TOLD {
         return false;
@@ -423,7 +503,11 @@ fn lines_of_act(end: &End) -> Vec<String> {
                 Whose::Limit => "try configuring more 'service-threads' - test stopped",
                 Whose::Ours => "ACT can't do requested load - test stopped",
             };
-            vec![format!("{stream_name} can't keep up"), consequence.to_owned(), end.to_string()]
+            vec![
+                format!("{stream_name} can't keep up"),
+                consequence.to_owned(),
+                end.to_string(),
+            ]
         }
         End::Completed | End::Enough { .. } | End::Interrupted { .. } => Vec::new(),
         other => vec![other.to_string()],
@@ -435,7 +519,8 @@ fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
     if !is_enabled {
         return Ok(());
     }
-    console::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())
+    console::result(&String::from_utf8_lossy(writer.act_text()))
+        .map_err(|failure| failure.message.into())
 }
 
 #[cfg(test)]
@@ -453,17 +538,35 @@ mod tests {
     /// The verdict on a run with `errors` failed reads, then a sleep of the machine, then a thousand failed reads.
     fn slept(errors: u64) -> Verdict {
         let layout = results::testing::layout(&[("reads", true)], 1_000.0, ["d".to_owned()]);
-        let manifest =
-            Manifest { duration_sec: 9, slice_sec: 9, simulated: true, ..Manifest::new(&layout, Sla::default()) };
+        let manifest = Manifest {
+            duration_sec: 9,
+            slice_sec: 9,
+            simulated: true,
+            ..Manifest::new(&layout, Sla::default())
+        };
         let devices = Devices::Simulated(Vec::new());
         let engine = EngineFacts::unpaced(&Engine::choose(&Demand::default(), &devices).unwrap());
         let control = Arc::new(Control::default());
         let settings = Settings::until_done(Pacing::Spin);
-        let options = Options { quiet: true, heading: None, act_log: false, trace: false, settings, metrics: None };
+        let options = Options {
+            quiet: true,
+            heading: None,
+            act_log: false,
+            trace: false,
+            settings,
+            metrics: None,
+        };
         let (parent, mut observer) = (tempfile::tempdir().unwrap(), NoObserver);
         let dir = parent.path().join("run");
-        let mut recording =
-            Recording::new(dir.clone(), manifest, &devices, &engine, control.clone(), options, &mut observer);
+        let mut recording = Recording::new(
+            dir.clone(),
+            manifest,
+            &devices,
+            &engine,
+            control.clone(),
+            options,
+            &mut observer,
+        );
         recording.ready().unwrap();
         recording.sleep_watch = Some(SleepWatch::with_clock(|| ASLEEP_NS.load(Ordering::Relaxed)));
         let mut interval = Interval::new(&layout);
@@ -479,7 +582,13 @@ mod tests {
         interval.cells[0].record_errors(1_000, 0);
         recording.interval(&interval).unwrap();
         let end = recording.end();
-        assert_eq!(end, End::Suspended { asleep_ms: 90_000, errors_before: errors });
+        assert_eq!(
+            end,
+            End::Suspended {
+                asleep_ms: 90_000,
+                errors_before: errors
+            }
+        );
         let verdict = recording.finish(end).unwrap();
         assert_eq!(run_dir::read(&dir).unwrap().agrees(), Some(true));
         verdict
@@ -488,8 +597,16 @@ mod tests {
     #[test]
     fn errors_count_before_a_sleep_of_the_machine_and_not_after_it() {
         let verdict = slept(0);
-        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Invalid, Code::Suspended), "{verdict}");
+        assert_eq!(
+            (verdict.outcome, verdict.reasons[0].code),
+            (Outcome::Invalid, Code::Suspended),
+            "{verdict}"
+        );
         let verdict = slept(1);
-        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Fail, Code::IoError), "{verdict}");
+        assert_eq!(
+            (verdict.outcome, verdict.reasons[0].code),
+            (Outcome::Fail, Code::IoError),
+            "{verdict}"
+        );
     }
 }

@@ -20,7 +20,11 @@ pub enum RunDirectory {
 }
 
 impl RunDirectory {
-    pub fn of(test_name: &str, out_dir: Option<&Path>, compat_mode: CompatMode) -> Result<Self, Failure> {
+    pub fn of(
+        test_name: &str,
+        out_dir: Option<&Path>,
+        compat_mode: CompatMode,
+    ) -> Result<Self, Failure> {
         match (out_dir, compat_mode) {
             (Some(dir), _) => Ok(Self::Permanent(dir.to_owned())),
             (None, CompatMode::Native) => Ok(Self::Permanent(default_dir(test_name))),
@@ -61,7 +65,10 @@ impl fmt::Display for RunDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Permanent(dir) => write!(f, "run directory: {}", dir.display()),
-            Self::Temporary(_) => write!(f, "not kept: histograms, telemetry, verdict (--out DIR keeps them)"),
+            Self::Temporary(_) => write!(
+                f,
+                "not kept: histograms, telemetry, verdict (--out DIR keeps them)"
+            ),
         }
     }
 }
@@ -69,5 +76,9 @@ impl fmt::Display for RunDirectory {
 /// Default directory of a run, named by time and process.
 pub fn default_dir(test_name: &str) -> PathBuf {
     let now = rfc3339(unix_s());
-    Path::new(RESULTS_DIR).join(format!("{test_name}-{}-{}", now.replace(':', "-"), std::process::id()))
+    Path::new(RESULTS_DIR).join(format!(
+        "{test_name}-{}-{}",
+        now.replace(':', "-"),
+        std::process::id()
+    ))
 }

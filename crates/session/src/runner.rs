@@ -48,7 +48,10 @@ pub struct FailureLimits {
 impl FailureLimits {
     /// Limits with `max_errors` errors and the default I/O timeout.
     pub const fn with_errors(max_errors: u64) -> Self {
-        Self { max_errors, hang_sec: HANG_SEC }
+        Self {
+            max_errors,
+            hang_sec: HANG_SEC,
+        }
     }
 }
 
@@ -66,7 +69,9 @@ pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
 /// Parses a number from 0 on.
 pub fn count(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+    text.trim()
+        .parse()
+        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 pub struct RunRequest<'a, W> {
@@ -107,7 +112,11 @@ impl<W> RunRequest<'_, W> {
         Self {
             workloads,
             dir: PathBuf::new(),
-            consents: Consents { erase: &[], other_devices: &[], shared: false },
+            consents: Consents {
+                erase: &[],
+                other_devices: &[],
+                shared: false,
+            },
             opened: None,
             sla: Sla::default(),
             slice_sec: 3_600,
@@ -156,7 +165,11 @@ pub struct NamedWorkload<W> {
 impl<W> NamedWorkload<W> {
     /// The only workload of a run.
     pub fn alone(workload: W, text: String) -> Vec<Self> {
-        vec![Self { name: String::new(), workload, text }]
+        vec![Self {
+            name: String::new(),
+            workload,
+            text,
+        }]
     }
 }
 
@@ -191,36 +204,65 @@ pub fn run<W: Workload>(
     signal_handler: &SignalHandler,
     observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
-    let RunRequest { workloads, dir, sla, act_log, .. } = request;
+    let RunRequest {
+        workloads,
+        dir,
+        sla,
+        act_log,
+        ..
+    } = request;
     // The directory is checked before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
-    let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
+    let specs: Vec<_> = workloads
+        .iter()
+        .map(|named| named.workload.spec())
+        .collect();
     let spec = RunSpec::joined(&specs)
         .map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
-    let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
+    let slice_sec = length_of_slices(
+        request.slice_sec,
+        spec.duration_sec,
+        spec.report_interval_sec,
+        act_log,
+    )?;
     let aligned_slices = spec.aligned_slices;
-    let window_step_sec = if aligned_slices { slice_sec } else { window_step_sec(slice_sec, spec.report_interval_sec) };
+    let window_step_sec = if aligned_slices {
+        slice_sec
+    } else {
+        window_step_sec(slice_sec, spec.report_interval_sec)
+    };
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
     let opened_here;
     let Opened { devices, engine } = match request.opened {
         Some(opened) => opened,
         None => {
-            opened_here = Opened::of(&spec, workloads.iter().map(|named| &named.workload), &request.consents)?;
+            opened_here = Opened::of(
+                &spec,
+                workloads.iter().map(|named| &named.workload),
+                &request.consents,
+            )?;
             &opened_here
         }
     };
     let (plan, records) = plan(workloads, &specs, engine, devices, seed, &sla)?;
     let streams = &plan.layout.streams;
-    if let Some(stream) = streams.iter().find(|stream| stream.offered_iops > Rate::MAX_PER_SEC) {
+    if let Some(stream) = streams
+        .iter()
+        .find(|stream| stream.offered_iops > Rate::MAX_PER_SEC)
+    {
         return Err(Failure::usage(format!(
             "cannot run {} {} per second - the maximum is one per nanosecond, the resolution of the clock - lower the rate",
             units::number(stream.offered_iops),
             stream.name
         )));
     }
-    let iops = streams.iter().filter(|stream| !stream.commits).map(|stream| stream.offered_iops).sum();
+    let iops = streams
+        .iter()
+        .filter(|stream| !stream.commits)
+        .map(|stream| stream.offered_iops)
+        .sum();
     let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), synchronous, iops);
     let control = Arc::new(Control::default());
@@ -256,11 +298,25 @@ pub fn run<W: Workload>(
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let [slice_ns, step_ns] = [slice_sec, manifest.window_step_sec].map(|sec| sec * NS_PER_SEC);
-    let config = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, step_ns, control: control.clone() };
+    let config = RunConfig {
+        layout: plan.layout,
+        settings,
+        interval_ns,
+        slice_ns,
+        step_ns,
+        control: control.clone(),
+    };
     let _armed = signal_handler.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
     let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);
-    let options = Options { quiet, heading, act_log, trace, settings, metrics };
+    let options = Options {
+        quiet,
+        heading,
+        act_log,
+        trace,
+        settings,
+        metrics,
+    };
     let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, observer);
     let run_result = engine.run(&config, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();
@@ -273,7 +329,10 @@ pub fn run<W: Workload>(
         Err(error) if !recording.has_begun() => Err(error.into()),
         Err(error) => {
             let verdict = Box::new(recording.verdict_unrecorded(&error.to_string()));
-            Ok(RunOutcome::Unrecorded { verdict, failure: Failure::environment(error) })
+            Ok(RunOutcome::Unrecorded {
+                verdict,
+                failure: Failure::environment(error),
+            })
         }
     }
 }
@@ -289,7 +348,9 @@ pub fn length_of_slices(
     is_act_mode: bool,
 ) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
-        Some(Err(why)) if !is_act_mode => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
+        Some(Err(why)) if !is_act_mode => {
+            return Err(Failure::usage(format!("cannot judge this run - {why}")));
+        }
         Some(Ok(what) | Err(what)) => console::note(&what),
         None => {}
     }
@@ -310,13 +371,25 @@ fn plan<W: Workload>(
     for shape in &mut shapes {
         let names = specs.iter().flat_map(|spec| &spec.device_names);
         let sharers = names.filter(|name| name.as_str() == shape.name).count() as u32;
-        shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
+        shape.queue_requests = shape
+            .queue_requests
+            .map(|all| (all / sharers.max(1)).max(1));
     }
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
     let (cpus, workload_count) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
-    for (workload_index, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate()
+    for (
+        workload_index,
+        (
+            NamedWorkload {
+                name,
+                workload,
+                text,
+            },
+            spec,
+        ),
+    ) in workloads.into_iter().zip(specs).enumerate()
     {
         let build_context = BuildContext {
             seed: seed.wrapping_add((workload_index as u64).wrapping_mul(SEEDS_APART)),
@@ -324,12 +397,26 @@ fn plan<W: Workload>(
             shards_max: engine.shards_max(cpus),
             in_flight_max: engine.in_flight_max().map(|most| most / workload_count),
         };
-        let shape = |name: &DeviceName| shapes.iter().find(|shape| shape.name == name.as_str()).cloned();
+        let shape = |name: &DeviceName| {
+            shapes
+                .iter()
+                .find(|shape| shape.name == name.as_str())
+                .cloned()
+        };
         let workload_shapes: Vec<_> = spec.device_names.iter().filter_map(shape).collect();
         plan.begin(workload_index, &name);
-        let record = workload.build(&workload_shapes, &build_context, &mut plan).map_err(Failure::usage)?;
-        let config = Config { as_written: text, ..record.config };
-        records.push(WorkloadRecord { name, config, ..record });
+        let record = workload
+            .build(&workload_shapes, &build_context, &mut plan)
+            .map_err(Failure::usage)?;
+        let config = Config {
+            as_written: text,
+            ..record.config
+        };
+        records.push(WorkloadRecord {
+            name,
+            config,
+            ..record
+        });
     }
     if engine.is_bare_ring() {
         // If the allowed CPUs are unknown, the kernel places the threads.
@@ -344,17 +431,32 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
         return Vec::new();
     }
     // Files that the run creates cannot be examined before. Missing devices are refused when they are opened.
-    let existing_names: Vec<String> =
-        spec.names().into_iter().filter(|name| Path::new(name).try_exists().unwrap_or(true)).collect();
+    let existing_names: Vec<String> = spec
+        .names()
+        .into_iter()
+        .filter(|name| Path::new(name).try_exists().unwrap_or(true))
+        .collect();
     findings_about(&existing_names, dir)
 }
 
 /// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
-    let count_of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
+    let count_of = |level: Level| {
+        findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count() as u64
+    };
     let (problems, warnings) = (count_of(Level::Problem), count_of(Level::Warning));
-    for Finding { check, level, device, finding, .. } in &findings {
+    for Finding {
+        check,
+        level,
+        device,
+        finding,
+        ..
+    } in &findings
+    {
         let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
         match (check.as_str(), level) {
             // If a device is in use, the guard says so.
@@ -382,7 +484,9 @@ pub fn tool() -> String {
 
 /// The command line, as runs record it.
 pub fn command() -> Vec<String> {
-    std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
+    std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
@@ -398,10 +502,13 @@ pub fn now_unix_ms() -> u64 {
 
 /// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
 fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 /// CPUs that this process may use.
 pub fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
+    std::thread::available_parallelism()
+        .map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
 }

@@ -38,27 +38,43 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     listener.set_nonblocking(true)?;
-    thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-        lower_priority();
-        // Oldest first.
-        let mut clients = Vec::new();
-        loop {
-            if turn(&listener, &page, &mut clients).is_err() {
-                thread::sleep(PAUSE);
+    thread::Builder::new()
+        .name("metrics".to_owned())
+        .spawn(move || {
+            lower_priority();
+            // Oldest first.
+            let mut clients = Vec::new();
+            loop {
+                if turn(&listener, &page, &mut clients).is_err() {
+                    thread::sleep(PAUSE);
+                }
             }
-        }
-    })?;
+        })?;
     Ok(address)
 }
 
 /// Waits for events, and handles them.
 fn turn(listener: &TcpListener, page: &Page, clients: &mut Vec<Client>) -> io::Result<()> {
     clients.retain(|client| !client.time_left().is_zero());
-    let timeout = clients.first().map(|client| Timespec::try_from(client.time_left())).transpose();
+    let timeout = clients
+        .first()
+        .map(|client| Timespec::try_from(client.time_left()))
+        .transpose();
     let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
-    polled.extend(clients.iter().map(|client| PollFd::new(&client.stream, client.awaits())));
-    poll(&mut polled, timeout.map_err(|_| ErrorKind::InvalidInput)?.as_ref())?;
-    let mut ready = polled.iter().map(|of| !of.revents().is_empty()).collect::<Vec<_>>().into_iter();
+    polled.extend(
+        clients
+            .iter()
+            .map(|client| PollFd::new(&client.stream, client.awaits())),
+    );
+    poll(
+        &mut polled,
+        timeout.map_err(|_| ErrorKind::InvalidInput)?.as_ref(),
+    )?;
+    let mut ready = polled
+        .iter()
+        .map(|of| !of.revents().is_empty())
+        .collect::<Vec<_>>()
+        .into_iter();
     let has_newcomers = ready.next() == Some(true);
     // A client that went away loses only its own response.
     clients.retain_mut(|client| ready.next() != Some(true) || client.advance(page).is_ok());
@@ -70,7 +86,11 @@ fn turn(listener: &TcpListener, page: &Page, clients: &mut Vec<Client>) -> io::R
             Err(error) => return Err(error),
         };
         stream.set_nonblocking(true)?;
-        let mut client = Client { stream, deadline: Instant::now() + PATIENCE, state: State::Request(Vec::new()) };
+        let mut client = Client {
+            stream,
+            deadline: Instant::now() + PATIENCE,
+            state: State::Request(Vec::new()),
+        };
         // Most requests are already there.
         if client.advance(page).is_ok() {
             clients.push(client);
@@ -107,7 +127,11 @@ impl Client {
     }
 
     fn awaits(&self) -> PollFlags {
-        if matches!(self.state, State::Response { .. }) { PollFlags::OUT } else { PollFlags::IN }
+        if matches!(self.state, State::Response { .. }) {
+            PollFlags::OUT
+        } else {
+            PollFlags::IN
+        }
     }
 
     /// Reads and writes as long as no call would block. Errors: the connection is over.
@@ -135,10 +159,15 @@ impl Client {
                 let new_from = request.len().saturating_sub(2);
                 request.extend_from_slice(&bytes[..read]);
                 let new = &request[new_from..];
-                let is_whole = new.windows(2).any(|end| end == b"\n\n") || new.windows(3).any(|end| end == b"\n\r\n");
+                let is_whole = new.windows(2).any(|end| end == b"\n\n")
+                    || new.windows(3).any(|end| end == b"\n\r\n");
                 if is_whole || read == 0 || request.len() == REQUEST_BYTES_MAX {
                     let (head, body) = response(request, is_whole, page);
-                    self.state = State::Response { head, body, sent: 0 };
+                    self.state = State::Response {
+                        head,
+                        body,
+                        sent: 0,
+                    };
                 }
             }
             State::Response { head, body, sent } => {
@@ -166,17 +195,31 @@ impl Client {
 
 /// Head and body of the response to a request.
 fn response(request: &[u8], is_whole: bool, page: &Page) -> (String, Arc<str>) {
-    let request_line = String::from_utf8_lossy(request.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    let request_line = String::from_utf8_lossy(
+        request
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default(),
+    );
     let words: Vec<_> = request_line.split_whitespace().collect();
     let (status, body) = match words[..] {
         [method, target, version] if is_whole && version.starts_with("HTTP/1.") => {
             match (method, target.split('?').next()) {
-                ("GET", Some("/metrics")) => ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+                ("GET", Some("/metrics")) => (
+                    "200 OK",
+                    page.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                ),
                 ("GET", _) => ("404 Not Found", "metrics are at /metrics\n".into()),
-                _ => ("405 Method Not Allowed\r\nAllow: GET", "only GET is supported\n".into()),
+                _ => (
+                    "405 Method Not Allowed\r\nAllow: GET",
+                    "only GET is supported\n".into(),
+                ),
             }
         }
-        _ => ("400 Bad Request", format!("not an HTTP/1 request of at most {REQUEST_BYTES_MAX} bytes\n").into()),
+        _ => (
+            "400 Bad Request",
+            format!("not an HTTP/1 request of at most {REQUEST_BYTES_MAX} bytes\n").into(),
+        ),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\

@@ -42,8 +42,7 @@ impl Received {
 }
 
 /// Printed after SIGHUP. Visible only if standard error is not the lost terminal.
-const HUNG_UP: &str =
-    "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
+const HUNG_UP: &str = "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
 
 /// Ends the armed runs on a signal. Installed once per command, for all of its runs.
 #[derive(Clone, Default)]
@@ -76,7 +75,10 @@ impl SignalHandler {
                 ));
                 exit_interrupted(signal, compat_mode);
             }
-            console::note(&format!("\n{}: ending the run; a second signal ends it at once", name(signal)));
+            console::note(&format!(
+                "\n{}: ending the run; a second signal ends it at once",
+                name(signal)
+            ));
         })?;
         Ok(handler)
     }
@@ -97,7 +99,9 @@ impl SignalHandler {
     fn stop_runs(&self, signal: i32) -> bool {
         self.received_signal.store(signal, Ordering::Release);
         let controls = self.lock();
-        controls.iter().for_each(|control| control.stop(EndCause::Requested { signal }));
+        controls
+            .iter()
+            .for_each(|control| control.stop(EndCause::Requested { signal }));
         !controls.is_empty()
     }
 
@@ -125,11 +129,17 @@ impl EndSignals {
     pub fn listen(abort_note: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
         handle_signals(abort_note, CompatMode::Native, false, move |signal| {
-            console::note(&format!("\n{}: ending the work; a second signal ends it at once", name(signal)));
+            console::note(&format!(
+                "\n{}: ending the work; a second signal ends it at once",
+                name(signal)
+            ));
             // Send errors are ignored: without a receiver the program is about to end.
             let _ = sender.send(signal);
         })?;
-        Ok(Self { signals, first_signal: Cell::new(None) })
+        Ok(Self {
+            signals,
+            first_signal: Cell::new(None),
+        })
     }
 
     /// Text that tells how to end the work. With `&` a shell starts commands with SIGINT ignored.
@@ -166,7 +176,9 @@ fn handle_signals(
     outlives_terminal: bool,
     on_first_signal: impl Fn(i32) + Send + 'static,
 ) -> Result<(), Failure> {
-    let handled_signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    let handled_signals = [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal));
     let mut signals = Signals::new(handled_signals).map_err(|error| {
         let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
         Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
@@ -210,12 +222,15 @@ pub fn outlive_file_size_limit() {
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let ignored = mask
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
     ignored >> (signal - 1) & 1 == 1
 }
 
 pub fn name(signal: i32) -> String {
-    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+    signal_hook::low_level::signal_name(signal)
+        .map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
 /// Exit code of a bug: EX_SOFTWARE of sysexits.h.
@@ -245,7 +260,10 @@ pub fn report_panics_as_bugs() {
     // Starts the thread for standard error early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
-        let source_position = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let source_position = info
+            .location()
+            .map(|at| format!(" at {}:{}", at.file(), at.line()))
+            .unwrap_or_default();
         let payload = info.payload();
         let static_message = payload.downcast_ref::<&str>().copied();
         let panic_message = static_message
@@ -273,7 +291,9 @@ mod tests {
         let switch = SignalHandler::default();
         assert_eq!(switch.signal_received(), None);
         let control = Arc::new(Control::default());
-        control.stop(EndCause::Enough { reason: "steady".to_owned() });
+        control.stop(EndCause::Enough {
+            reason: "steady".to_owned(),
+        });
         let armed = switch.arm(vec![control.clone()]);
         assert!(switch.stop_runs(SIGTERM));
         drop(armed);
@@ -289,7 +309,10 @@ mod tests {
         received.0 = Some((SIGTERM, Instant::now() - ECHO));
         assert_eq!(received.is_first(SIGTERM), Some(false));
         let mut ctrl_c = Received::default();
-        assert_eq!([SIGINT, SIGINT].map(|signal| ctrl_c.is_first(signal)), [Some(true), Some(false)]);
+        assert_eq!(
+            [SIGINT, SIGINT].map(|signal| ctrl_c.is_first(signal)),
+            [Some(true), Some(false)]
+        );
     }
 
     #[test]
@@ -308,13 +331,21 @@ mod tests {
     fn a_bug_is_called_one_with_its_own_exit_code_and_a_backtrace_on_request() {
         let ended = |backtrace: &str| {
             let mut program = Command::new(std::env::current_exe().unwrap());
-            program.args(["--ignored", "--exact", "signals::tests::a_bug", "--nocapture"]);
+            program.args([
+                "--ignored",
+                "--exact",
+                "signals::tests::a_bug",
+                "--nocapture",
+            ]);
             let output = program.env("RUST_BACKTRACE", backtrace).output().unwrap();
             assert_eq!(output.status.code(), Some(BUG));
             String::from_utf8_lossy(&output.stderr).into_owned()
         };
         let plain = ended("0");
-        assert!(plain.contains("this is a bug in flashproof") && plain.contains("two and two are five"), "{plain}");
+        assert!(
+            plain.contains("this is a bug in flashproof") && plain.contains("two and two are five"),
+            "{plain}"
+        );
         assert!(!plain.contains("panic_fmt") && ended("1").contains("panic_fmt"));
     }
 }

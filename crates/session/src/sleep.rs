@@ -23,7 +23,10 @@ impl SleepWatch {
     }
 
     pub(crate) fn with_clock(read_ns: fn() -> u64) -> Self {
-        Self { read_ns, began_ns: read_ns() }
+        Self {
+            read_ns,
+            began_ns: read_ns(),
+        }
     }
 
     /// Time asleep since the start, nanoseconds; `None` if the machine was awake.
@@ -42,8 +45,17 @@ impl SleepInhibitor {
     /// Takes the lock; `None` without `systemd-inhibit`. If logind is missing or denies the lock, the machine can sleep.
     pub fn hold() -> Option<Self> {
         let mut command = Command::new("systemd-inhibit");
-        command.args(["--what=sleep", "--mode=block", "--who=flashproof", "--why=a drive is being tested", "cat"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args([
+            "--what=sleep",
+            "--mode=block",
+            "--who=flashproof",
+            "--why=a drive is being tested",
+            "cat",
+        ]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // In its own group, because Ctrl-C must not end the lock before the run.
         command.process_group(0).spawn().ok().map(Self)
     }

@@ -55,8 +55,13 @@ impl StderrWriter {
     pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let writer_shared = shared.clone();
-        let spawned = thread::Builder::new().name("screen".into()).spawn(move || writer_shared.write(output));
-        Self { shared, works: spawned.is_ok() }
+        let spawned = thread::Builder::new()
+            .name("screen".into())
+            .spawn(move || writer_shared.write(output));
+        Self {
+            shared,
+            works: spawned.is_ok(),
+        }
     }
 
     /// Writes `text` after all text that was queued earlier.
@@ -66,7 +71,10 @@ impl StderrWriter {
             return;
         }
         let mut state = self.shared.lock();
-        state.add(Piece { text, is_drawing: false });
+        state.add(Piece {
+            text,
+            is_drawing: false,
+        });
         let was_stuck = state.stuck;
         drop(state);
         self.shared.changed.notify_all();
@@ -77,7 +85,10 @@ impl StderrWriter {
 
     /// Draws `text`, replacing a queued drawing.
     pub(crate) fn draw(&self, text: String) {
-        self.shared.lock().add(Piece { text, is_drawing: true });
+        self.shared.lock().add(Piece {
+            text,
+            is_drawing: true,
+        });
         self.shared.changed.notify_all();
     }
 
@@ -86,7 +97,10 @@ impl StderrWriter {
         if !self.works {
             return;
         }
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| !state.is_done());
+        let waited =
+            self.shared
+                .changed
+                .wait_timeout_while(self.shared.lock(), patience, |state| !state.is_done());
         let (mut state, wait_result) = waited.unwrap_or_else(PoisonError::into_inner);
         state.stuck |= wait_result.timed_out();
     }
@@ -102,12 +116,17 @@ impl Shared {
         let mut state = self.lock();
         loop {
             let Some(text) = state.take() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
             // Write errors are ignored: the terminal may be closed.
-            let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+            let _ = output
+                .write_all(text.as_bytes())
+                .and_then(|()| output.flush());
             state = self.lock();
             (state.writing, state.stuck) = (false, false);
             self.changed.notify_all();
@@ -117,7 +136,8 @@ impl Shared {
 
 impl State {
     fn add(&mut self, piece: Piece) {
-        let is_replaced = piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
+        let is_replaced =
+            piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
         if is_replaced && let Some(replaced) = self.waiting.pop_back() {
             self.waiting_bytes -= replaced.text.len();
         }
@@ -165,7 +185,10 @@ mod tests {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             // Once the sender of tokens is dropped, every write succeeds.
             let _ = self.tokens.recv();
-            self.taken.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
+            self.taken
+                .lock()
+                .unwrap()
+                .push_str(&String::from_utf8_lossy(bytes));
             Ok(bytes.len())
         }
 
@@ -177,7 +200,14 @@ mod tests {
     fn terminal() -> (StderrWriter, Sender<()>, Arc<Mutex<String>>) {
         let (hand, tokens) = channel();
         let taken: Arc<Mutex<String>> = Arc::default();
-        (StderrWriter::new(Terminal { tokens, taken: taken.clone() }), hand, taken)
+        (
+            StderrWriter::new(Terminal {
+                tokens,
+                taken: taken.clone(),
+            }),
+            hand,
+            taken,
+        )
     }
 
     #[test]
@@ -214,6 +244,10 @@ mod tests {
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
         // The thread is writing the first text, the queue has room for three, and the fifth is dropped.
-        assert!(taken.ends_with("x(1 message dropped: the terminal accepted no output)\n"), "{}", taken.len());
+        assert!(
+            taken.ends_with("x(1 message dropped: the terminal accepted no output)\n"),
+            "{}",
+            taken.len()
+        );
     }
 }

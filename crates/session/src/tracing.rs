@@ -14,7 +14,8 @@ use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Partition};
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
-    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time, stop_instances,
+    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
+    stop_instances,
 };
 use results::run_dir::{Manifest, TraceWriter};
 use results::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
@@ -40,7 +41,11 @@ const UNMEASURED: &str = "the split of latencies between kernel queue and device
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
-pub(crate) fn plan(devices: &Devices, is_enabled: bool, unmeasured: &mut Vec<String>) -> Option<Vec<BlockPosition>> {
+pub(crate) fn plan(
+    devices: &Devices,
+    is_enabled: bool,
+    unmeasured: &mut Vec<String>,
+) -> Option<Vec<BlockPosition>> {
     let facts = devices.real_facts();
     if facts.is_empty() {
         return None;
@@ -53,7 +58,10 @@ pub(crate) fn plan(devices: &Devices, is_enabled: bool, unmeasured: &mut Vec<Str
     for (index, (name, facts)) in facts.into_iter().enumerate() {
         match place(index, facts, Path::new("/")) {
             Ok(place) => positions.push(place),
-            Err(why) => warn_unmeasured(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
+            Err(why) => warn_unmeasured(
+                unmeasured,
+                format!("{UNMEASURED}: {name} cannot be traced - {why}"),
+            ),
         }
     }
     if positions.is_empty() {
@@ -77,7 +85,8 @@ fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
 
 /// Position of a device in the block layer. Errors: why the device cannot be traced.
 fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
-    let position = BlockPosition::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
+    let position = BlockPosition::of(index, facts)
+        .ok_or("it is a file: its file system makes the requests")?;
     match has_requests(root, position.disk) {
         true => Ok(position),
         false => Err("its driver handles bios directly, without requests"),
@@ -99,9 +108,15 @@ pub struct Tracing {
 
 impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
-    pub(crate) fn start(positions: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn start(
+        positions: Vec<BlockPosition>,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Option<Self> {
         let began = Instant::now();
-        let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| warn_ended(error)).ok()?;
+        let writer = TraceWriter::create(dir, &manifest.sla)
+            .inspect_err(|error| warn_ended(error))
+            .ok()?;
         let (stop_sender, stop_receiver) = channel();
         let (sample_sender, samples) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
@@ -120,8 +135,16 @@ impl Tracing {
                 let _ = sampling.sample_sender.send(Err(error.to_string()));
             }
         };
-        thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| warn_ended(error)).ok()?;
-        Some(Self { writer, stop_sender, samples })
+        thread::Builder::new()
+            .name("trace".to_owned())
+            .spawn(run)
+            .inspect_err(|error| warn_ended(error))
+            .ok()?;
+        Some(Self {
+            writer,
+            stop_sender,
+            samples,
+        })
     }
 
     /// Writes the samples taken so far. False after a warning if the tracing has ended.
@@ -131,7 +154,11 @@ impl Tracing {
     }
 
     fn write(&mut self, sample: Result<Vec<TraceLine>, String>) -> bool {
-        let written = sample.and_then(|lines| self.writer.append(&lines).map_err(|error| error.to_string()));
+        let written = sample.and_then(|lines| {
+            self.writer
+                .append(&lines)
+                .map_err(|error| error.to_string())
+        });
         written.inspect_err(|why| warn_ended(why)).is_ok()
     }
 
@@ -142,7 +169,10 @@ impl Tracing {
         let _ = self.stop_sender.send(());
         let deadline = Instant::now() + patience;
         loop {
-            match self.samples.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .samples
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(sample) => {
                     if !self.write(sample) {
                         return;
@@ -231,8 +261,15 @@ impl Sampling {
             }
         }
         let lost = trace.stop()?.events();
-        let requests = pairing.drain().filter(|request| is_whole(request, begin_ns..end_ns)).collect();
-        Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
+        let requests = pairing
+            .drain()
+            .filter(|request| is_whole(request, begin_ns..end_ns))
+            .collect();
+        Ok(Taken {
+            length: Duration::from_nanos(end_ns - begin_ns),
+            requests,
+            lost,
+        })
     }
 }
 
@@ -248,8 +285,13 @@ const EVENTS_MAX: usize = 250_000;
 const BUFFER_BYTES: u64 = 16 << 20;
 
 /// Options of the trace of a sample.
-const SAMPLED: Options =
-    Options { buffer_bytes: BUFFER_BYTES, cpu_buffer_bytes: u64::MAX, complete: true, queue: true, bios_done: false };
+const SAMPLED: Options = Options {
+    buffer_bytes: BUFFER_BYTES,
+    cpu_buffer_bytes: u64::MAX,
+    complete: true,
+    queue: true,
+    bios_done: false,
+};
 
 /// Position of a device of the run in the block layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,12 +310,27 @@ impl BlockPosition {
     /// Position of the device of `facts`; `None` without a device number, as for a file.
     pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
         let device_number = facts.number?;
-        let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
-            return Some(Self { index, device_number, disk: device_number, sectors: 0..u64::MAX });
+        let Some(Partition {
+            start_bytes,
+            disk_number,
+            ..
+        }) = &facts.partition
+        else {
+            return Some(Self {
+                index,
+                device_number,
+                disk: device_number,
+                sectors: 0..u64::MAX,
+            });
         };
         let first_sector = start_bytes / SECTOR_BYTES;
         let sectors = first_sector..first_sector + facts.size_bytes / SECTOR_BYTES;
-        Some(Self { index, device_number, disk: *disk_number, sectors })
+        Some(Self {
+            index,
+            device_number,
+            disk: *disk_number,
+            sectors,
+        })
     }
 }
 
@@ -291,21 +348,33 @@ struct Taken {
 /// True if all three times of a request are known, the request was queued `within` the sample, and it moves data.
 fn is_whole(request: &Request, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
-    moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
+    moves_data
+        && request.completed_ns.is_some()
+        && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
 /// Starts a trace of the devices at `positions` and of their disks.
 pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
-    let mut numbers: Vec<DeviceNumber> = positions.iter().flat_map(|place| [place.device_number, place.disk]).collect();
+    let mut numbers: Vec<DeviceNumber> = positions
+        .iter()
+        .flat_map(|place| [place.device_number, place.disk])
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     Trace::start(&numbers, options)
 }
 
 /// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
-pub fn read(trace: &mut Trace, positions: &[BlockPosition], events: &mut Vec<Event>) -> Result<(), TraceError> {
+pub fn read(
+    trace: &mut Trace,
+    positions: &[BlockPosition],
+    events: &mut Vec<Event>,
+) -> Result<(), TraceError> {
     let read_result = trace.read(&mut |mut event| {
-        if let Some(place) = positions.iter().find(|place| place.device_number == event.device) {
+        if let Some(place) = positions
+            .iter()
+            .find(|place| place.device_number == event.device)
+        {
             event.device = place.disk;
         }
         events.push(event);
@@ -326,42 +395,71 @@ struct Times {
 /// Lines of one sample that began `at_sec` into the run: a line for each device, kind and size.
 ///
 /// A disk may also have requests outside the run's own sectors: these come from other programs and are left out.
-fn lines(trace_sample: &Taken, at_sec: f64, positions: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
+fn lines(
+    trace_sample: &Taken,
+    at_sec: f64,
+    positions: &[BlockPosition],
+    thresholds_ns: &[u64],
+) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &trace_sample.requests {
-        let own = |place: &&BlockPosition| place.disk == request.device && place.sectors.contains(&request.sector);
-        let Some(position) = positions.iter().find(own) else { continue };
-        let kind = if request.op == EventOp::Read { TraceKind::Read } else { TraceKind::Write };
+        let own = |place: &&BlockPosition| {
+            place.disk == request.device && place.sectors.contains(&request.sector)
+        };
+        let Some(position) = positions.iter().find(own) else {
+            continue;
+        };
+        let kind = if request.op == EventOp::Read {
+            TraceKind::Read
+        } else {
+            TraceKind::Write
+        };
         let size = TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES);
-        groups.entry((position.index, kind, size)).or_default().add(request, thresholds_ns);
+        groups
+            .entry((position.index, kind, size))
+            .or_default()
+            .add(request, thresholds_ns);
     }
-    let line = |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
-        at_sec,
-        length_ms: trace_sample.length.as_millis() as u64,
-        device,
-        kind,
-        size,
-        requests: times.queue_ns.len() as u64,
-        lost: trace_sample.lost,
-        queue: spread(&mut times.queue_ns),
-        device_time: spread(&mut times.device_ns),
-        queue_over: times.queue_over,
-        device_over: times.device_over,
-        total_over: times.total_over,
-    };
+    let line =
+        |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
+            at_sec,
+            length_ms: trace_sample.length.as_millis() as u64,
+            device,
+            kind,
+            size,
+            requests: times.queue_ns.len() as u64,
+            lost: trace_sample.lost,
+            queue: spread(&mut times.queue_ns),
+            device_time: spread(&mut times.device_ns),
+            queue_over: times.queue_over,
+            device_over: times.device_over,
+            total_over: times.total_over,
+        };
     groups.into_iter().map(line).collect()
 }
 
 impl Times {
     fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
-        let (queue_ns, device_ns) = (request.queue_ns().unwrap_or(0), request.device_ns().unwrap_or(0));
+        let (queue_ns, device_ns) = (
+            request.queue_ns().unwrap_or(0),
+            request.device_ns().unwrap_or(0),
+        );
         self.queue_ns.push(queue_ns);
         self.device_ns.push(device_ns);
-        let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
-        for (over, ns) in counts.into_iter().zip([queue_ns, device_ns, queue_ns + device_ns]) {
+        let counts = [
+            &mut self.queue_over,
+            &mut self.device_over,
+            &mut self.total_over,
+        ];
+        for (over, ns) in counts
+            .into_iter()
+            .zip([queue_ns, device_ns, queue_ns + device_ns])
+        {
             over.resize(thresholds_ns.len(), 0);
             // A time equal to the threshold counts as over the threshold, as everywhere in a run.
-            over.iter_mut().zip(thresholds_ns).for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
+            over.iter_mut()
+                .zip(thresholds_ns)
+                .for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
         }
     }
 }
@@ -369,9 +467,14 @@ impl Times {
 /// Median, 99th percentile (nearest rank) and maximum.
 fn spread(times_ns: &mut [u64]) -> Spread {
     times_ns.sort_unstable();
-    let rank = |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));
+    let rank =
+        |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));
     let at = |percent| rank(percent).copied().unwrap_or(0);
-    Spread { p50_ns: at(50), p99_ns: at(99), max_ns: at(100) }
+    Spread {
+        p50_ns: at(50),
+        p99_ns: at(99),
+        max_ns: at(100),
+    }
 }
 
 #[cfg(test)]
@@ -387,11 +490,19 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
         let number = |minor| DeviceNumber { major: 259, minor };
-        let partition =
-            Partition { index: 2, start_bytes: 1 << 20, disk: "nvme0n1".to_owned(), disk_number: number(0) };
+        let partition = Partition {
+            index: 2,
+            start_bytes: 1 << 20,
+            disk: "nvme0n1".to_owned(),
+            disk_number: number(0),
+        };
         let at = |number, partition: Option<&Partition>| {
-            let facts =
-                DeviceFacts { number, partition: partition.cloned(), size_bytes: 1 << 20, ..DeviceFacts::default() };
+            let facts = DeviceFacts {
+                number,
+                partition: partition.cloned(),
+                size_bytes: 1 << 20,
+                ..DeviceFacts::default()
+            };
             place(1, &facts, root.path())
         };
         let expected = BlockPosition {
@@ -401,7 +512,10 @@ mod tests {
             sectors: 2_048..4_096,
         };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
-        assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
+        assert_eq!(
+            at(Some(number(0)), None).map(|place| place.sectors),
+            Ok(0..u64::MAX)
+        );
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
         assert!(at(None, None).unwrap_err().contains("file"));
     }
@@ -409,7 +523,10 @@ mod tests {
     #[test]
     fn samples_are_written_until_the_thread_ends_and_given_up_if_it_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let taken = Taken { requests: vec![request(0, 8, EventOp::Read, 5, 50)], ..Taken::default() };
+        let taken = Taken {
+            requests: vec![request(0, 8, EventOp::Read, 5, 50)],
+            ..Taken::default()
+        };
         let sample = || Ok(lines(&taken, 1.0, &[place_of(0, 0..8)], &[]));
         let finish = |name: &str, ends: bool| {
             let dir = dir.path().join(name);
@@ -420,32 +537,78 @@ mod tests {
             sample_sender.send(sample()).unwrap();
             let thread = (!ends).then_some(sample_sender);
             let mut unmeasured = Vec::new();
-            Tracing { writer, stop_sender, samples }.finish(Duration::from_millis(10), &mut unmeasured);
+            Tracing {
+                writer,
+                stop_sender,
+                samples,
+            }
+            .finish(Duration::from_millis(10), &mut unmeasured);
             drop(thread);
-            (unmeasured, fs::read_to_string(dir.join("trace.csv")).unwrap().lines().count())
+            (
+                unmeasured,
+                fs::read_to_string(dir.join("trace.csv"))
+                    .unwrap()
+                    .lines()
+                    .count(),
+            )
         };
         assert_eq!(finish("ended", true), (Vec::new(), 2));
         let (unmeasured, lines) = finish("stuck", false);
-        assert!(unmeasured[0].contains("got too little CPU within 0 s"), "{unmeasured:?}");
+        assert!(
+            unmeasured[0].contains("got too little CPU within 0 s"),
+            "{unmeasured:?}"
+        );
         assert_eq!(lines, 2);
     }
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
-        let (device, queued_ns, issued_ns) = (DeviceNumber::new(8, 0), Some(1_000), 1_000 + queue_ns);
+        let (device, queued_ns, issued_ns) =
+            (DeviceNumber::new(8, 0), Some(1_000), 1_000 + queue_ns);
         let completed_ns = Some(issued_ns + device_ns);
-        Request { device, sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
+        Request {
+            device,
+            sector,
+            sectors,
+            op,
+            queued_ns,
+            issued_ns,
+            completed_ns,
+            ..Request::default()
+        }
     }
 
     fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
-        let (device_number, disk) = (DeviceNumber::new(8, 1 + index as u32), DeviceNumber::new(8, 0));
-        BlockPosition { index, device_number, disk, sectors }
+        let (device_number, disk) = (
+            DeviceNumber::new(8, 1 + index as u32),
+            DeviceNumber::new(8, 0),
+        );
+        BlockPosition {
+            index,
+            device_number,
+            disk,
+            sectors,
+        }
     }
 
     #[test]
     fn percentiles_are_those_of_the_sorted_times() {
         let mut times: Vec<u64> = (1..=200).rev().collect();
-        assert_eq!(spread(&mut times), Spread { p50_ns: 100, p99_ns: 198, max_ns: 200 });
-        assert_eq!(spread(&mut [7]), Spread { p50_ns: 7, p99_ns: 7, max_ns: 7 });
+        assert_eq!(
+            spread(&mut times),
+            Spread {
+                p50_ns: 100,
+                p99_ns: 198,
+                max_ns: 200
+            }
+        );
+        assert_eq!(
+            spread(&mut [7]),
+            Spread {
+                p50_ns: 7,
+                p99_ns: 7,
+                max_ns: 7
+            }
+        );
         assert_eq!(spread(&mut []), Spread::default());
     }
 
@@ -458,11 +621,28 @@ mod tests {
             request(1_000, 8, EventOp::Read, 8, 80),
             request(9_000, 8, EventOp::Read, 9, 90),
         ];
-        let taken = Taken { length: Duration::from_millis(250), requests, lost: 4 };
-        let lines = lines(&taken, 31.5, &[place_of(0, 0..1_000), place_of(1, 1_000..2_000)], &[100]);
+        let taken = Taken {
+            length: Duration::from_millis(250),
+            requests,
+            lost: 4,
+        };
+        let lines = lines(
+            &taken,
+            31.5,
+            &[place_of(0, 0..1_000), place_of(1, 1_000..2_000)],
+            &[100],
+        );
         let seen: Vec<_> = lines
             .iter()
-            .map(|line| (line.device, line.kind, line.size, line.requests, line.device_time.max_ns))
+            .map(|line| {
+                (
+                    line.device,
+                    line.kind,
+                    line.size,
+                    line.requests,
+                    line.device_time.max_ns,
+                )
+            })
             .collect();
         let expected = [
             (0, TraceKind::Read, TraceSize::Small, 1, 50),
@@ -470,8 +650,15 @@ mod tests {
             (0, TraceKind::Write, TraceSize::Small, 1, 70),
             (1, TraceKind::Read, TraceSize::Small, 1, 80),
         ];
-        assert_eq!(seen, expected, "and what lies on no device of the run is left out");
-        assert!(lines.iter().all(|line| (line.at_sec, line.length_ms, line.lost) == (31.5, 250, 4)));
+        assert_eq!(
+            seen, expected,
+            "and what lies on no device of the run is left out"
+        );
+        assert!(
+            lines
+                .iter()
+                .all(|line| (line.at_sec, line.length_ms, line.lost) == (31.5, 250, 4))
+        );
     }
 
     #[test]
@@ -482,7 +669,10 @@ mod tests {
             request(0, 8, EventOp::Read, 10, 9_000),
             request(0, 8, EventOp::Read, 10, 10),
         ];
-        let taken = Taken { requests, ..Taken::default() };
+        let taken = Taken {
+            requests,
+            ..Taken::default()
+        };
         let lines = lines(&taken, 0.0, &[place_of(0, 0..8)], &[1_000, 8_000]);
         assert_eq!(lines[0].queue_over, [1, 0]);
         assert_eq!(lines[0].device_over, [1, 1]);

@@ -25,11 +25,16 @@ impl OutputFile {
     /// Checks in advance, as far as possible, that writing can work.
     pub fn check(&self) -> Result<(), Failure> {
         let path = &self.path;
-        match path_kind(path, "name another file, or leave out --out for standard output")? {
+        match path_kind(
+            path,
+            "name another file, or leave out --out for standard output",
+        )? {
             PathKind::Nothing => Ok(()),
-            PathKind::Open => {
-                Err(refused(path, "only regular files are replaced", "leave out --out for standard output"))
-            }
+            PathKind::Open => Err(refused(
+                path,
+                "only regular files are replaced",
+                "leave out --out for standard output",
+            )),
             PathKind::File if self.force => Ok(()),
             PathKind::File => Err(exists(path)),
         }
@@ -39,7 +44,11 @@ impl OutputFile {
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         self.check()?;
         let path = &self.path;
-        let target = if self.force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
+        let target = if self.force {
+            ReplaceTarget::UserFile
+        } else {
+            ReplaceTarget::NewFile
+        };
         match files::replace(path, text.as_bytes(), target) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
             Err(error) => Err(Failure::environment(format!(
@@ -55,7 +64,9 @@ impl OutputFile {
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     let written = match check_page(path)? {
         PathKind::Open => files::write_to_open(path, page.as_bytes()),
-        PathKind::File | PathKind::Nothing => files::replace(path, page.as_bytes(), ReplaceTarget::UserFile),
+        PathKind::File | PathKind::Nothing => {
+            files::replace(path, page.as_bytes(), ReplaceTarget::UserFile)
+        }
     };
     written.map_err(|error| {
         Failure::environment(format!(
@@ -70,7 +81,11 @@ pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
     match path_kind(path, "give --html another file")? {
         PathKind::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
             let why = "it is there already and is no report of flashproof";
-            Err(refused(path, why, "give --html another file, or move the existing one"))
+            Err(refused(
+                path,
+                why,
+                "give --html another file, or move the existing one",
+            ))
         }
         there => Ok(there),
     }
@@ -78,7 +93,12 @@ pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
 
 /// Writes `text` to `path`; `content_name` names the content in messages. Without `text`, this only checks whether
 /// writing could work. An existing file is replaced only with `force`.
-pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
+pub fn write_file(
+    content_name: &str,
+    path: &Path,
+    text: Option<&str>,
+    force: bool,
+) -> Result<(), Failure> {
     let existing = path_kind(path, "name another file")?;
     let written = match (existing, text) {
         (PathKind::File, _) if !force => return Err(exists(path)),
@@ -94,10 +114,15 @@ pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bo
 /// Message that `content_name` cannot be written to `path`, with the remedy.
 pub fn not_written(content_name: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free space there, or name a file on another file system"
+        }
         _ => "name a file in a directory that this user may write to",
     };
-    format!("cannot write the {content_name} to {} - {error} - {remedy}", path.display())
+    format!(
+        "cannot write the {content_name} to {} - {error} - {remedy}",
+        path.display()
+    )
 }
 
 /// Object at a path.
@@ -115,24 +140,36 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     let real_path = fs::canonicalize(path).ok();
     for path in [Some(path), real_path.as_deref()].into_iter().flatten() {
         if is_run_dir(files::dir_of(path)) {
-            return Err(refused(path, "a run is recorded in that directory, and nothing else is put there", advice));
+            return Err(refused(
+                path,
+                "a run is recorded in that directory, and nothing else is put there",
+                advice,
+            ));
         }
     }
     // Paths of open descriptors are links themselves.
     let is_open = files::is_open_path(path);
-    let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
+    let Ok(metadata) = (if is_open {
+        fs::metadata(path)
+    } else {
+        fs::symlink_metadata(path)
+    }) else {
         return Ok(PathKind::Nothing);
     };
     let kind = metadata.file_type();
     match kind {
-        _ if kind.is_dir() => {
-            Err(Failure::usage(format!("cannot write to {} - it is a directory - name a file in it", path.display())))
-        }
+        _ if kind.is_dir() => Err(Failure::usage(format!(
+            "cannot write to {} - it is a directory - name a file in it",
+            path.display()
+        ))),
         _ if kind.is_file() => Ok(PathKind::File),
         _ if is_open && !kind.is_block_device() => Ok(PathKind::Open),
         _ => Err(refused(
             path,
-            &format!("it is {}, and only regular files are written", file_type_name(metadata.mode())),
+            &format!(
+                "it is {}, and only regular files are written",
+                file_type_name(metadata.mode())
+            ),
             advice,
         )),
     }
@@ -141,18 +178,25 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
 /// True if the file is empty or an earlier output, which `has_mark` recognises by the file's first bytes.
 pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
     let mut head = Vec::new();
-    let read_result =
-        files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut head));
+    let read_result = files::open(path, Links::Refused)
+        .and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
     read_result.is_ok() && (text.is_empty() || has_mark(&text))
 }
 
 fn refused(path: &Path, why: &str, advice: &str) -> Failure {
-    Failure::usage(format!("refusing to write to {} - {why} - {advice}", path.display()))
+    Failure::usage(format!(
+        "refusing to write to {} - {why} - {advice}",
+        path.display()
+    ))
 }
 
 fn exists(path: &Path) -> Failure {
-    refused(path, "it is there already", "name another file, or give --force to replace it")
+    refused(
+        path,
+        "it is there already",
+        "name another file, or give --force to replace it",
+    )
 }
 
 /// Opens `name`; "-" is standard input. `content_name` describes the input in messages; `on_stdin` tells the user how
@@ -166,7 +210,12 @@ pub fn open(name: &str, content_name: &str, on_stdin: &str) -> Result<Box<dyn Re
     }
 }
 
-pub fn open_file(path: &Path, links: Links, content_name: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+pub fn open_file(
+    path: &Path,
+    links: Links,
+    content_name: &str,
+    on_stdin: &str,
+) -> Result<Box<dyn Read>, Failure> {
     match files::open_user_path(path, links) {
         Ok(file) => Ok(Box::new(file)),
         Err(error) => {
@@ -175,14 +224,19 @@ pub fn open_file(path: &Path, links: Links, content_name: &str, on_stdin: &str) 
                     "it is a link whose target does not exist: check the link".to_owned()
                 }
                 ErrorKind::InvalidInput => {
-                    format!("name the {content_name} itself, or send it to standard input with {on_stdin}")
+                    format!(
+                        "name the {content_name} itself, or send it to standard input with {on_stdin}"
+                    )
                 }
                 ErrorKind::PermissionDenied => {
                     "read it as the user who owns it, or let this user read it (chmod)".to_owned()
                 }
                 _ => "check the path".to_owned(),
             };
-            Err(Failure::usage(format!("reading {} - {error} - {advice}", path.display())))
+            Err(Failure::usage(format!(
+                "reading {} - {error} - {advice}",
+                path.display()
+            )))
         }
     }
 }
@@ -195,8 +249,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::process::Command;
 
-    const PAGE: &str =
-        "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"flashproof\">";
+    const PAGE: &str = "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"flashproof\">";
 
     fn message(written: Result<(), Failure>) -> String {
         written.unwrap_err().message
@@ -214,7 +267,10 @@ mod tests {
         symlink(run.join(MANIFEST), &link).unwrap();
         for path in [run.join(MANIFEST), run.join("report.html"), link] {
             let text = message(write_page(&path, PAGE));
-            assert!(text.contains("a run is recorded in that directory, and nothing else is put there"), "{text}");
+            assert!(
+                text.contains("a run is recorded in that directory, and nothing else is put there"),
+                "{text}"
+            );
             assert!(OutputFile { path, force: true }.write("x").is_err());
         }
         assert_eq!(fs::read_to_string(run.join(MANIFEST)).unwrap(), "recorded");
@@ -229,7 +285,9 @@ mod tests {
         fs::write(&path, "<!DOCTYPE html><p>my thesis").unwrap();
         let text = message(write_page(&path, PAGE));
         assert!(
-            text.contains("it is there already and is no report of flashproof - give --html another file"),
+            text.contains(
+                "it is there already and is no report of flashproof - give --html another file"
+            ),
             "{text}"
         );
         // Existing files that are replaced: an empty file, as mktemp makes it, and a report.
@@ -248,12 +306,23 @@ mod tests {
         let (thesis, link) = (dir.path().join("thesis"), dir.path().join("link"));
         symlink(&thesis, &link).unwrap();
         for before in [None, Some("my thesis"), Some(PAGE)] {
-            before.into_iter().for_each(|text| fs::write(&thesis, text).unwrap());
+            before
+                .into_iter()
+                .for_each(|text| fs::write(&thesis, text).unwrap());
             let by_force = write_file("table", &link, Some("x"), true);
-            for written in
-                [write_page(&link, PAGE), by_force, OutputFile { path: link.clone(), force: true }.write("x")]
-            {
-                assert!(message(written).contains("it is a symbolic link, and only regular files are written"));
+            for written in [
+                write_page(&link, PAGE),
+                by_force,
+                OutputFile {
+                    path: link.clone(),
+                    force: true,
+                }
+                .write("x"),
+            ] {
+                assert!(
+                    message(written)
+                        .contains("it is a symbolic link, and only regular files are written")
+                );
             }
             assert_eq!(fs::read_to_string(&thesis).ok().as_deref(), before);
         }
@@ -263,13 +332,33 @@ mod tests {
     fn neither_a_fifo_without_a_reader_nor_a_device_is_written_to() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
-        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
         let link = dir.path().join("link.html");
         symlink(&fifo, &link).unwrap();
-        for (path, what) in [(fifo, "a pipe"), (link, "a symbolic link"), ("/dev/zero".into(), "a character device")] {
-            for written in [write_page(&path, PAGE), OutputFile { path: path.clone(), force: true }.write("x")] {
+        for (path, what) in [
+            (fifo, "a pipe"),
+            (link, "a symbolic link"),
+            ("/dev/zero".into(), "a character device"),
+        ] {
+            for written in [
+                write_page(&path, PAGE),
+                OutputFile {
+                    path: path.clone(),
+                    force: true,
+                }
+                .write("x"),
+            ] {
                 let text = message(written);
-                assert!(text.contains(&format!("it is {what}, and only regular files are written")), "{text}");
+                assert!(
+                    text.contains(&format!("it is {what}, and only regular files are written")),
+                    "{text}"
+                );
             }
         }
     }
@@ -288,14 +377,22 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(10));
             write_page(&path, PAGE).err()
         });
-        assert!(error.unwrap().message.starts_with("cannot write the page to /dev/fd/"));
+        assert!(
+            error
+                .unwrap()
+                .message
+                .starts_with("cannot write the page to /dev/fd/")
+        );
     }
 
     #[test]
     fn a_configuration_replaces_a_file_by_force_alone_and_no_device_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.conf");
-        let to = |force| OutputFile { path: path.clone(), force };
+        let to = |force| OutputFile {
+            path: path.clone(),
+            force,
+        };
         to(false).write("one\n").unwrap();
         assert!(message(to(false).write("two\n")).contains("--force"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");

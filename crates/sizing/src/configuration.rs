@@ -78,8 +78,14 @@ pub enum ConfigurationError {
 /// The node whose drives have the highest throughput, bytes per second: a drive is sized for the busiest node.
 pub fn busiest_node(profile: &Profile) -> Option<&str> {
     let kib = |node: &str| -> f64 {
-        let of_node = profile.drives.iter().filter(|drive| drive.node == node).map(|drive| drive.io());
-        of_node.map(|io| io.read_kib_per_sec + io.written_kib_per_sec).sum()
+        let of_node = profile
+            .drives
+            .iter()
+            .filter(|drive| drive.node == node)
+            .map(|drive| drive.io());
+        of_node
+            .map(|io| io.read_kib_per_sec + io.written_kib_per_sec)
+            .sum()
     };
     let nodes = profile.nodes.iter().map(|node| node.id.as_str());
     nodes.max_by(|one, other| kib(one).total_cmp(&kib(other)))
@@ -91,25 +97,46 @@ pub fn configurations(
     node: &str,
     test: &TestOptions,
 ) -> Result<Vec<Configuration>, ConfigurationError> {
-    let of_node: Vec<&DeviceLoad> = profile.loads.iter().filter(|load| load.node == node).collect();
+    let of_node: Vec<&DeviceLoad> = profile
+        .loads
+        .iter()
+        .filter(|load| load.node == node)
+        .collect();
     if of_node.is_empty() {
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
-        return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
+        return Err(ConfigurationError::NoNode {
+            wanted: node.to_owned(),
+            found,
+        });
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
-    let loads_of =
-        |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    let configurations = namespaces
-        .into_iter()
-        .map(|namespace| NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test));
+    let loads_of = |namespace: &str| {
+        of_node
+            .iter()
+            .copied()
+            .filter(|load| load.namespace == namespace)
+            .collect::<Vec<_>>()
+    };
+    let configurations = namespaces.into_iter().map(|namespace| {
+        NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test)
+    });
     let indexes = profile.indexes.iter().filter(|index| index.node == node);
-    let configurations = configurations.chain(indexes.filter_map(|index| index::configuration(index, profile, test)));
+    let configurations = configurations
+        .chain(indexes.filter_map(|index| index::configuration(index, profile, test)));
     // An idle namespace must not prevent the configurations of the others.
     let is_idle = |error: &ConfigurationError| {
-        matches!(error, ConfigurationError::NoLoad { .. } | ConfigurationError::RecordsUnknown { .. })
+        matches!(
+            error,
+            ConfigurationError::NoLoad { .. } | ConfigurationError::RecordsUnknown { .. }
+        )
     };
-    let (idle, configurations): (Vec<_>, Vec<_>) = configurations.partition(|made| made.as_ref().is_err_and(is_idle));
-    if configurations.is_empty() { idle.into_iter().collect() } else { configurations.into_iter().collect() }
+    let (idle, configurations): (Vec<_>, Vec<_>) =
+        configurations.partition(|made| made.as_ref().is_err_and(is_idle));
+    if configurations.is_empty() {
+        idle.into_iter().collect()
+    } else {
+        configurations.into_iter().collect()
+    }
 }
 
 /// The load of a namespace on one of its drives: an average over the drives.
@@ -125,17 +152,37 @@ struct NamespaceLoad<'a> {
 impl<'a> NamespaceLoad<'a> {
     fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
-        let target_of =
-            |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
+        let target_of = |drive: &&str| {
+            profile
+                .drives
+                .iter()
+                .find(|target| target.node == loads[0].node && target.drive == **drive)
+        };
         // `read_bytes` assumes the same factor for all namespaces of a drive.
-        let targets = drives.iter().map(target_of).collect::<Option<Vec<_>>>().unwrap_or_default();
-        let iostat_kib: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
+        let targets = drives
+            .iter()
+            .map(target_of)
+            .collect::<Option<Vec<_>>>()
+            .unwrap_or_default();
+        let iostat_kib: Option<f64> = targets
+            .iter()
+            .map(|target| target.iostat.map(|io| io.read_kib_per_sec))
+            .sum();
         let all_loads = targets.iter().flat_map(|target| profile.loads_on(target));
         let large_kib: f64 = all_loads.map(|load| load.io(0.0).read_kib_per_sec).sum();
-        let lower_kib: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large_kib;
-        let read_bytes =
-            iostat_kib.map(|seen| (seen - large_kib) / lower_kib).filter(|factor| factor.is_finite() && *factor > 0.0);
-        Self { loads, drives, read_bytes }
+        let lower_kib: f64 = targets
+            .iter()
+            .map(|target| target.predicted.read_kib_per_sec)
+            .sum::<f64>()
+            - large_kib;
+        let read_bytes = iostat_kib
+            .map(|seen| (seen - large_kib) / lower_kib)
+            .filter(|factor| factor.is_finite() && *factor > 0.0);
+        Self {
+            loads,
+            drives,
+            read_bytes,
+        }
     }
 
     /// Average per drive.
@@ -145,8 +192,16 @@ impl<'a> NamespaceLoad<'a> {
 
     /// I/O of this namespace on one drive without the tomb raider's, under iostat's names.
     fn cluster_io(&self) -> DriveIo {
-        let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
-        let [all, raider] = [all.map(|n| n / self.drives.len() as f64), self.tomb_raider_io()].map(|io| io.numbers());
+        let all: DriveIo = self
+            .loads
+            .iter()
+            .map(|load| load.io(self.read_bytes.unwrap_or(1.0)))
+            .sum();
+        let [all, raider] = [
+            all.map(|n| n / self.drives.len() as f64),
+            self.tomb_raider_io(),
+        ]
+        .map(|io| io.numbers());
         DriveIo::from(std::array::from_fn(|n| all[n] - raider[n]))
     }
 
@@ -161,22 +216,44 @@ impl<'a> NamespaceLoad<'a> {
         (per_sec > 0.0).then_some((1e6 / per_sec) as u32)
     }
 
-    fn configuration(&self, profile: &Profile, test: &TestOptions) -> Result<Configuration, ConfigurationError> {
+    fn configuration(
+        &self,
+        profile: &Profile,
+        test: &TestOptions,
+    ) -> Result<Configuration, ConfigurationError> {
         let first = self.loads[0];
         let namespace = || first.namespace.clone();
-        let refused_error = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
+        let refused_error = |problems: String| ConfigurationError::Refused {
+            namespace: namespace(),
+            problems,
+        };
         if self.loads.iter().any(|load| load.is_records_unknown) {
-            return Err(ConfigurationError::RecordsUnknown { namespace: namespace() });
+            return Err(ConfigurationError::RecordsUnknown {
+                namespace: namespace(),
+            });
         }
-        let (reads, writes) = (self.sum(|load| load.reads_per_sec), self.sum(|load| load.writes_per_sec));
-        let (lbr, lbw) = (self.sum(|l| l.large_block_reads_per_sec), self.sum(|l| l.large_block_writes_per_sec));
+        let (reads, writes) = (
+            self.sum(|load| load.reads_per_sec),
+            self.sum(|load| load.writes_per_sec),
+        );
+        let (lbr, lbw) = (
+            self.sum(|l| l.large_block_reads_per_sec),
+            self.sum(|l| l.large_block_writes_per_sec),
+        );
         if whole_rate(reads) == 0 && whole_rate(writes) == 0 {
-            return Err(ConfigurationError::NoLoad { namespace: namespace() });
+            return Err(ConfigurationError::NoLoad {
+                namespace: namespace(),
+            });
         }
         // In a steady state, blocks that are written but not read for defragmentation are freed directly.
         let direct_frees = self.sum(|load| {
             let rest = load.large_block_writes_per_sec - load.large_block_reads_per_sec;
-            load.direct_frees_per_sec.unwrap_or(if load.commit_to_device { 0.0 } else { rest.max(0.0) })
+            load.direct_frees_per_sec
+                .unwrap_or(if load.commit_to_device {
+                    0.0
+                } else {
+                    rest.max(0.0)
+                })
         });
         let large_block_bytes = large_block_bytes(first);
         let mut config = ActConfig {
@@ -189,7 +266,8 @@ impl<'a> NamespaceLoad<'a> {
             no_defrag_reads: lbr <= 0.0,
             total_lbw_per_sec: whole_rate(lbw),
             // If all blocks were freed directly, there would be no large-block reads for the offset to scale.
-            direct_frees: whole_rate(direct_frees).min(whole_rate(lbw).saturating_sub(u32::from(lbr > 0.0))),
+            direct_frees: whole_rate(direct_frees)
+                .min(whole_rate(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             tomb_raider: self.tomb_raider_sleep_us().is_some(),
             tomb_raider_sleep_usec: self.tomb_raider_sleep_us().unwrap_or(0),
@@ -197,11 +275,21 @@ impl<'a> NamespaceLoad<'a> {
             ..ActConfig::default()
         };
         for (key, ops_per_sec, sizes) in [
-            ("storage-read-histogram", config.read_reqs_per_sec, &first.read_sizes_pct_over),
-            ("storage-write-histogram", config.write_reqs_per_sec, &first.write_sizes_pct_over),
+            (
+                "storage-read-histogram",
+                config.read_reqs_per_sec,
+                &first.read_sizes_pct_over,
+            ),
+            (
+                "storage-write-histogram",
+                config.write_reqs_per_sec,
+                &first.write_sizes_pct_over,
+            ),
         ] {
             if ops_per_sec > 0 {
-                config.set(key, &histogram(sizes)).map_err(|problem| refused_error(problem.to_string()))?;
+                config
+                    .set(key, &histogram(sizes))
+                    .map_err(|problem| refused_error(problem.to_string()))?;
             }
         }
         // The tomb raider has no rate, so no offset scales its reads.
@@ -210,7 +298,8 @@ impl<'a> NamespaceLoad<'a> {
         config = offsets.applied(&config);
         let requested_io_of = |config: &ActConfig| {
             let load = RequestedLoad::of(config, MIN_IO_BYTES);
-            load.map(|load| load.io()).map_err(|problems| refused_error(sentences(problems)))
+            load.map(|load| load.io())
+                .map_err(|problems| refused_error(sentences(problems)))
         };
         let baseline = requested_io_of(&config)?;
         let mut remarks = remarks(first, &offsets, &measured_io, &baseline);
@@ -221,21 +310,34 @@ impl<'a> NamespaceLoad<'a> {
                 first.namespace
             ));
         }
-        let unscaled_load = RequestedLoad::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
-        let reads = unscaled_load.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
+        let unscaled_load = RequestedLoad::of(
+            &Offsets {
+                read_size: 100,
+                ..offsets
+            }
+            .applied(&config),
+            MIN_IO_BYTES,
+        );
+        let reads = unscaled_load.map_or_else(
+            |_| "too many".to_owned(),
+            |load| rate(load.io().read_kib_per_sec),
+        );
         let (read_rate, source_note) = (
             rate(measured_io.read_kib_per_sec),
             match self.read_bytes {
                 Some(_) => " by iostat",
-                None => " if each read has the smallest size of its bucket (--iostat gives the real number)",
+                None => {
+                    " if each read has the smallest size of its bucket (--iostat gives the real number)"
+                }
             },
         );
-        let sizes =
-            format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}");
+        let sizes = format!(
+            "at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}"
+        );
         scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
         let tomb_raider_io = self.tomb_raider_io();
-        let [requested_io, cluster_io] =
-            [requested_io_of(&config)?, measured_io].map(|io| [io, tomb_raider_io].into_iter().sum());
+        let [requested_io, cluster_io] = [requested_io_of(&config)?, measured_io]
+            .map(|io| [io, tomb_raider_io].into_iter().sum());
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration {
             test: Test::Storage,
@@ -249,20 +351,41 @@ impl<'a> NamespaceLoad<'a> {
     }
 
     /// `config` with comments. `sizes`: reason for `read-size-offset`.
-    fn document(&self, profile: &Profile, test: &TestOptions, config: ActConfig, sizes: &str) -> Document {
+    fn document(
+        &self,
+        profile: &Profile,
+        test: &TestOptions,
+        config: ActConfig,
+        sizes: &str,
+    ) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
         let mut document = Document::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
-        let window_text = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
-        let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
-        let (DeviceLoad { namespace, node, .. }, tool) = (first, &profile.tool);
+        let window_text = node
+            .map(|node| format!(", {} to {}", node.window.from, node.window.to))
+            .unwrap_or_default();
+        let times = if test.factor == Factor::ONE {
+            String::new()
+        } else {
+            format!("{} times ", test.factor)
+        };
+        let (
+            DeviceLoad {
+                namespace, node, ..
+            },
+            tool,
+        ) = (first, &profile.tool);
         let load = format!(
             "{times}the load of namespace {namespace} on one drive of node {node}{window_text}. Written by {tool}."
         );
         document.paragraph(&load);
         let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
-        document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));
+        document.paragraph(&format!(
+            "From {} ({}).",
+            profile.sources.join(", "),
+            devices.join(", ")
+        ));
         for doubt in profile.doubts() {
             document.paragraph(&format!("IN DOUBT: {doubt}"));
         }
@@ -272,7 +395,9 @@ impl<'a> NamespaceLoad<'a> {
                  (flashproof storage A.conf B.conf).",
             );
         }
-        document.paragraph("ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.");
+        document.paragraph(
+            "ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.",
+        );
         let (count, drives) = (self.loads.len(), self.drives.len());
         let sum_note = match (count, drives) {
             (1, _) => String::new(),
@@ -281,7 +406,11 @@ impl<'a> NamespaceLoad<'a> {
         };
         let origin = &first.origin;
         let per_device = |what: &str| {
-            if count == 1 { what.to_owned() } else { format!("{what} (only {}){sum_note}", first.device) }
+            if count == 1 {
+                what.to_owned()
+            } else {
+                format!("{what} (only {}){sum_note}", first.device)
+            }
         };
         let mut note = |key, text: String| document.note(key, &format!("Here: {text}."));
         note("read-reqs-per-sec", per_device(&origin.reads));
@@ -297,22 +426,38 @@ impl<'a> NamespaceLoad<'a> {
             );
         }
         note("large-block-op-kbytes", block);
-        let (lbw, lbw_origin) = (self.sum(|l| l.large_block_writes_per_sec), per_device(&origin.large_block_writes));
+        let (lbw, lbw_origin) = (
+            self.sum(|l| l.large_block_writes_per_sec),
+            per_device(&origin.large_block_writes),
+        );
         note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
         note("direct-frees", per_device(&origin.direct_frees));
         let offset = |pct: u32, what: &str| {
-            format!("at 100 % the model issues {:.1} % of the cluster's {what}", 1e4 / f64::from(pct))
+            format!(
+                "at 100 % the model issues {:.1} % of the cluster's {what}",
+                1e4 / f64::from(pct)
+            )
         };
         let lbr = offset(offsets.large_block_reads, "large-block reads");
-        note("lbr-req-offset", format!("{lbr} ({})", per_device(&origin.large_block_reads)));
+        note(
+            "lbr-req-offset",
+            format!("{lbr} ({})", per_device(&origin.large_block_reads)),
+        );
         if self.tomb_raider_sleep_us().is_some() {
             let per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
-            note("tomb-raider", format!("the cluster's raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"));
-            let sleep =
-                "the time from one of the cluster's reads to the next; a read's own time is added to this pause";
+            note(
+                "tomb-raider",
+                format!(
+                    "the cluster's raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"
+                ),
+            );
+            let sleep = "the time from one of the cluster's reads to the next; a read's own time is added to this pause";
             note("tomb-raider-sleep-usec", sleep.to_owned());
         }
-        note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
+        note(
+            "lbw-req-offset",
+            offset(offsets.large_block_writes, "large-block writes"),
+        );
         note("read-size-offset", sizes.to_owned());
         document
     }
@@ -320,8 +465,14 @@ impl<'a> NamespaceLoad<'a> {
     /// Number of namespaces on this namespace's drives, itself included.
     fn sharers(&self, profile: &Profile) -> usize {
         let node = &self.loads[0].node;
-        let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
-        on.flat_map(|drive| profile.loads_on(drive)).map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
+        let on = profile
+            .drives
+            .iter()
+            .filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
+        on.flat_map(|drive| profile.loads_on(drive))
+            .map(|load| &load.namespace)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 }
 
@@ -332,7 +483,10 @@ fn whole_rate(per_sec: f64) -> u32 {
 
 /// The device under test, or a placeholder.
 fn device_names(test: &TestOptions) -> Result<Vec<DeviceName>, String> {
-    let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
+    let device = test
+        .device
+        .clone()
+        .map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
     match device {
         Ok(device) => Ok(vec![device]),
         Err(error) => Err(error.to_string()),
@@ -347,14 +501,22 @@ fn large_block_bytes(load: &DeviceLoad) -> u64 {
 }
 
 /// Describes offsets that sizes within their buckets cannot explain, and numbers that no offset can match.
-fn remarks(load: &DeviceLoad, offsets: &Offsets, measured_io: &DriveIo, requested_io: &DriveIo) -> Vec<String> {
+fn remarks(
+    load: &DeviceLoad,
+    offsets: &Offsets,
+    measured_io: &DriveIo,
+    requested_io: &DriveIo,
+) -> Vec<String> {
     let namespace = &load.namespace;
     let is_used = |key: &str| match key {
         "read-size-offset" => load.reads_per_sec > 0.0,
         "lbr-req-offset" => load.large_block_reads_per_sec > 0.0,
         _ => load.writes_per_sec > 0.0,
     };
-    let implausible = offsets.by_key().into_iter().filter(|(key, pct)| is_used(key) && !PLAUSIBLE_PCT.contains(pct));
+    let implausible = offsets
+        .by_key()
+        .into_iter()
+        .filter(|(key, pct)| is_used(key) && !PLAUSIBLE_PCT.contains(pct));
     let implausible = implausible.map(|(key, pct)| {
         let cause = match key {
             "lbw-req-offset" => "blocks flushed before they were full, or filled again by defragmentation",
@@ -365,8 +527,13 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, measured_io: &DriveIo, requeste
             "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {cause}. Check the cluster for this cause"
         )
     });
-    let pairs = measured_io.numbers().into_iter().zip(requested_io.numbers()).zip(NAMES);
-    let mismatches = pairs.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
+    let pairs = measured_io
+        .numbers()
+        .into_iter()
+        .zip(requested_io.numbers())
+        .zip(NAMES);
+    let mismatches =
+        pairs.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
     let mismatches = mismatches.map(|((did, asks), name)| {
         format!(
             "{namespace}.conf: requests {asks:.1} {name}, but the cluster's drive did {did:.1} - no offset makes the two \
@@ -383,9 +550,17 @@ fn rate(per_sec: f64) -> String {
 
 /// Percentages over 2^i, in the format of a histogram key.
 fn histogram(pct_over: &[f64]) -> String {
-    pct_over.iter().map(|pct| format!("{pct:.2}")).collect::<Vec<_>>().join(",")
+    pct_over
+        .iter()
+        .map(|pct| format!("{pct:.2}"))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn sentences<T: ToString>(items: Vec<T>) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    items
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

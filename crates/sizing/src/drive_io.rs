@@ -25,7 +25,12 @@ pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
 impl DriveIo {
     /// The four numbers, in the order of [`NAMES`].
     pub fn numbers(&self) -> [f64; 4] {
-        [self.reads_per_sec, self.writes_per_sec, self.read_kib_per_sec, self.written_kib_per_sec]
+        [
+            self.reads_per_sec,
+            self.writes_per_sec,
+            self.read_kib_per_sec,
+            self.written_kib_per_sec,
+        ]
     }
 
     /// Applies `change` to each number.
@@ -40,8 +45,20 @@ impl DriveIo {
 }
 
 impl From<[f64; 4]> for DriveIo {
-    fn from([reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec]: [f64; 4]) -> Self {
-        Self { reads_per_sec, writes_per_sec, read_kib_per_sec, written_kib_per_sec }
+    fn from(
+        [
+            reads_per_sec,
+            writes_per_sec,
+            read_kib_per_sec,
+            written_kib_per_sec,
+        ]: [f64; 4],
+    ) -> Self {
+        Self {
+            reads_per_sec,
+            writes_per_sec,
+            read_kib_per_sec,
+            written_kib_per_sec,
+        }
     }
 }
 

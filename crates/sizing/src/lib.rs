@@ -23,7 +23,10 @@
 //! * [`select`]: number of drives of one model that a cluster's load needs
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod align;
 pub mod configuration;

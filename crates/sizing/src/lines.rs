@@ -110,7 +110,10 @@ impl<R: Read> Lines<R> {
                     continue;
                 }
                 let line = &self.window[begin..begin + length];
-                return Ok(Some(Line { bytes: line.strip_suffix(b"\r").unwrap_or(line), is_complete: true }));
+                return Ok(Some(Line {
+                    bytes: line.strip_suffix(b"\r").unwrap_or(line),
+                    is_complete: true,
+                }));
             }
             searched = rest.len();
             if searched > LINE_BYTES_MAX {
@@ -119,7 +122,10 @@ impl<R: Read> Lines<R> {
             } else if !self.fill()? {
                 let begin = std::mem::replace(&mut self.begin, self.end);
                 self.number += u64::from(begin < self.end);
-                let rest = Line { bytes: &self.window[begin..self.end], is_complete: false };
+                let rest = Line {
+                    bytes: &self.window[begin..self.end],
+                    is_complete: false,
+                };
                 return Ok((begin < self.end).then_some(rest));
             }
         }
@@ -127,7 +133,10 @@ impl<R: Read> Lines<R> {
 
     fn skip_nul_bytes(&mut self) -> io::Result<()> {
         let rest = &self.window[self.begin..self.end];
-        let count = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+        let count = rest
+            .iter()
+            .position(|byte| *byte != 0)
+            .unwrap_or(rest.len());
         self.nul_bytes += count as u64;
         if self.nul_bytes > self.nul_bytes_max {
             return Err(io::Error::other(format!(
@@ -198,10 +207,16 @@ mod tests {
         let mut lines = endless(10 << 20);
         assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"one");
         let error = lines.next_line().unwrap_err().to_string();
-        assert!(error.contains("more than 10,485,760 NUL bytes") && lines.read_bytes < 11 << 20, "{error}");
+        assert!(
+            error.contains("more than 10,485,760 NUL bytes") && lines.read_bytes < 11 << 20,
+            "{error}"
+        );
         let text = [&[0; 900][..], b"one\n", &[0; 900], b"two\n"].concat();
         let mut lines = Lines::new(&text[..]);
         lines.nul_bytes_max = 1000;
-        assert_eq!(std::iter::from_fn(|| lines.next_line().unwrap().map(|line| line.bytes.len())).count(), 2);
+        assert_eq!(
+            std::iter::from_fn(|| lines.next_line().unwrap().map(|line| line.bytes.len())).count(),
+            2
+        );
     }
 }

@@ -58,7 +58,11 @@ pub enum PastedError {
         "the table of {name} has no column for {missing} - sizes need a column for each power of two: run asloglatency \
          with -e 1 -n {n}"
     )]
-    Columns { name: String, missing: String, n: usize },
+    Columns {
+        name: String,
+        missing: String,
+        n: usize,
+    },
 }
 
 /// A table: averages over its slices.
@@ -84,7 +88,9 @@ pub fn is_pasted(path: &Path) -> bool {
     if !path.is_file() {
         return false;
     }
-    let Ok(source) = Source::open(path, "") else { return false };
+    let Ok(source) = Source::open(path, "") else {
+        return false;
+    };
     let mut lines = Lines::new(source.into_parts().1);
     for _ in 0..SNIFFED_LINES {
         match lines.next_line() {
@@ -102,14 +108,18 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
     for source in sources {
         let (name, input) = source.into_parts();
         let read = tables_of(input, &mut tables, &mut log_bytes);
-        read.map_err(|source| ReadError { name: name.clone(), source })?;
+        read.map_err(|source| ReadError {
+            name: name.clone(),
+            source,
+        })?;
         names.push(name);
     }
     let mut log = ServerLog::default();
     if !log_bytes.is_empty() {
         let source = Source::new(&names.join(", "), Box::new(Cursor::new(log_bytes)), "")?;
         let logs = server_log::read(vec![source])?;
-        [log] = <[_; 1]>::try_from(logs).map_err(|several| PastedError::SeveralNodes(several.len()))?;
+        [log] =
+            <[_; 1]>::try_from(logs).map_err(|several| PastedError::SeveralNodes(several.len()))?;
     }
     if log.histograms.keys().any(|name| name.ends_with("-size")) {
         return Err(PastedError::Mixed(names.join(", ")));
@@ -121,46 +131,86 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
 
 /// Adds tables to a log that lacks their histograms.
 fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
-    let log_end = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
+    let log_end = log.span.map_or(
+        Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24),
+        |(_, last)| last,
+    );
     // Counters start again from 0 at a restart.
     if let Some(restart) = log.restarts.pop() {
-        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.timestamp >= restart));
+        log.drives
+            .values_mut()
+            .for_each(|lines| lines.retain(|line| line.timestamp >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
     // drv_ssd lines may be of another day than the tables, so they are moved to the end of the log.
     for lines in log.drives.values_mut() {
-        let Some(last) = lines.last().map(|line| line.timestamp) else { continue };
+        let Some(last) = lines.last().map(|line| line.timestamp) else {
+            continue;
+        };
         lines.retain(|line| last.duration_since(line.timestamp) <= SignedDuration::from_hours(24));
-        lines.iter_mut().for_each(|line| line.timestamp += log_end.duration_since(last));
+        lines
+            .iter_mut()
+            .for_each(|line| line.timestamp += log_end.duration_since(last));
     }
-    let of_lines =
-        log.drives.values().filter_map(|lines| Some(log_end.duration_since(lines.first()?.timestamp).as_secs_f64()));
+    let of_lines = log.drives.values().filter_map(|lines| {
+        Some(
+            log_end
+                .duration_since(lines.first()?.timestamp)
+                .as_secs_f64(),
+        )
+    });
     let of_tables = tables.iter().map(|table| table.seconds);
-    let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
+    let seconds = of_lines
+        .chain(of_tables)
+        .fold(0.0, f64::max)
+        .clamp(60.0, SECONDS_MAX)
+        .round();
     let log_begin = log_end - SignedDuration::from_secs_f64(seconds);
     for table in tables.into_iter().filter(|table| table.per_sec >= 0.0) {
-        let unit = table.unit.unwrap_or(if table.name.ends_with("-size") { Unit::Bytes } else { Unit::Millis });
+        let unit = table.unit.unwrap_or(if table.name.ends_with("-size") {
+            Unit::Bytes
+        } else {
+            Unit::Millis
+        });
         if unit == Unit::Bytes {
             check_columns(&table)?;
         }
         let total = (table.per_sec * seconds).round();
         let count_over = |pct: f64| (total * (pct / 100.0).clamp(0.0, 1.0)).round() as u64;
-        let edges: Vec<u64> = table.pct_over.iter().map(|pct| count_over(*pct)).chain([0]).collect();
+        let edges: Vec<u64> = table
+            .pct_over
+            .iter()
+            .map(|pct| count_over(*pct))
+            .chain([0])
+            .collect();
         let first = total as u64 - edges[0].min(total as u64);
-        let buckets: Vec<u64> =
-            [first].into_iter().chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1]))).collect();
-        if let Some(pct) = table.pct_over.last().filter(|pct| **pct > 0.0 && unit == Unit::Bytes) {
+        let buckets: Vec<u64> = [first]
+            .into_iter()
+            .chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1])))
+            .collect();
+        if let Some(pct) = table
+            .pct_over
+            .last()
+            .filter(|pct| **pct > 0.0 && unit == Unit::Bytes)
+        {
             log.remarks.push(format!(
                 "the last column of the table of {} has {pct} %, not 0: all larger values are counted in it - run \
                  asloglatency with a larger -n",
                 table.name
             ));
         }
-        let dump =
-            |at, counts: &[u64]| Dump { timestamp: at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
+        let dump = |at, counts: &[u64]| Dump {
+            timestamp: at,
+            unit,
+            total: counts.iter().sum(),
+            buckets: counts.to_vec(),
+        };
         let dumps = vec![dump(log_begin, &[]), dump(log_end, &buckets)];
         if log.histograms.contains_key(&table.name) {
-            log.remarks.push(format!("there are several tables of {}: the first is used", table.name));
+            log.remarks.push(format!(
+                "there are several tables of {}: the first is used",
+                table.name
+            ));
         }
         log.histograms.entry(table.name).or_insert(dumps);
     }
@@ -173,11 +223,23 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
 /// Checks that a table of sizes has a column for each power of two.
 fn check_columns(table: &Pasted) -> Result<(), PastedError> {
     let powers = (0..).map(|i| 1_u64.checked_shl(i).unwrap_or(0));
-    let Some((_, power)) = table.thresholds.iter().zip(powers).find(|(column, power)| *column != power) else {
+    let Some((_, power)) = table
+        .thresholds
+        .iter()
+        .zip(powers)
+        .find(|(column, power)| *column != power)
+    else {
         return Ok(());
     };
-    let n = table.thresholds.last().map_or(0, |last| last.max(&1).ilog2() as usize + 1);
-    Err(PastedError::Columns { name: table.name.clone(), missing: format!("{power} bytes"), n })
+    let n = table
+        .thresholds
+        .last()
+        .map_or(0, |last| last.max(&1).ilog2() as usize + 1);
+    Err(PastedError::Columns {
+        name: table.name.clone(),
+        missing: format!("{power} bytes"),
+        n,
+    })
 }
 
 /// A table that is being read.
@@ -190,7 +252,11 @@ struct OpenTable {
     slices: Vec<(f64, Vec<f64>, f64)>,
 }
 
-fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, log_bytes: &mut Vec<u8>) -> std::io::Result<()> {
+fn tables_of(
+    input: impl Read,
+    tables: &mut Vec<Pasted>,
+    log_bytes: &mut Vec<u8>,
+) -> std::io::Result<()> {
     let mut lines = Lines::new(input);
     let mut open_table = OpenTable::default();
     while let Some(line) = lines.next_line()? {
@@ -222,19 +288,34 @@ enum LineKind {
 
 impl OpenTable {
     fn take(&mut self, text: &str, words: &[&str]) -> LineKind {
-        let titled = text.trim().strip_prefix("Histogram").map(|rest| rest.trim().trim_start_matches("Name").trim());
+        let titled = text
+            .trim()
+            .strip_prefix("Histogram")
+            .map(|rest| rest.trim().trim_start_matches("Name").trim());
         if let Some(name) = titled.and_then(|rest| rest.strip_prefix(':')) {
-            *self = Self { name: Some(name.trim().to_owned()), ..Self::default() };
+            *self = Self {
+                name: Some(name.trim().to_owned()),
+                ..Self::default()
+            };
             return LineKind::Part;
         }
         if let Some(at) = words.iter().position(|word| word.ends_with("asloglatency")) {
-            let after = words[at..].iter().position(|word| *word == "-h").and_then(|h| words.get(at + h + 1));
-            *self = Self { name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()), ..Self::default() };
+            let after = words[at..]
+                .iter()
+                .position(|word| *word == "-h")
+                .and_then(|h| words.get(at + h + 1));
+            *self = Self {
+                name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()),
+                ..Self::default()
+            };
             return LineKind::Part;
         }
         match words {
             [name] if name.starts_with('{') && name.contains("}-") => {
-                *self = Self { name: Some((*name).to_owned()), ..Self::default() };
+                *self = Self {
+                    name: Some((*name).to_owned()),
+                    ..Self::default()
+                };
                 LineKind::Part
             }
             ["Log", ":", ..] => LineKind::Part,
@@ -248,7 +329,10 @@ impl OpenTable {
                 LineKind::Part
             }
             ["slice-to", "(sec)", columns @ .., "ops/sec"] => {
-                self.thresholds = columns.iter().filter_map(|column| column.parse().ok()).collect();
+                self.thresholds = columns
+                    .iter()
+                    .filter_map(|column| column.parse().ok())
+                    .collect();
                 LineKind::Part
             }
             ["max", ..] => LineKind::Part,
@@ -257,8 +341,13 @@ impl OpenTable {
                 None => LineKind::Part,
             },
             [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
-                let seconds = seconds.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
-                let row = self.row(numbers).and_then(|(pct_over, rate)| Some((seconds?, pct_over, rate)));
+                let seconds = seconds
+                    .parse()
+                    .ok()
+                    .filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+                let row = self
+                    .row(numbers)
+                    .and_then(|(pct_over, rate)| Some((seconds?, pct_over, rate)));
                 self.slices.extend(row);
                 LineKind::Part
             }
@@ -268,28 +357,54 @@ impl OpenTable {
 
     /// Percentages and the rate after them.
     fn row(&self, numbers: &[&str]) -> Option<(Vec<f64>, f64)> {
-        let numbers: Vec<f64> = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let numbers: Vec<f64> = numbers
+            .iter()
+            .map(|number| number.parse().ok())
+            .collect::<Option<_>>()?;
         let (rate, pct_over) = numbers.split_last()?;
         let fits = self.thresholds.is_empty() || self.thresholds.len() == pct_over.len();
-        let are_rates = (0.0..=PER_SEC_MAX).contains(rate) && pct_over.iter().all(|pct| (0.0..=100.0).contains(pct));
-        (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
+        let are_rates = (0.0..=PER_SEC_MAX).contains(rate)
+            && pct_over.iter().all(|pct| (0.0..=100.0).contains(pct));
+        (fits && are_rates && (1..=64).contains(&pct_over.len()))
+            .then(|| (pct_over.to_vec(), *rate))
     }
 
     /// The finished table, computed from its slices if it has any: the line of averages gives a slice without
     /// operations the same weight as other slices.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
-        let Self { name, unit, thresholds, slices } = std::mem::take(self);
+        let Self {
+            name,
+            unit,
+            thresholds,
+            slices,
+        } = std::mem::take(self);
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();
         let seconds: f64 = slices.iter().map(|(seconds, ..)| seconds).sum();
         let has_equal_columns = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
-        let weighted_pct =
-            |column: usize| slices.iter().map(|(seconds, pct, rate)| pct[column] * seconds * rate / count).sum::<f64>();
+        let weighted_pct = |column: usize| {
+            slices
+                .iter()
+                .map(|(seconds, pct, rate)| pct[column] * seconds * rate / count)
+                .sum::<f64>()
+        };
         let (pct_over, per_sec, seconds) = match count > 0.0 && seconds > 0.0 && has_equal_columns {
-            true => ((0..pct_over.len()).map(weighted_pct).collect(), count / seconds, seconds),
+            true => (
+                (0..pct_over.len()).map(weighted_pct).collect(),
+                count / seconds,
+                seconds,
+            ),
             false => (pct_over, per_sec, SECONDS),
         };
-        let name = name.filter(|name| !name.contains(|c: char| c.is_control() || is_unprintable(c)))?;
-        Some(Pasted { name, unit, pct_over, thresholds, per_sec, seconds })
+        let name =
+            name.filter(|name| !name.contains(|c: char| c.is_control() || is_unprintable(c)))?;
+        Some(Pasted {
+            name,
+            unit,
+            pct_over,
+            thresholds,
+            per_sec,
+            seconds,
+        })
     }
 }
 
@@ -300,7 +415,9 @@ fn is_head(line: &str) -> bool {
 
 /// True if a line can belong to a server's log, because it begins with a month.
 fn is_of_a_log(words: &[&str]) -> bool {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     words.len() > 5 && MONTHS.iter().any(|month| words[0].starts_with(month))
 }
 
@@ -322,39 +439,76 @@ mod tests {
         let new = "Histogram Name : {a}-read\nLog       : a.log\nNov 20 2026 23:00:55\n               %> (us)\n\
                    slice-to (sec)      1      8    ops/sec\n23:01:55    60   0.00   0.00        0.0\n\
                    23:02:55    60 100.00  10.00     1000.0\n     avg        50.00   5.00      500.0\n";
-        let (tables, rest) =
-            pasted(&format!("{old}{new}Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\na letter of mine\n"));
+        let (tables, rest) = pasted(&format!(
+            "{old}{new}Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\na letter of mine\n"
+        ));
         let (first, second) = (&tables[0], &tables[1]);
-        assert_eq!((&*first.name, first.unit, first.seconds), ("{a}-device-read-size", Some(Unit::Bytes), 1003.0));
-        assert!((first.pct_over[1] - 55.0).abs() < 0.01 && (first.per_sec - 10_422.0).abs() < 1.0, "{tables:?}");
+        assert_eq!(
+            (&*first.name, first.unit, first.seconds),
+            ("{a}-device-read-size", Some(Unit::Bytes), 1003.0)
+        );
+        assert!(
+            (first.pct_over[1] - 55.0).abs() < 0.01 && (first.per_sec - 10_422.0).abs() < 1.0,
+            "{tables:?}"
+        );
         let of_second = (&second.pct_over[..], second.per_sec);
-        assert_eq!(of_second, (&[100.0, 10.0][..], 500.0), "the empty slice weighs nothing");
+        assert_eq!(
+            of_second,
+            (&[100.0, 10.0][..], 500.0),
+            "the empty slice weighs nothing"
+        );
         assert_eq!(second.thresholds, [1, 8]);
         assert_eq!(rest, "Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\n");
     }
 
     #[test]
     fn a_table_without_its_head_has_the_name_of_the_command_before_it() {
-        let (tables, _) =
-            pasted("$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n");
-        assert_eq!((tables[0].name.as_str(), tables[0].per_sec), ("{a}-device-write-size", 7.5));
-        assert_eq!(pasted("Histogram : {a}-read\navg 100.00 0.00 7.5\n").0[0].name, "{a}-read", "of asloglatency -N");
-        assert_eq!(pasted("avg 100.00 20.00 0.00 7.5\n").0, [], "a table without a name is dropped");
-        assert_eq!(pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0, []);
+        let (tables, _) = pasted(
+            "$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n",
+        );
+        assert_eq!(
+            (tables[0].name.as_str(), tables[0].per_sec),
+            ("{a}-device-write-size", 7.5)
+        );
+        assert_eq!(
+            pasted("Histogram : {a}-read\navg 100.00 0.00 7.5\n").0[0].name,
+            "{a}-read",
+            "of asloglatency -N"
+        );
+        assert_eq!(
+            pasted("avg 100.00 20.00 0.00 7.5\n").0,
+            [],
+            "a table without a name is dropped"
+        );
+        assert_eq!(
+            pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0,
+            []
+        );
     }
 
     #[test]
     fn tables_are_dumps_whose_difference_has_their_averages() {
-        let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 2 4 ops/sec\navg 100.00 25.00 0.00 1000.0\n");
+        let (tables, _) = pasted(
+            "{a}-device-read-size\nslice-to (sec) 1 2 4 ops/sec\navg 100.00 25.00 0.00 1000.0\n",
+        );
         let mut log = ServerLog::default();
         join(&mut log, tables).unwrap();
         let dumps = &log.histograms["{a}-device-read-size"];
         assert_eq!([0, 1].map(|at| dumps[at].total), [0, 1_000_000]);
         assert_eq!(dumps[1].buckets, [0, 750_000, 250_000, 0]);
-        let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
-        let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
-        assert!(error.contains("no column for 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
+        let (tables, _) =
+            pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
+        let error = join(&mut ServerLog::default(), tables)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("no column for 2 bytes") && error.contains("-e 1 -n 4"),
+            "{error}"
+        );
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 0 ops/sec\navg 100 5\n");
-        assert!(join(&mut ServerLog::default(), tables).is_err(), "there is no column of 0");
+        assert!(
+            join(&mut ServerLog::default(), tables).is_err(),
+            "there is no column of 0"
+        );
     }
 }

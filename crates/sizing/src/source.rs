@@ -17,9 +17,13 @@ pub struct ReadError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => " - check the path",
-        ErrorKind::PermissionDenied => " - read it as the user who owns it, or let this user read it (chmod)",
+        ErrorKind::PermissionDenied => {
+            " - read it as the user who owns it, or let this user read it (chmod)"
+        }
         ErrorKind::IsADirectory => " - name the file itself",
-        ErrorKind::InvalidInput => " - name the file itself, or pipe the data in and give - as the file name",
+        ErrorKind::InvalidInput => {
+            " - name the file itself, or pipe the data in and give - as the file name"
+        }
         _ => "",
     }
 }

@@ -5,14 +5,20 @@ use load::workload::act::ActConfig;
 use load::workload::act::options::Test as Kind;
 use load::workload::act::parse::parse;
 use sizing::align::{RequestedLoad, worst};
-use sizing::configuration::{Configuration, ConfigurationError, TestOptions, busiest_node, configurations};
+use sizing::configuration::{
+    Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
+};
 use sizing::drive_io::DriveIo;
 use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
 
 /// The load of a namespace on a device: half of the reads are 1 KiB and half 4 KiB, writes 2 KiB.
 fn load(namespace: &str, device: &str, drive: &str, reads_per_sec: f64) -> DeviceLoad {
-    let sizes = |over: &[(usize, f64)]| over.iter().flat_map(|(n, pct)| std::iter::repeat_n(*pct, *n)).collect();
+    let sizes = |over: &[(usize, f64)]| {
+        over.iter()
+            .flat_map(|(n, pct)| std::iter::repeat_n(*pct, *n))
+            .collect()
+    };
     DeviceLoad {
         node: "A1".to_owned(),
         namespace: namespace.to_owned(),
@@ -32,7 +38,10 @@ fn load(namespace: &str, device: &str, drive: &str, reads_per_sec: f64) -> Devic
 }
 
 fn profile(loads: Vec<DeviceLoad>) -> Profile {
-    let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(600).unwrap() };
+    let window = Window {
+        from: Timestamp::UNIX_EPOCH,
+        to: Timestamp::from_second(600).unwrap(),
+    };
     let mut drives: Vec<String> = loads.iter().map(|load| load.drive.clone()).collect();
     drives.sort();
     drives.dedup();
@@ -42,17 +51,28 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
         for load in of_drive {
             predicted.reads_per_sec += load.reads_per_sec + load.large_block_reads_per_sec;
             predicted.writes_per_sec += load.large_block_writes_per_sec;
-            predicted.read_kib_per_sec += load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0
-                + load.large_block_reads_per_sec * 128.0;
+            predicted.read_kib_per_sec +=
+                load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0
+                    + load.large_block_reads_per_sec * 128.0;
             predicted.written_kib_per_sec += load.large_block_writes_per_sec * 128.0;
         }
-        DriveTarget { node: "A1".to_owned(), drive, predicted, iostat: None, others: Vec::new() }
+        DriveTarget {
+            node: "A1".to_owned(),
+            drive,
+            predicted,
+            iostat: None,
+            others: Vec::new(),
+        }
     };
     Profile {
         format: FORMAT,
         tool: "a test".to_owned(),
         sources: vec!["a.log".to_owned()],
-        nodes: vec![Node { id: "A1".to_owned(), build: None, window }],
+        nodes: vec![Node {
+            id: "A1".to_owned(),
+            build: None,
+            window,
+        }],
         drives: drives.into_iter().map(target).collect(),
         loads,
         ..Profile::default()
@@ -60,7 +80,11 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
 }
 
 fn test(factor: &str) -> TestOptions {
-    TestOptions { device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
+    TestOptions {
+        device: "sim:".parse().ok(),
+        duration_sec: 60,
+        factor: factor.parse().unwrap(),
+    }
 }
 
 fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActConfig)> {
@@ -77,7 +101,12 @@ fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActCo
 /// Each namespace's number of drives, and its configured reads and writes per second.
 fn rates(configured: &[(Configuration, ActConfig)]) -> Vec<(&str, usize, u32, u32)> {
     let rates = configured.iter().map(|(configuration, config)| {
-        (configuration.namespace.as_str(), configuration.drives, config.read_reqs_per_sec, config.write_reqs_per_sec)
+        (
+            configuration.namespace.as_str(),
+            configuration.drives,
+            config.read_reqs_per_sec,
+            config.write_reqs_per_sec,
+        )
     });
     rates.collect()
 }
@@ -85,21 +114,67 @@ fn rates(configured: &[(Configuration, ActConfig)]) -> Vec<(&str, usize, u32, u3
 #[test]
 fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
     let one = || load("a", "/dev/nvme0n1", "nvme0n1", 8000.0);
-    assert_eq!(rates(&configured(vec![one()], "1")), [("a", 1, 8000, 4000)], "one drive");
-    let blocks = DeviceLoad { large_block_writes_per_sec: 191.3, ..one() };
-    assert_eq!(configured(vec![blocks], "1")[0].1.total_lbw_per_sec, 191, "the nearest whole number");
+    assert_eq!(
+        rates(&configured(vec![one()], "1")),
+        [("a", 1, 8000, 4000)],
+        "one drive"
+    );
+    let blocks = DeviceLoad {
+        large_block_writes_per_sec: 191.3,
+        ..one()
+    };
+    assert_eq!(
+        configured(vec![blocks], "1")[0].1.total_lbw_per_sec,
+        191,
+        "the nearest whole number"
+    );
     let second = load("a", "/dev/nvme1n1", "nvme1n1", 6000.0);
-    assert_eq!(rates(&configured(vec![one(), second.clone()], "1")), [("a", 2, 7000, 3500)], "several drives");
+    assert_eq!(
+        rates(&configured(vec![one(), second.clone()], "1")),
+        [("a", 2, 7000, 3500)],
+        "several drives"
+    );
     let shared = load("b", "/dev/nvme0n1p2", "nvme0n1", 1000.0);
     let two = configured(vec![one(), shared.clone()], "1");
-    assert_eq!(rates(&two), [("a", 1, 8000, 4000), ("b", 1, 1000, 500)], "several namespaces on a drive");
-    assert!(two[0].0.text.contains("run them at the same time"), "{}", two[0].0.text);
-    let both = vec![one(), second, shared, load("b", "/dev/nvme1n1p2", "nvme1n1", 3000.0)];
-    assert_eq!(rates(&configured(both, "1")), [("a", 2, 7000, 3500), ("b", 2, 2000, 1000)], "both");
-    let partitions = vec![load("a", "/dev/sda1", "sda", 500.0), load("a", "/dev/sda2", "sda", 700.0)];
+    assert_eq!(
+        rates(&two),
+        [("a", 1, 8000, 4000), ("b", 1, 1000, 500)],
+        "several namespaces on a drive"
+    );
+    assert!(
+        two[0].0.text.contains("run them at the same time"),
+        "{}",
+        two[0].0.text
+    );
+    let both = vec![
+        one(),
+        second,
+        shared,
+        load("b", "/dev/nvme1n1p2", "nvme1n1", 3000.0),
+    ];
+    assert_eq!(
+        rates(&configured(both, "1")),
+        [("a", 2, 7000, 3500), ("b", 2, 2000, 1000)],
+        "both"
+    );
+    let partitions = vec![
+        load("a", "/dev/sda1", "sda", 500.0),
+        load("a", "/dev/sda2", "sda", 700.0),
+    ];
     let parts = configured(partitions, "1");
-    assert_eq!(rates(&parts), [("a", 1, 1200, 600)], "partitions of one drive are added up");
-    assert!(parts[0].0.text.contains("the sum of 2 devices on one drive"), "{}", parts[0].0.text);
+    assert_eq!(
+        rates(&parts),
+        [("a", 1, 1200, 600)],
+        "partitions of one drive are added up"
+    );
+    assert!(
+        parts[0]
+            .0
+            .text
+            .contains("the sum of 2 devices on one drive"),
+        "{}",
+        parts[0].0.text
+    );
 }
 
 #[test]
@@ -107,16 +182,33 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
     let mut eight = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
     // Blocks of 8 MiB, moved by I/Os of 1 MiB.
     (eight.write_block_bytes, eight.large_block_bytes) = (8 << 20, 1 << 20);
-    (eight.large_block_reads_per_sec, eight.large_block_writes_per_sec) = (7.0, 8.0);
+    (
+        eight.large_block_reads_per_sec,
+        eight.large_block_writes_per_sec,
+    ) = (7.0, 8.0);
     eight.direct_frees_per_sec = Some(1.2);
-    for asked in [load("a", "/dev/nvme0n1", "nvme0n1", 3000.0), load("a", "/dev/nvme0n1", "nvme0n1", 90_000.0), eight] {
+    for asked in [
+        load("a", "/dev/nvme0n1", "nvme0n1", 3000.0),
+        load("a", "/dev/nvme0n1", "nvme0n1", 90_000.0),
+        eight,
+    ] {
         for factor in ["1", "2"] {
             let configured = configured(vec![asked.clone()], factor);
             let (configuration, config) = &configured[0];
-            let Configuration { cluster_io, requested_io, remarks, .. } = configuration;
+            let Configuration {
+                cluster_io,
+                requested_io,
+                remarks,
+                ..
+            } = configuration;
             let most = if factor == "1" { 0.02 } else { 1.1 };
             assert!(worst(cluster_io, requested_io) < most, "{configuration:?}");
-            assert!(remarks.iter().all(|remark| remark.contains("far from 100 %")), "{remarks:?}");
+            assert!(
+                remarks
+                    .iter()
+                    .all(|remark| remark.contains("far from 100 %")),
+                "{remarks:?}"
+            );
             let by_hand = RequestedLoad::of(config, 512).unwrap().io();
             assert_eq!(by_hand, *requested_io, "the file is what was computed");
             if factor == "2" {
@@ -135,7 +227,11 @@ fn records_that_are_committed_one_by_one_are_writes_of_their_own() {
     assert!(configured[0].1.commit_to_device);
     let DriveIo { writes_per_sec, .. } = configured[0].0.cluster_io;
     assert_eq!(writes_per_sec, 1500.0 + 75.0);
-    assert!(worst(&configured[0].0.cluster_io, &configured[0].0.requested_io) < 0.02, "{:?}", configured[0].0);
+    assert!(
+        worst(&configured[0].0.cluster_io, &configured[0].0.requested_io) < 0.02,
+        "{:?}",
+        configured[0].0
+    );
 }
 
 #[test]
@@ -144,41 +240,90 @@ fn what_no_offset_can_bring_about_is_said() {
     // 75 large-block writes of 8 MiB per second at 1,500 record writes per second need an offset beyond 1000 %.
     (flushed.write_block_bytes, flushed.large_block_bytes) = (8 << 20, 8 << 20);
     let remarks = &configured(vec![flushed], "1")[0].0.remarks;
-    assert!(remarks.iter().any(|remark| remark.contains("lbw-req-offset is 1000 %")), "{remarks:?}");
-    assert!(remarks.iter().any(|remark| remark.contains("no offset makes the two equal")), "{remarks:?}");
+    assert!(
+        remarks
+            .iter()
+            .any(|remark| remark.contains("lbw-req-offset is 1000 %")),
+        "{remarks:?}"
+    );
+    assert!(
+        remarks
+            .iter()
+            .any(|remark| remark.contains("no offset makes the two equal")),
+        "{remarks:?}"
+    );
 }
 
 #[test]
 fn with_iostat_reads_are_as_large_as_it_showed() {
     let mut profile = profile(vec![load("a", "/dev/nvme0n1", "nvme0n1", 8000.0)]);
-    let seen =
-        DriveIo { read_kib_per_sec: profile.drives[0].predicted.read_kib_per_sec * 1.2, ..profile.drives[0].predicted };
+    let seen = DriveIo {
+        read_kib_per_sec: profile.drives[0].predicted.read_kib_per_sec * 1.2,
+        ..profile.drives[0].predicted
+    };
     profile.drives[0].iostat = Some(seen);
-    let configuration = configurations(&profile, "A1", &test("1")).unwrap().remove(0);
-    assert!(worst(&seen, &configuration.requested_io) < 0.02, "{:?} {:?}", configuration.requested_io, seen);
+    let configuration = configurations(&profile, "A1", &test("1"))
+        .unwrap()
+        .remove(0);
+    assert!(
+        worst(&seen, &configuration.requested_io) < 0.02,
+        "{:?} {:?}",
+        configuration.requested_io,
+        seen
+    );
     let text = configuration.text.replace("\n# ", " ");
-    assert!(text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"), "{text}");
+    assert!(
+        text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"),
+        "{text}"
+    );
 }
 
 #[test]
 fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
     let mut reads_only = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
-    (reads_only.writes_per_sec, reads_only.large_block_writes_per_sec) = (0.0, 0.0);
-    (reads_only.large_block_reads_per_sec, reads_only.direct_frees_per_sec) = (0.0, None);
+    (
+        reads_only.writes_per_sec,
+        reads_only.large_block_writes_per_sec,
+    ) = (0.0, 0.0);
+    (
+        reads_only.large_block_reads_per_sec,
+        reads_only.direct_frees_per_sec,
+    ) = (0.0, None);
     reads_only.write_sizes_pct_over.clear();
     let only = configured(vec![reads_only.clone()], "1");
-    assert_eq!((only[0].1.write_reqs_per_sec, only[0].1.storage_write_histogram), (0, None));
+    assert_eq!(
+        (
+            only[0].1.write_reqs_per_sec,
+            only[0].1.storage_write_histogram
+        ),
+        (0, None)
+    );
     let mut writes_only = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
     writes_only.reads_per_sec = 0.0;
     writes_only.read_sizes_pct_over.clear();
     let only = configured(vec![writes_only], "1");
-    assert_eq!((only[0].1.read_reqs_per_sec, only[0].1.storage_read_histogram), (0, None));
+    assert_eq!(
+        (
+            only[0].1.read_reqs_per_sec,
+            only[0].1.storage_read_histogram
+        ),
+        (0, None)
+    );
     assert!(worst(&only[0].0.cluster_io, &only[0].0.requested_io) < 0.02);
     let mut large = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
-    large.read_sizes_pct_over.splice(13.., [20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 0.0]);
+    large
+        .read_sizes_pct_over
+        .splice(13.., [20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 0.0]);
     let configured = configured(vec![large], "1");
-    assert_eq!(configured[0].1.large_block_op_kbytes, 512, "a read of 256 KiB to 512 KiB has to fit");
-    assert!(configured[0].0.text.contains("some records do not fit it"), "{}", configured[0].0.text);
+    assert_eq!(
+        configured[0].1.large_block_op_kbytes, 512,
+        "a read of 256 KiB to 512 KiB has to fit"
+    );
+    assert!(
+        configured[0].0.text.contains("some records do not fit it"),
+        "{}",
+        configured[0].0.text
+    );
     reads_only.reads_per_sec = 0.0;
     let none = configurations(&profile(vec![reads_only]), "A1", &test("1")).unwrap_err();
     assert!(matches!(none, ConfigurationError::NoLoad { .. }), "{none}");
@@ -187,27 +332,56 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
 #[test]
 fn the_node_that_moves_most_is_the_one_to_size_for() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
-    let node = Node { id: "B2".to_owned(), ..profile.nodes[0].clone() };
+    let node = Node {
+        id: "B2".to_owned(),
+        ..profile.nodes[0].clone()
+    };
     profile.nodes.push(node);
     let mut busy = load("a", "/dev/sda", "sda", 5000.0);
     busy.node = "B2".to_owned();
     profile.loads.push(busy);
-    let predicted = DriveIo { written_kib_per_sec: 1e6, ..DriveIo::default() };
-    let target = DriveTarget { node: "B2".to_owned(), predicted, ..profile.drives[0].clone() };
+    let predicted = DriveIo {
+        written_kib_per_sec: 1e6,
+        ..DriveIo::default()
+    };
+    let target = DriveTarget {
+        node: "B2".to_owned(),
+        predicted,
+        ..profile.drives[0].clone()
+    };
     profile.drives.push(target);
     assert_eq!(busiest_node(&profile), Some("B2"));
-    let text = configurations(&profile, "B2", &test("1")).unwrap().remove(0).text;
-    assert!(text.contains("read-reqs-per-sec: 5000"), "the device of the same name on the other node is another");
-    let error = configurations(&profile, "C3", &test("1")).unwrap_err().to_string();
-    assert!(error.contains("no node C3") && error.contains("A1, B2"), "{error}");
+    let text = configurations(&profile, "B2", &test("1"))
+        .unwrap()
+        .remove(0)
+        .text;
+    assert!(
+        text.contains("read-reqs-per-sec: 5000"),
+        "the device of the same name on the other node is another"
+    );
+    let error = configurations(&profile, "C3", &test("1"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("no node C3") && error.contains("A1, B2"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_profile_in_doubt_stays_in_doubt_in_its_configurations() {
     let mut profile = profile(vec![load("a", "/dev/sda", "sda", 500.0)]);
-    profile.assumptions.push("flush-size is taken for 1 MiB".to_owned());
-    let text = configurations(&profile, "A1", &test("1")).unwrap().remove(0).text;
-    assert!(text.contains("IN DOUBT: flush-size is taken for 1 MiB"), "{text}");
+    profile
+        .assumptions
+        .push("flush-size is taken for 1 MiB".to_owned());
+    let text = configurations(&profile, "A1", &test("1"))
+        .unwrap()
+        .remove(0)
+        .text;
+    assert!(
+        text.contains("IN DOUBT: flush-size is taken for 1 MiB"),
+        "{text}"
+    );
     let again: Profile = serde_json::from_str(&serde_json::to_string(&profile).unwrap()).unwrap();
     assert_eq!(again, profile, "as a file, too");
     assert_eq!(again.doubts().len(), 1);

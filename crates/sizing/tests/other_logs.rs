@@ -20,10 +20,16 @@ use std::io::{Cursor, Read};
 type Format<'a> = &'a dyn Fn(usize, &str) -> String;
 
 fn captured() -> String {
-    let path = format!("{}/tests/data/ce-8.0.0.15/aerospike.log.zst", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/data/ce-8.0.0.15/aerospike.log.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let mut text = String::new();
     let file = std::fs::File::open(path).unwrap();
-    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    results::act_log::Input::new(file)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     text
 }
 
@@ -38,14 +44,21 @@ fn without_dumps(text: &str, drops: impl Fn(&str) -> bool) -> String {
         }
         !is_dropped
     };
-    text.lines().filter(keeps).fold(String::new(), |text, line| text + line + "\n")
+    text.lines()
+        .filter(keeps)
+        .fold(String::new(), |text, line| text + line + "\n")
 }
 
 fn sources(logs: &[(&str, String)]) -> Result<Sources, String> {
-    let source =
-        |(name, text): &(&str, String)| Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap();
-    let logs = server_log::read(logs.iter().map(source).collect()).map_err(|error| error.to_string())?;
-    Ok(Sources { logs, ..Sources::default() })
+    let source = |(name, text): &(&str, String)| {
+        Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap()
+    };
+    let logs =
+        server_log::read(logs.iter().map(source).collect()).map_err(|error| error.to_string())?;
+    Ok(Sources {
+        logs,
+        ..Sources::default()
+    })
 }
 
 fn options() -> ProfileOptions {
@@ -68,15 +81,22 @@ fn profile_of(text: String) -> Profile {
 }
 
 fn configured(profile: &Profile) -> Vec<Configuration> {
-    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
+    let test = TestOptions {
+        device: None,
+        duration_sec: 60,
+        factor: Factor::ONE,
+    };
     configurations(profile, &profile.nodes[0].id, &test).unwrap()
 }
 
 /// The log of storage-engine memory with a device: the server reads nothing from the device.
 fn in_memory() -> String {
-    let text =
-        without_dumps(&captured(), |name| name.ends_with("-/dev/loop2-read") || name.ends_with("-large-block-read"));
-    let text = text.replace("(drv_ssd): (drv_ssd.c", "(drv_mem): (drv_mem.c").replace(" write-q 0", "");
+    let text = without_dumps(&captured(), |name| {
+        name.ends_with("-/dev/loop2-read") || name.ends_with("-large-block-read")
+    });
+    let text = text
+        .replace("(drv_ssd): (drv_ssd.c", "(drv_mem): (drv_mem.c")
+        .replace(" write-q 0", "");
     text.replace("{test} /dev/loop2: ", "{test} stripe-0: ")
         .replace("storage-engine device {", "storage-engine memory {")
 }
@@ -86,32 +106,66 @@ fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
     let silent = without_dumps(&in_memory(), |name| name.ends_with("-device-read-size"));
     let without_start = |text: &str| {
         let is_start = |line: &&str| !line.contains("(config)") && !line.contains("<><>");
-        text.lines().filter(is_start).fold(String::new(), |text, line| text + line + "\n")
+        text.lines()
+            .filter(is_start)
+            .fold(String::new(), |text, line| text + line + "\n")
     };
     for text in [in_memory(), silent.clone(), without_start(&silent)] {
         let profile = profile_of(text);
         let load = &profile.loads[0];
-        assert_eq!((&*load.device, load.is_memory, load.is_records_unknown), ("/dev/loop2", true, false));
-        assert_eq!((load.reads_per_sec, load.large_block_reads_per_sec), (0.0, 0.0));
-        assert!((load.large_block_writes_per_sec - 192.1).abs() < 1.0, "{load:?}");
+        assert_eq!(
+            (&*load.device, load.is_memory, load.is_records_unknown),
+            ("/dev/loop2", true, false)
+        );
+        assert_eq!(
+            (load.reads_per_sec, load.large_block_reads_per_sec),
+            (0.0, 0.0)
+        );
+        assert!(
+            (load.large_block_writes_per_sec - 192.1).abs() < 1.0,
+            "{load:?}"
+        );
         let io = profile.drives[0].predicted.numbers();
-        assert_eq!((io[0], io[1].round(), io[2], (io[3] / 1000.0).round()), (0.0, 192.0, 0.0, 25.0));
+        assert_eq!(
+            (io[0], io[1].round(), io[2], (io[3] / 1000.0).round()),
+            (0.0, 192.0, 0.0, 25.0)
+        );
         // Of the four numbers, only the writes have a second source.
-        let unconfirmed: Vec<&str> = profile.unconfirmed.iter().map(|it| it.what.as_str()).collect();
+        let unconfirmed: Vec<&str> = profile
+            .unconfirmed
+            .iter()
+            .map(|it| it.what.as_str())
+            .collect();
         assert_eq!(unconfirmed, ["r/s", "rkB/s", "wkB/s"]);
         let conf = &configured(&profile)[0].text;
-        for line in ["\nread-reqs-per-sec: 0\n", "\nno-defrag-reads: yes\n", "\nlarge-block-op-kbytes: 128\n"] {
+        for line in [
+            "\nread-reqs-per-sec: 0\n",
+            "\nno-defrag-reads: yes\n",
+            "\nlarge-block-op-kbytes: 128\n",
+        ] {
             assert!(conf.contains(line), "{line} {conf}");
         }
     }
     let nameless = without_dumps(&without_start(&silent), |name| name.contains("/dev/"));
     let backed = profile_of(nameless.clone());
     assert_eq!(backed.loads[0].device, "stripe-0");
-    assert!(backed.remarks.iter().any(|remark| remark.contains("no source says on which")), "{:?}", backed.remarks);
-    let partial = nameless.split(" partial-writes ").map(|part| part.split_once('\n').map_or(part, |(_, rest)| rest));
+    assert!(
+        backed
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("no source says on which")),
+        "{:?}",
+        backed.remarks
+    );
+    let partial = nameless
+        .split(" partial-writes ")
+        .map(|part| part.split_once('\n').map_or(part, |(_, rest)| rest));
     let unbacked = partial.collect::<Vec<_>>().join("\n");
     let error = try_profile(&sources(&[("a.log", unbacked)]).unwrap()).unwrap_err();
-    assert!(error.contains("without a device there is no I/O"), "{error}");
+    assert!(
+        error.contains("without a device there is no I/O"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -131,41 +185,77 @@ fn the_tomb_raider_reads_too() {
     let mut sources = sources(&[("a.log", text)]).unwrap();
     let profile = try_profile(&sources).unwrap();
     let load = &profile.loads[0];
-    assert!((load.tomb_raider_reads_per_sec / 598.0 - 1.0).abs() < 0.01, "{load:?}");
+    assert!(
+        (load.tomb_raider_reads_per_sec / 598.0 - 1.0).abs() < 0.01,
+        "{load:?}"
+    );
     let raider = load.tomb_raider_io().numbers();
     let plain = profile_of(captured()).drives[0].predicted.numbers();
     let io = profile.drives[0].predicted.numbers();
-    assert!((io[0] - plain[0] - raider[0]).abs() < 1e-6 && (io[2] - plain[2] - raider[2]).abs() < 1e-6, "{io:?}");
+    assert!(
+        (io[0] - plain[0] - raider[0]).abs() < 1e-6 && (io[2] - plain[2] - raider[2]).abs() < 1e-6,
+        "{io:?}"
+    );
     let conf = &configured(&profile)[0];
-    assert!((conf.requested_io.reads_per_sec / io[0] - 1.0).abs() < 0.01, "{:?}", conf.requested_io);
+    assert!(
+        (conf.requested_io.reads_per_sec / io[0] - 1.0).abs() < 0.01,
+        "{:?}",
+        conf.requested_io
+    );
     let sleep = (1e6 / load.tomb_raider_reads_per_sec) as u32;
     assert!(conf.text.contains("\ntomb-raider: yes\n"), "{}", conf.text);
     let most = format!("at most {:.1} blocks/s", load.tomb_raider_reads_per_sec);
-    assert!(conf.remarks.iter().any(|remark| remark.contains(&most)), "{:?}", conf.remarks);
-    assert!(conf.text.contains(&format!("\ntomb-raider-sleep-usec: {sleep}\n")), "{}", conf.text);
+    assert!(
+        conf.remarks.iter().any(|remark| remark.contains(&most)),
+        "{:?}",
+        conf.remarks
+    );
+    assert!(
+        conf.text
+            .contains(&format!("\ntomb-raider-sleep-usec: {sleep}\n")),
+        "{}",
+        conf.text
+    );
     // This iostat was recorded without a raider, so that the reads do not balance.
-    let path = format!("{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let iostat = iostat::read(Source::open(path.as_ref(), "a test").unwrap(), None).unwrap();
     sources.iostats.insert(id(&sources.logs[0]), iostat);
     let doubts = try_profile(&sources).unwrap().doubts();
-    assert!(doubts.iter().any(|doubt| doubt.contains("iostat's r/s") && doubt.contains("tomb raider")), "{doubts:?}");
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.contains("iostat's r/s") && doubt.contains("tomb raider")),
+        "{doubts:?}"
+    );
     // A counter that is 0 or the largest number.
     let mut counter = 0_u64;
     let extreme = captured().lines().fold(String::new(), |text, line| {
         let is_drive = line.contains(" write-q ");
         counter = if is_drive { !counter } else { counter };
-        let raider = if is_drive { format!(" tomb-raider-read ({counter},1.0)") } else { String::new() };
+        let raider = if is_drive {
+            format!(" tomb-raider-read ({counter},1.0)")
+        } else {
+            String::new()
+        };
         text + line + &raider + "\n"
     });
     let reads_per_sec = profile_of(extreme).loads[0].tomb_raider_reads_per_sec;
-    assert!((reads_per_sec / (u64::MAX as f64 / 20.0) - 1.0).abs() < 0.01, "{reads_per_sec}");
+    assert!(
+        (reads_per_sec / (u64::MAX as f64 / 20.0) - 1.0).abs() < 0.01,
+        "{reads_per_sec}"
+    );
 }
 
 /// The captured log with `message` as an additional line of the ticker, each 10 s.
 fn with_ticker(message: &str) -> String {
-    captured().lines().fold(String::new(), |text, line| match line.split_once("(ticker.c:162) NODE-ID") {
-        Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + message + "\n",
-        None => text + line + "\n",
+    captured().lines().fold(String::new(), |text, line| {
+        match line.split_once("(ticker.c:162) NODE-ID") {
+            Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + message + "\n",
+            None => text + line + "\n",
+        }
     })
 }
 
@@ -176,26 +266,41 @@ fn an_index_on_flash_needs_a_test_of_its_own() {
         "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1",
     ] {
         let profile = profile_of(with_ticker(message));
-        let [index] = &profile.indexes[..] else { panic!("{message} {:?}", profile.indexes) };
+        let [index] = &profile.indexes[..] else {
+            panic!("{message} {:?}", profile.indexes)
+        };
         assert!(!index.is_secondary && index.mounts.is_empty());
         let told = |remark: &String| remark.contains("the index device needs an index test");
         assert!(profile.remarks.iter().any(told), "{:?}", profile.remarks);
         let all = configured(&profile);
-        let conf = all.iter().find(|conf| conf.namespace == "test-index").unwrap();
+        let conf = all
+            .iter()
+            .find(|conf| conf.namespace == "test-index")
+            .unwrap();
         let reads = profile.loads[0].client_reads_per_sec.unwrap().round();
         let writes = profile.loads[0].writes_per_sec.round();
-        for line in [format!("\nread-reqs-per-sec: {reads}\n"), format!("\nwrite-reqs-per-sec: {writes}\n")] {
+        for line in [
+            format!("\nread-reqs-per-sec: {reads}\n"),
+            format!("\nwrite-reqs-per-sec: {writes}\n"),
+        ] {
             assert!(conf.text.contains(&line), "{line} {}", conf.text);
         }
         assert_eq!(all.len(), 2);
     }
-    for message in
-        ["{test} sindex-flash-usage: used-bytes 1 used-pct 1", "{test} sindex-usage: used-bytes 1 used-pct 1"]
-    {
+    for message in [
+        "{test} sindex-flash-usage: used-bytes 1 used-pct 1",
+        "{test} sindex-usage: used-bytes 1 used-pct 1",
+    ] {
         let secondary = profile_of(with_ticker(message));
-        assert!(secondary.indexes[0].is_secondary && configured(&secondary).len() == 1, "{message}");
+        assert!(
+            secondary.indexes[0].is_secondary && configured(&secondary).len() == 1,
+            "{message}"
+        );
     }
-    for message in ["{test} index-usage: used-bytes 1 used-pct 1", "{test} sindex-usage: used-bytes 1"] {
+    for message in [
+        "{test} index-usage: used-bytes 1 used-pct 1",
+        "{test} sindex-usage: used-bytes 1",
+    ] {
         assert_eq!(profile_of(with_ticker(message)).indexes, [], "{message}");
     }
     let in_file = captured().replace(
@@ -209,27 +314,62 @@ fn an_index_on_flash_needs_a_test_of_its_own() {
     assert_eq!(profile.indexes[0].mounts, ["/mnt/a", "/mnt/b"]);
     let half = (profile.loads[0].client_reads_per_sec.unwrap() / 2.0).round();
     let conf = configured(&profile).remove(1);
-    assert!(conf.drives == 2 && conf.text.contains(&format!("\nread-reqs-per-sec: {half}\n")), "{}", conf.text);
+    assert!(
+        conf.drives == 2
+            && conf
+                .text
+                .contains(&format!("\nread-reqs-per-sec: {half}\n")),
+        "{}",
+        conf.text
+    );
 }
 
 #[test]
 fn what_no_number_contains_is_named_with_its_time() {
-    let profile = profile_of(with_ticker("{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00"));
+    let profile = profile_of(with_ticker(
+        "{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00",
+    ));
     let told = |profile: &Profile, words: [&str; 2]| {
-        let is_told = profile.remarks.iter().any(|remark| words.iter().all(|word| remark.contains(word)));
+        let is_told = profile
+            .remarks
+            .iter()
+            .any(|remark| words.iter().all(|word| remark.contains(word)));
         assert!(is_told, "{words:?} {:?}", profile.remarks);
     };
-    told(&profile, ["{test}: partitions were migrated", "partly within the window"]);
-    let cold =
-        captured().replace("{test} loading free & defrag queues", "/dev/loop2: read complete: UNIQUE 7 (REPLACED 0)");
-    told(&profile_of(cold), ["a cold start reads the devices from end to end", "outside the window"]);
+    told(
+        &profile,
+        [
+            "{test}: partitions were migrated",
+            "partly within the window",
+        ],
+    );
+    let cold = captured().replace(
+        "{test} loading free & defrag queues",
+        "/dev/loop2: read complete: UNIQUE 7 (REPLACED 0)",
+    );
+    told(
+        &profile_of(cold),
+        [
+            "a cold start reads the devices from end to end",
+            "outside the window",
+        ],
+    );
     let later = profile_of(with_ticker("{test} a line of a later version"));
-    told(&later, ["of a kind that this version does not know", "a line of a later version"]);
+    told(
+        &later,
+        [
+            "of a kind that this version does not know",
+            "a line of a later version",
+        ],
+    );
     let deep = profile_of(with_ticker("{test} x").replace(
         "(info): (ticker.c:497) {test} x",
         "(drv_ssd): (drv_ssd.c:9) (repeated:7) {test} write fail: queue too deep: exceeds max 64",
     ));
-    told(&deep, ["{test}: the server refused writes", "within the window"]);
+    told(
+        &deep,
+        ["{test}: the server refused writes", "within the window"],
+    );
 }
 
 #[test]
@@ -248,19 +388,43 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
     });
     let mut options = options();
     options.namespaces = vec!["test".to_owned()];
-    let error = profile(&sources(&[("a.log", lines.clone())]).unwrap(), &options).unwrap_err().to_string();
+    let error = profile(&sources(&[("a.log", lines.clone())]).unwrap(), &options)
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "there is no namespace test - found: (not logged)");
     options.namespaces = vec!["(not logged)".to_owned()];
     let selected = profile(&sources(&[("a.log", lines.clone())]).unwrap(), &options).unwrap();
     let profile = profile_of(lines);
     assert_eq!(selected.loads, profile.loads);
     let load = &profile.loads[0];
-    assert_eq!((&*load.namespace, &*load.device, load.is_records_unknown), ("(not logged)", "/dev/sdc", true));
-    assert_eq!([load.large_block_writes_per_sec, load.large_block_reads_per_sec], [43.3, 39.1]);
-    assert_eq!((load.large_block_bytes, &*load.origin.large_block), (128 << 10, "contig-free of the drive line"));
+    assert_eq!(
+        (&*load.namespace, &*load.device, load.is_records_unknown),
+        ("(not logged)", "/dev/sdc", true)
+    );
+    assert_eq!(
+        [
+            load.large_block_writes_per_sec,
+            load.large_block_reads_per_sec
+        ],
+        [43.3, 39.1]
+    );
+    assert_eq!(
+        (load.large_block_bytes, &*load.origin.large_block),
+        (128 << 10, "contig-free of the drive line")
+    );
     let doubts = profile.doubts();
-    assert!(doubts.len() == 1 && doubts[0].contains("name no namespace"), "{doubts:?}");
-    assert!(profile.remarks.iter().any(|remark| remark.contains("name no namespace")), "{:?}", profile.remarks);
+    assert!(
+        doubts.len() == 1 && doubts[0].contains("name no namespace"),
+        "{doubts:?}"
+    );
+    assert!(
+        profile
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("name no namespace")),
+        "{:?}",
+        profile.remarks
+    );
 }
 
 #[test]
@@ -268,54 +432,116 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     let whole = captured();
     let expected = profile_of(whole.clone());
     let prefixed = |prefix: &dyn Fn(usize, &str) -> String| {
-        whole.lines().enumerate().fold(String::new(), |text, (n, line)| text + &prefix(n, line) + "\n")
+        whole
+            .lines()
+            .enumerate()
+            .fold(String::new(), |text, (n, line)| {
+                text + &prefix(n, line) + "\n"
+            })
     };
-    let stamp = |n: usize| format!("2026-11-20T23:{:02}:{:02}.{n:09}Z", n / 600 % 60, n / 10 % 60);
+    let stamp = |n: usize| {
+        format!(
+            "2026-11-20T23:{:02}:{:02}.{n:09}Z",
+            n / 600 % 60,
+            n / 10 % 60
+        )
+    };
     let compose = |n: usize, line: &str| format!("aerospike-1  | {} {line}", stamp(n));
-    let json = |n: usize, line: &str| serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string();
+    let json = |n: usize, line: &str| {
+        serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string()
+    };
     let formats: [Format<'_>; 10] = [
         &|_, line| format!("aerospike-1  | {line}"),
         &|n, line| format!("{} stdout F {line}", stamp(n)),
         &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),
-        &|n, line| format!("Nov 20 23:04:{:02} host asd[{}]: {line}", n % 60, 4242 + n / 3000),
+        &|n, line| {
+            format!(
+                "Nov 20 23:04:{:02} host asd[{}]: {line}",
+                n % 60,
+                4242 + n / 3000
+            )
+        },
         &|n, line| format!("<30>1 {} host asd 4242 - - {line}", stamp(n)),
         &json,
         &|n, line| json(n, &format!("{} stdout F {line}", stamp(n))),
-        &|n, line| json(n, &format!("Nov 20 23:04:{:02} host asd[42]: {line}", n % 60)),
+        &|n, line| {
+            json(
+                n,
+                &format!("Nov 20 23:04:{:02} host asd[42]: {line}", n % 60),
+            )
+        },
         &|n, line| format!("{n}:{line}"),
         &|n, line| format!("compose.log:{n}:{}", compose(n, line)),
     ];
     for format in formats {
         let profile = profile_of(prefixed(format));
-        assert_eq!((&profile.loads, &profile.nodes), (&expected.loads, &expected.nodes), "{}", format(7, "LINE"));
+        assert_eq!(
+            (&profile.loads, &profile.nodes),
+            (&expected.loads, &expected.nodes),
+            "{}",
+            format(7, "LINE")
+        );
     }
     // Torn and quoted lines that hold the id of this node or of another one.
-    for (before, id) in [("some text ", "32c901000000fc02"), ("  peer said: ", "bb9050011ac4202")] {
+    for (before, id) in [
+        ("some text ", "32c901000000fc02"),
+        ("  peer said: ", "bb9050011ac4202"),
+    ] {
         let line = "Nov 20 2026 23:05:00.000 GMT: INFO (info): (ticker.c:162) NODE-ID";
         let text = format!("{whole}{before}{line} {id} CLUSTER-SIZE 1\n");
         let profile = profile_of(text);
-        assert_eq!((&profile.loads, &profile.nodes), (&expected.loads, &expected.nodes), "{before}");
+        assert_eq!(
+            (&profile.loads, &profile.nodes),
+            (&expected.loads, &expected.nodes),
+            "{before}"
+        );
     }
     // Two nodes in one stream, line by line.
-    let other = whole.replace("32c901000000fc02", "bb9050011ac4202").replace("32C901000000FC02", "BB9050011AC4202");
+    let other = whole
+        .replace("32c901000000fc02", "bb9050011ac4202")
+        .replace("32C901000000FC02", "BB9050011AC4202");
     let both = |second: &str| {
         let pairs = whole.lines().zip(second.lines());
-        pairs.fold(String::new(), |text, (a, b)| text + "node-1  | " + a + "\nnode-2  | " + b + "\n")
+        pairs.fold(String::new(), |text, (a, b)| {
+            text + "node-1  | " + a + "\nnode-2  | " + b + "\n"
+        })
     };
     let profile = try_profile(&sources(&[("compose.log", both(&other))]).unwrap()).unwrap();
     let ids = ["32C901000000FC02", "BB9050011AC4202"];
-    assert_eq!(profile.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>(), ids);
+    assert_eq!(
+        profile
+            .nodes
+            .iter()
+            .map(|node| &*node.id)
+            .collect::<Vec<_>>(),
+        ids
+    );
     for (load, n) in profile.loads.iter().zip(0..) {
-        assert_eq!(load.reads_per_sec, expected.loads[0].reads_per_sec, "node {n}");
+        assert_eq!(
+            load.reads_per_sec, expected.loads[0].reads_per_sec,
+            "node {n}"
+        );
     }
     // Addresses tell nodes apart, also without their ids.
     let nameless = |text: &str| {
-        let lines = text.lines().filter(|line| !line.contains("NODE-ID") && !line.contains("node-id"));
+        let lines = text
+            .lines()
+            .filter(|line| !line.contains("NODE-ID") && !line.contains("node-id"));
         lines.fold(String::new(), |text, line| text + line + "\n")
     };
-    let addressed = nameless(&both(&other)).replace("node-1  |", "10.0.0.1").replace("node-2  |", "10.0.0.2");
-    let loads = try_profile(&sources(&[("syslog", addressed)]).unwrap()).unwrap().loads;
-    assert_eq!(loads.iter().map(|load| load.reads_per_sec).collect::<Vec<_>>(), [expected.loads[0].reads_per_sec; 2]);
+    let addressed = nameless(&both(&other))
+        .replace("node-1  |", "10.0.0.1")
+        .replace("node-2  |", "10.0.0.2");
+    let loads = try_profile(&sources(&[("syslog", addressed)]).unwrap())
+        .unwrap()
+        .loads;
+    assert_eq!(
+        loads
+            .iter()
+            .map(|load| load.reads_per_sec)
+            .collect::<Vec<_>>(),
+        [expected.loads[0].reads_per_sec; 2]
+    );
     // A file with later lines of the second node, which do not name it.
     let stream = both(&other);
     let (first, later) = stream.split_at(stream[..stream.len() / 2].rfind("node-1  | ").unwrap());
@@ -323,21 +549,47 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     let later = nameless(&later.fold(String::new(), |text, line| text + line + "\n"));
     let rotated = sources(&[("g1.log", first.to_owned()), ("g2.log", later)]).unwrap();
     let counted = |log: &server_log::ServerLog| log.drives.values().map(Vec::len).sum::<usize>();
-    assert_eq!(rotated.logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect::<Vec<_>>(), ids);
-    assert!(counted(&rotated.logs[0]) < 20 && counted(&rotated.logs[1]) == 31, "{:?}", rotated.logs.len());
+    assert_eq!(
+        rotated
+            .logs
+            .iter()
+            .map(|log| log.node_id.as_deref().unwrap())
+            .collect::<Vec<_>>(),
+        ids
+    );
+    assert!(
+        counted(&rotated.logs[0]) < 20 && counted(&rotated.logs[1]) == 31,
+        "{:?}",
+        rotated.logs.len()
+    );
     let error = sources(&[("compose.log", both(&whole))]).unwrap_err();
-    assert!(error.contains("several prefixes (\"node-1\", \"node-2\")"), "{error}");
-    let unmarked = both(&other).replace("node-1  | ", "").replace("node-2  | ", "");
-    assert!(sources(&[("mixed.log", unmarked)]).unwrap_err().contains("is of node"));
+    assert!(
+        error.contains("several prefixes (\"node-1\", \"node-2\")"),
+        "{error}"
+    );
+    let unmarked = both(&other)
+        .replace("node-1  | ", "")
+        .replace("node-2  | ", "");
+    assert!(
+        sources(&[("mixed.log", unmarked)])
+            .unwrap_err()
+            .contains("is of node")
+    );
     // Rotated files of two nodes, and lines of a program that is no node.
     let stream = both(&other) + "proxy  | Nov 20 2026 23:30:00 GMT: INFO (x): (x.c:1) hello\n";
     let (first, second) = stream.split_at(stream.len() / 2);
     let second_begin = second.find('\n').unwrap() + 1;
-    let (first, second) = ([first, &second[..second_begin]].concat(), second[second_begin..].to_owned());
+    let (first, second) = (
+        [first, &second[..second_begin]].concat(),
+        second[second_begin..].to_owned(),
+    );
     let rotated = sources(&[("2.log", second), ("1.log", first)]).unwrap();
     assert_eq!(try_profile(&rotated).unwrap().loads, profile.loads);
     assert!(
-        rotated.logs[0].remarks.iter().any(|remark| remark.contains("prefix \"proxy\"")),
+        rotated.logs[0]
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("prefix \"proxy\"")),
         "{:?}",
         rotated.logs[0].remarks
     );

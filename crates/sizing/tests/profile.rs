@@ -23,7 +23,10 @@ use std::path::PathBuf;
 const CAPTURES: [&str; 2] = ["ce-4.9.0.37", "ce-8.0.0.15"];
 
 fn data(capture: &str, file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(capture).join(file)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(capture)
+        .join(file)
 }
 
 fn log(capture: &str) -> ServerLog {
@@ -50,18 +53,35 @@ fn wanted() -> ProfileOptions {
 fn golden_window(golden: &Value) -> ProfileOptions {
     let at = |n: usize| {
         let text = golden["drv_ssd_window"][n].as_str().unwrap();
-        Some(format!("{}Z", text.replace(' ', "T")).parse::<Timestamp>().unwrap())
+        Some(
+            format!("{}Z", text.replace(' ', "T"))
+                .parse::<Timestamp>()
+                .unwrap(),
+        )
     };
     // The golden window is of whole seconds, the log's lines have milliseconds.
-    ProfileOptions { from: at(0), to: at(1).map(|to| to + jiff::SignedDuration::from_millis(999)), ..wanted() }
+    ProfileOptions {
+        from: at(0),
+        to: at(1).map(|to| to + jiff::SignedDuration::from_millis(999)),
+        ..wanted()
+    }
 }
 
 fn profile_of(log: ServerLog, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
-    profile(&Sources { logs: vec![log], ..Sources::default() }, wanted)
+    profile(
+        &Sources {
+            logs: vec![log],
+            ..Sources::default()
+        },
+        wanted,
+    )
 }
 
 fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 0.01, "{what}: {found}, not {expected}");
+    assert!(
+        (found / expected - 1.0).abs() < 0.01,
+        "{what}: {found}, not {expected}"
+    );
 }
 
 #[test]
@@ -72,25 +92,57 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
             let profile = profile_of(log(capture), &wanted).unwrap();
             assert_eq!(profile.doubts(), [""; 0], "{capture}");
             let load = &profile.loads[0];
-            assert_eq!([&*load.namespace, &*load.device, &*load.drive], ["test", "/dev/loop2", "loop2"]);
+            assert_eq!(
+                [&*load.namespace, &*load.device, &*load.drive],
+                ["test", "/dev/loop2", "loop2"]
+            );
             let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
             near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
-            near(load.writes_per_sec, rate("{test}-device-write-size"), "writes");
-            near(load.large_block_reads_per_sec, rate("{test}-/dev/loop2-large-block-read"), "large-block reads");
-            near(load.large_block_writes_per_sec, rate("{test}-/dev/loop2-write"), "large-block writes");
-            near(load.client_reads_per_sec.unwrap(), rate("{test}-read"), "clients' reads");
+            near(
+                load.writes_per_sec,
+                rate("{test}-device-write-size"),
+                "writes",
+            );
+            near(
+                load.large_block_reads_per_sec,
+                rate("{test}-/dev/loop2-large-block-read"),
+                "large-block reads",
+            );
+            near(
+                load.large_block_writes_per_sec,
+                rate("{test}-/dev/loop2-write"),
+                "large-block writes",
+            );
+            near(
+                load.client_reads_per_sec.unwrap(),
+                rate("{test}-read"),
+                "clients' reads",
+            );
             let kib = load.large_block_bytes as f64 / 1024.0;
             assert_eq!(kib, 128.0);
             let read_kib = load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0
                 + load.large_block_reads_per_sec * kib;
-            near(profile.drives[0].predicted.read_kib_per_sec, read_kib, "rkB/s");
+            near(
+                profile.drives[0].predicted.read_kib_per_sec,
+                read_kib,
+                "rkB/s",
+            );
             if wanted.from.is_some() {
-                let over = golden["{test}-device-read-size"]["pct_over_2^i"].as_array().unwrap();
+                let over = golden["{test}-device-read-size"]["pct_over_2^i"]
+                    .as_array()
+                    .unwrap();
                 for (over, found) in over.iter().zip(&load.read_sizes_pct_over) {
-                    assert!((over.as_f64().unwrap() - found).abs() < 0.1, "{found} is not {over}");
+                    assert!(
+                        (over.as_f64().unwrap() - found).abs() < 0.1,
+                        "{found} is not {over}"
+                    );
                 }
                 let blocks = load.large_block_bytes as f64 / load.write_block_bytes as f64;
-                near(load.defrag_writes_per_sec.unwrap() * blocks, golden["dw/s"].as_f64().unwrap(), "defrag writes");
+                near(
+                    load.defrag_writes_per_sec.unwrap() * blocks,
+                    golden["dw/s"].as_f64().unwrap(),
+                    "defrag writes",
+                );
             }
         }
     }
@@ -100,7 +152,10 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
 fn blocks_are_8_mib_and_flushes_smaller_from_7_1_on_and_both_are_the_same_before() {
     let blocks = |capture| {
         let profile = profile_of(log(capture), &wanted()).unwrap();
-        (profile.loads[0].write_block_bytes >> 10, profile.loads[0].large_block_bytes >> 10)
+        (
+            profile.loads[0].write_block_bytes >> 10,
+            profile.loads[0].large_block_bytes >> 10,
+        )
     };
     assert_eq!(blocks("ce-4.9.0.37"), (128, 128));
     assert_eq!(blocks("ce-8.0.0.15"), (8192, 128));
@@ -111,25 +166,59 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
     for capture in CAPTURES {
         let mut log = log(capture);
         log.histograms.retain(|name, _| !name.contains("/dev/"));
-        let mut sources = Sources { logs: vec![log], ..Sources::default() };
+        let mut sources = Sources {
+            logs: vec![log],
+            ..Sources::default()
+        };
         if capture == "ce-8.0.0.15" {
             let by_start = profile(&sources, &wanted()).unwrap();
-            assert!(by_start.loads[0].origin.large_block.contains("server's start"), "{:?}", by_start.loads[0].origin);
-            assert_eq!((by_start.doubts().len(), by_start.loads[0].large_block_bytes), (0, 128 << 10));
+            assert!(
+                by_start.loads[0]
+                    .origin
+                    .large_block
+                    .contains("server's start"),
+                "{:?}",
+                by_start.loads[0].origin
+            );
+            assert_eq!(
+                (by_start.doubts().len(), by_start.loads[0].large_block_bytes),
+                (0, 128 << 10)
+            );
             sources.logs[0].starts[0].configuration.clear();
             let assumed = profile(&sources, &wanted()).unwrap();
-            assert!(assumed.doubts()[0].contains("--flush-size"), "{:?}", assumed.doubts());
-            let facts = NamespaceFacts { flush_bytes: Some(128 << 10), ..Default::default() };
-            sources.facts.insert((String::new(), "test".to_owned()), facts);
+            assert!(
+                assumed.doubts()[0].contains("--flush-size"),
+                "{:?}",
+                assumed.doubts()
+            );
+            let facts = NamespaceFacts {
+                flush_bytes: Some(128 << 10),
+                ..Default::default()
+            };
+            sources
+                .facts
+                .insert((String::new(), "test".to_owned()), facts);
         }
         let golden = golden(capture);
         let profile = profile(&sources, &golden_window(&golden)).unwrap();
         assert_eq!(profile.doubts(), [""; 0]);
         let load = &profile.loads[0];
-        near(load.reads_per_sec, golden["{test}-device-read-size"]["ops/s"].as_f64().unwrap(), "reads");
+        near(
+            load.reads_per_sec,
+            golden["{test}-device-read-size"]["ops/s"].as_f64().unwrap(),
+            "reads",
+        );
         let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
-        near(load.large_block_reads_per_sec, rate("{test}-/dev/loop2-large-block-read"), "large-block reads");
-        near(load.large_block_writes_per_sec, rate("{test}-/dev/loop2-write"), "large-block writes");
+        near(
+            load.large_block_reads_per_sec,
+            rate("{test}-/dev/loop2-large-block-read"),
+            "large-block reads",
+        );
+        near(
+            load.large_block_writes_per_sec,
+            rate("{test}-/dev/loop2-write"),
+            "large-block writes",
+        );
     }
 }
 
@@ -137,69 +226,165 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
 fn shared() -> ServerLog {
     let mut log = log("ce-8.0.0.15");
     for (name, dumps) in log.histograms.clone() {
-        let name = name.replace("{test}", "{other}").replace("/dev/loop2", "/dev/loop2p2");
+        let name = name
+            .replace("{test}", "{other}")
+            .replace("/dev/loop2", "/dev/loop2p2");
         log.histograms.insert(name, dumps);
     }
     let lines = log.drives.values().next().unwrap().clone();
-    log.drives.insert(("other".to_owned(), "/dev/loop2p2".to_owned()), lines);
+    log.drives
+        .insert(("other".to_owned(), "/dev/loop2p2".to_owned()), lines);
     log
 }
 
 #[test]
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
-    let only = ProfileOptions { namespaces: vec!["test".to_owned()], ..wanted() };
+    let only = ProfileOptions {
+        namespaces: vec!["test".to_owned()],
+        ..wanted()
+    };
     let profile = profile_of(shared(), &only).unwrap();
     let all = profile_of(shared(), &wanted()).unwrap();
-    assert_eq!((profile.drives.len(), profile.loads.len(), all.loads.len()), (1, 1, 2));
-    assert_eq!(profile.drives[0].predicted, all.drives[0].predicted, "both partitions are on loop2");
-    assert!(profile.checks.iter().all(|check| !check.place.contains("other")), "{:?}", profile.checks);
-    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
+    assert_eq!(
+        (profile.drives.len(), profile.loads.len(), all.loads.len()),
+        (1, 1, 2)
+    );
+    assert_eq!(
+        profile.drives[0].predicted, all.drives[0].predicted,
+        "both partitions are on loop2"
+    );
+    assert!(
+        profile
+            .checks
+            .iter()
+            .all(|check| !check.place.contains("other")),
+        "{:?}",
+        profile.checks
+    );
+    let test = TestOptions {
+        device: None,
+        duration_sec: 60,
+        factor: Factor::ONE,
+    };
     let node = &profile.nodes[0].id;
     let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
-    assert!(made[0].text.contains("run them at the same time"), "{}", made[0].text);
+    assert!(
+        made[0].text.contains("run them at the same time"),
+        "{}",
+        made[0].text
+    );
     let of_all = configurations(&all, node, &test).unwrap();
-    assert_eq!((of_all.len(), &of_all[1].text), (2, &made[0].text), "what it is asked to do is the same");
+    assert_eq!(
+        (of_all.len(), &of_all[1].text),
+        (2, &made[0].text),
+        "what it is asked to do is the same"
+    );
     let mut elsewhere = shared();
-    let lines = elsewhere.drives.remove(&("other".to_owned(), "/dev/loop2p2".to_owned())).unwrap();
-    elsewhere.drives.insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
+    let lines = elsewhere
+        .drives
+        .remove(&("other".to_owned(), "/dev/loop2p2".to_owned()))
+        .unwrap();
+    elsewhere
+        .drives
+        .insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
     let profile = profile_of(elsewhere, &only).unwrap();
-    assert_eq!((profile.loads.len(), profile.drives.len()), (1, 1), "other drives are not asked for");
+    assert_eq!(
+        (profile.loads.len(), profile.drives.len()),
+        (1, 1),
+        "other drives are not asked for"
+    );
     let mut idle = all.clone();
     (idle.loads[0].reads_per_sec, idle.loads[0].writes_per_sec) = (0.0, 0.0);
-    assert_eq!(configurations(&idle, node, &test).unwrap().len(), 1, "one at rest is left out");
+    assert_eq!(
+        configurations(&idle, node, &test).unwrap().len(),
+        1,
+        "one at rest is left out"
+    );
 }
 
 #[test]
 fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
     let mut log = log("ce-8.0.0.15");
-    log.drives.values_mut().flatten().for_each(|line| line.shadow_write_q = Some(0));
+    log.drives
+        .values_mut()
+        .flatten()
+        .for_each(|line| line.shadow_write_q = Some(0));
     let unnamed = profile_of(log.clone(), &wanted()).unwrap();
-    assert_eq!((unnamed.loads[1].device.as_str(), unnamed.drives.len()), ("shadow of /dev/loop2", 2));
-    assert!(unnamed.remarks.iter().any(|remark| remark.contains("no source names it")), "{:?}", unnamed.remarks);
+    assert_eq!(
+        (unnamed.loads[1].device.as_str(), unnamed.drives.len()),
+        ("shadow of /dev/loop2", 2)
+    );
+    assert!(
+        unnamed
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("no source names it")),
+        "{:?}",
+        unnamed.remarks
+    );
     let keys = log.starts[0].configuration.get_mut("test").unwrap();
     keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
-    let only = ProfileOptions { namespaces: vec!["test".to_owned()], ..wanted() };
+    let only = ProfileOptions {
+        namespaces: vec!["test".to_owned()],
+        ..wanted()
+    };
     for wanted in [wanted(), only] {
         let profile = profile_of(log.clone(), &wanted).unwrap();
-        let [first, shadow] = &profile.loads[..] else { panic!("{:?}", profile.loads) };
-        assert_eq!((shadow.namespace.as_str(), shadow.drive.as_str()), ("test-shadow", "sdb"));
-        assert_eq!(shadow.large_block_writes_per_sec, first.large_block_writes_per_sec);
-        let predicted = profile.drives.iter().find(|drive| drive.drive == "sdb").unwrap().predicted;
-        assert_eq!((predicted.reads_per_sec, predicted.writes_per_sec), (0.0, first.large_block_writes_per_sec));
-        let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
+        let [first, shadow] = &profile.loads[..] else {
+            panic!("{:?}", profile.loads)
+        };
+        assert_eq!(
+            (shadow.namespace.as_str(), shadow.drive.as_str()),
+            ("test-shadow", "sdb")
+        );
+        assert_eq!(
+            shadow.large_block_writes_per_sec,
+            first.large_block_writes_per_sec
+        );
+        let predicted = profile
+            .drives
+            .iter()
+            .find(|drive| drive.drive == "sdb")
+            .unwrap()
+            .predicted;
+        assert_eq!(
+            (predicted.reads_per_sec, predicted.writes_per_sec),
+            (0.0, first.large_block_writes_per_sec)
+        );
+        let test = TestOptions {
+            device: None,
+            duration_sec: 60,
+            factor: Factor::ONE,
+        };
         let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
-        assert_eq!(made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(), ["test", "test-shadow"]);
-        assert!(worst(&predicted, &made[1].requested_io) < 0.01, "{:?}", made[1].requested_io);
-        assert!(made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"), "{:?}", made[1]);
+        assert_eq!(
+            made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(),
+            ["test", "test-shadow"]
+        );
+        assert!(
+            worst(&predicted, &made[1].requested_io) < 0.01,
+            "{:?}",
+            made[1].requested_io
+        );
+        assert!(
+            made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"),
+            "{:?}",
+            made[1]
+        );
     }
 }
 
 #[test]
 fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let with = |capture, facts: NamespaceFacts| {
-        let mut sources = Sources { logs: vec![log(capture)], ..Sources::default() };
-        sources.facts.insert((String::new(), "test".to_owned()), facts);
+        let mut sources = Sources {
+            logs: vec![log(capture)],
+            ..Sources::default()
+        };
+        sources
+            .facts
+            .insert((String::new(), "test".to_owned()), facts);
         profile(&sources, &wanted()).unwrap()
     };
     let told = |bytes| NamespaceFacts {
@@ -208,40 +393,80 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
         ..NamespaceFacts::default()
     };
     for (capture, bytes, says) in [
-        ("ce-4.9.0.37", 1 << 20, "according to the log of the server's start"),
+        (
+            "ce-4.9.0.37",
+            1 << 20,
+            "according to the log of the server's start",
+        ),
         ("ce-8.0.0.15", 128 << 10, "give --flush-size"),
     ] {
         let doubts = with(capture, told(bytes)).doubts();
-        assert!(doubts.iter().any(|doubt| doubt.contains(says)), "{capture}: {doubts:?}");
+        assert!(
+            doubts.iter().any(|doubt| doubt.contains(says)),
+            "{capture}: {doubts:?}"
+        );
     }
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);
     // The rotated log has neither version nor configuration, but it has partial writes, and 64 writes per block.
     let mut rotated = log("ce-8.0.0.15");
     rotated.starts.clear();
     let profile = profile_of(rotated, &wanted()).unwrap();
-    assert_eq!((profile.doubts().len(), profile.loads[0].large_block_bytes), (0, 128 << 10));
+    assert_eq!(
+        (profile.doubts().len(), profile.loads[0].large_block_bytes),
+        (0, 128 << 10)
+    );
 }
 
 #[test]
 fn without_details_the_balance_is_not_checked_and_that_is_said() {
     let mut log = log("ce-4.9.0.37");
-    log.drives.values_mut().flatten().for_each(|line| line.detail = None);
+    log.drives
+        .values_mut()
+        .flatten()
+        .for_each(|line| line.detail = None);
     let profile = profile_of(log, &wanted()).unwrap();
-    assert!(profile.remarks.iter().any(|remark| remark.contains("drv_ssd to detail")), "{:?}", profile.remarks);
-    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
-    let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap().remove(0);
+    assert!(
+        profile
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("drv_ssd to detail")),
+        "{:?}",
+        profile.remarks
+    );
+    let test = TestOptions {
+        device: None,
+        duration_sec: 60,
+        factor: Factor::ONE,
+    };
+    let made = configurations(&profile, &profile.nodes[0].id, &test)
+        .unwrap()
+        .remove(0);
     // 189.9 blocks written and 142.4 read, so 48 freed directly; with details the number is 44.1.
-    assert!(made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(), "{:?} {}", made.remarks, made.text);
+    assert!(
+        made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(),
+        "{:?} {}",
+        made.remarks,
+        made.text
+    );
 }
 
 #[test]
 fn a_window_that_somebody_chose_is_looked_at_too() {
     let of = |from: &str, to: &str| {
-        let wanted = ProfileOptions { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
+        let wanted = ProfileOptions {
+            from: from.parse().ok(),
+            to: to.parse().ok(),
+            ..wanted()
+        };
         profile_of(log("ce-8.0.0.15"), &wanted).unwrap().doubts()
     };
     let doubts = of("2026-11-20T23:09:00Z", "2026-11-20T23:11:10Z");
-    assert!(doubts.iter().any(|doubt| doubt.contains("the window is not steady")), "the load ends in it: {doubts:?}");
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.contains("the window is not steady")),
+        "the load ends in it: {doubts:?}"
+    );
     let mut late = log("ce-8.0.0.15");
     let on: Timestamp = "2026-11-20T23:07:00Z".parse().unwrap();
     late.histograms
@@ -254,22 +479,46 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
         ..wanted()
     };
     let doubts = profile_of(late, &wanted).unwrap().doubts();
-    assert!(doubts.iter().any(|doubt| doubt.contains("its histograms of sizes cover")), "{doubts:?}");
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.contains("its histograms of sizes cover")),
+        "{doubts:?}"
+    );
 }
 
 #[test]
 fn of_two_servers_in_one_log_each_window_has_its_own() {
     let mut upgraded = log("ce-4.9.0.37");
-    let of_new = Start { timestamp: upgraded.span.unwrap().1, ..log("ce-8.0.0.15").starts.remove(0) };
+    let of_new = Start {
+        timestamp: upgraded.span.unwrap().1,
+        ..log("ce-8.0.0.15").starts.remove(0)
+    };
     upgraded.starts.push(of_new);
     let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
-    assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
+    assert_eq!(
+        (
+            profile.loads[0].write_block_bytes,
+            profile.nodes[0].build.as_deref()
+        ),
+        (128 << 10, Some("4.9.0.37"))
+    );
     assert_eq!(profile.doubts(), [""; 0]);
     // If only the later start is in the log, that start gives no information on the time before.
     upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &wanted()).unwrap();
-    assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
-    assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());
+    assert_eq!(
+        (
+            profile.loads[0].write_block_bytes,
+            profile.nodes[0].build.as_deref()
+        ),
+        (128 << 10, None)
+    );
+    assert!(
+        profile.doubts()[0].contains("--write-block-size"),
+        "{:?}",
+        profile.doubts()
+    );
 }
 
 /// A log whose clock is set by `seconds` at `at`, forward or back.
@@ -280,8 +529,14 @@ fn stepped(at: &str, seconds: i64) -> ServerLog {
     let text = text.lines().fold(String::new(), |text, line| {
         let (stamp, rest) = line.split_once(" GMT: ").unwrap();
         let stamp = DateTime::strptime("%b %d %Y %H:%M:%S", stamp).unwrap();
-        let by = if stamp < at.parse().unwrap() { 0 } else { seconds };
-        let stamp = stamp.saturating_add(SignedDuration::from_secs(by)).strftime("%b %d %Y %H:%M:%S");
+        let by = if stamp < at.parse().unwrap() {
+            0
+        } else {
+            seconds
+        };
+        let stamp = stamp
+            .saturating_add(SignedDuration::from_secs(by))
+            .strftime("%b %d %Y %H:%M:%S");
         text + &format!("{stamp} GMT: {rest}\n")
     });
     let source = Source::new("stepped.log", Box::new(Cursor::new(text.into_bytes())), "").unwrap();
@@ -299,10 +554,20 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
             let load = &profile.loads[0];
             let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
             near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
-            near(load.large_block_writes_per_sec, rate("{test}-/dev/loop2-write"), "large-block writes");
-            let within =
-                wanted.from.is_some() || log.clock_steps.iter().any(|at| profile.nodes[0].window.contains(*at));
-            let said = profile.remarks.iter().any(|remark| remark.contains("the clock was set"));
+            near(
+                load.large_block_writes_per_sec,
+                rate("{test}-/dev/loop2-write"),
+                "large-block writes",
+            );
+            let within = wanted.from.is_some()
+                || log
+                    .clock_steps
+                    .iter()
+                    .any(|at| profile.nodes[0].window.contains(*at));
+            let said = profile
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("the clock was set"));
             assert_eq!(said, within, "{seconds}: {:?}", profile.remarks);
         }
     }
@@ -311,23 +576,40 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
 /// iostat's output that was recorded with `capture`, with its times in the format `stamp`.
 fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     let mut text = String::new();
-    Source::open(&data(capture, "iostat-x.txt.zst"), "").unwrap().into_parts().1.read_to_string(&mut text).unwrap();
-    let text = text.lines().fold(String::new(), |text, line| match DateTime::strptime("%m/%d/%y %H:%M:%S", line) {
-        Ok(at) => text + &format!("{}\n", at.saturating_add(later).strftime(stamp)),
-        Err(_) => text + line + "\n",
+    Source::open(&data(capture, "iostat-x.txt.zst"), "")
+        .unwrap()
+        .into_parts()
+        .1
+        .read_to_string(&mut text)
+        .unwrap();
+    let text = text.lines().fold(String::new(), |text, line| {
+        match DateTime::strptime("%m/%d/%y %H:%M:%S", line) {
+            Ok(at) => text + &format!("{}\n", at.saturating_add(later).strftime(stamp)),
+            Err(_) => text + line + "\n",
+        }
     });
-    iostat::read(Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(), None).unwrap()
+    iostat::read(
+        Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(),
+        None,
+    )
+    .unwrap()
 }
 
 fn with_iostat(iostat: Iostat, wanted: &ProfileOptions) -> Profile {
-    let mut sources = Sources { logs: vec![log("ce-8.0.0.15")], ..Sources::default() };
+    let mut sources = Sources {
+        logs: vec![log("ce-8.0.0.15")],
+        ..Sources::default()
+    };
     sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
     profile(&sources, wanted).unwrap()
 }
 
 #[test]
 fn a_time_with_its_offset_needs_no_zone() {
-    let plain = with_iostat(iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO), &wanted());
+    let plain = with_iostat(
+        iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO),
+        &wanted(),
+    );
     assert!(plain.drives[0].iostat.is_some() && plain.doubts().is_empty());
     for (stamp, minutes) in [
         ("%Y-%m-%dT%H:%M:%S+0530", 330),
@@ -335,8 +617,15 @@ fn a_time_with_its_offset_needs_no_zone() {
         ("%Y-%m-%dT%H:%M:%SZ", 0),
         ("%Y-%m-%dT%H:%M:%S+0000", 0),
     ] {
-        let iso = with_iostat(iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)), &wanted());
-        assert_eq!((&iso.drives, &iso.nodes), (&plain.drives, &plain.nodes), "{stamp}");
+        let iso = with_iostat(
+            iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)),
+            &wanted(),
+        );
+        assert_eq!(
+            (&iso.drives, &iso.nodes),
+            (&plain.drives, &plain.nodes),
+            "{stamp}"
+        );
     }
 }
 
@@ -345,14 +634,31 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
     let mut iostat = iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO);
     let begins = "2026-11-20T23:08:30".parse().unwrap();
     let golden = golden_window(&golden("ce-8.0.0.15"));
-    let says = |sentences: &[String], what: &str| sentences.iter().any(|sentence| sentence.contains(what));
-    assert!(!says(&with_iostat(iostat.clone(), &golden).remarks, "iostat shows"));
-    iostat.reports.retain(|report| report.timestamp > Some(begins));
+    let says =
+        |sentences: &[String], what: &str| sentences.iter().any(|sentence| sentence.contains(what));
+    assert!(!says(
+        &with_iostat(iostat.clone(), &golden).remarks,
+        "iostat shows"
+    ));
+    iostat
+        .reports
+        .retain(|report| report.timestamp > Some(begins));
     let part = with_iostat(iostat.clone(), &golden);
-    assert!(says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(), "{:?}", part.remarks);
-    iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.io.reads_per_sec *= 1.3);
+    assert!(
+        says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(),
+        "{:?}",
+        part.remarks
+    );
+    iostat
+        .reports
+        .iter_mut()
+        .flat_map(|report| &mut report.devices)
+        .for_each(|device| device.io.reads_per_sec *= 1.3);
     let off = with_iostat(iostat, &golden).doubts();
-    assert!(says(&off, "give its complete output") && !says(&off, "another program used the drive"), "{off:?}");
+    assert!(
+        says(&off, "give its complete output") && !says(&off, "another program used the drive"),
+        "{off:?}"
+    );
 }
 
 #[test]
@@ -368,9 +674,18 @@ fn what_is_off_is_so_many_percent_of_what_it_should_be() {
         allowed_pct: 3.0,
         advice: String::new(),
     };
-    assert_eq!(format!("{:+.1}", check(186.7, 147.8).residue_pct()), "+26.3");
-    assert_eq!(format!("{:+.1}", check(147.8, 186.7).residue_pct()), "-20.8");
-    assert_eq!([check(5.0, 0.0), check(0.0, 0.0)].map(|check| check.residue_pct()), [100.0, 0.0]);
+    assert_eq!(
+        format!("{:+.1}", check(186.7, 147.8).residue_pct()),
+        "+26.3"
+    );
+    assert_eq!(
+        format!("{:+.1}", check(147.8, 186.7).residue_pct()),
+        "-20.8"
+    );
+    assert_eq!(
+        [check(5.0, 0.0), check(0.0, 0.0)].map(|check| check.residue_pct()),
+        [100.0, 0.0]
+    );
     assert!(!check(f64::NAN, 1.0).holds() && !check(1.0, f64::INFINITY).holds());
 }
 
@@ -378,8 +693,10 @@ fn what_is_off_is_so_many_percent_of_what_it_should_be() {
 fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
     let mut late = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();
-    for (name, dumps) in
-        late.histograms.iter_mut().filter(|(name, _)| name.contains("device-") || name.contains("/dev/"))
+    for (name, dumps) in late
+        .histograms
+        .iter_mut()
+        .filter(|(name, _)| name.contains("device-") || name.contains("/dev/"))
     {
         dumps.retain(|dump| dump.timestamp >= from);
         assert!(!dumps.is_empty(), "{name}");
@@ -395,48 +712,109 @@ fn counters_that_contradict_each_other_are_a_doubt() {
         line.writes = line.writes * 11 / 10;
     }
     let doubts = profile_of(log, &wanted()).unwrap().doubts();
-    assert!(doubts.iter().any(|doubt| doubt.contains("direct-frees") && doubt.contains("steady")), "{doubts:?}");
-    assert!(doubts.iter().any(|doubt| doubt.contains("in I/Os")), "{doubts:?}");
+    assert!(
+        doubts
+            .iter()
+            .any(|doubt| doubt.contains("direct-frees") && doubt.contains("steady")),
+        "{doubts:?}"
+    );
+    assert!(
+        doubts.iter().any(|doubt| doubt.contains("in I/Os")),
+        "{doubts:?}"
+    );
 }
 
 #[test]
 fn what_cannot_be_sized_is_said() {
-    let error = |log: ServerLog, wanted: ProfileOptions| profile_of(log, &wanted).unwrap_err().to_string();
+    let error =
+        |log: ServerLog, wanted: ProfileOptions| profile_of(log, &wanted).unwrap_err().to_string();
     let mut off = log("ce-8.0.0.15");
     off.histograms.retain(|name, _| !name.contains("device-"));
     let blocks_only = profile_of(off, &wanted()).unwrap();
-    assert!(blocks_only.loads[0].is_records_unknown && blocks_only.loads[0].large_block_writes_per_sec > 0.0);
+    assert!(
+        blocks_only.loads[0].is_records_unknown
+            && blocks_only.loads[0].large_block_writes_per_sec > 0.0
+    );
     let told = blocks_only.doubts().join("\n");
     assert!(told.contains("enable-benchmarks-storage to true"), "{told}");
     assert!(told.contains("manage config namespace test"), "{told}");
-    let told = error(log("ce-8.0.0.15"), ProfileOptions { namespaces: vec!["tset".to_owned()], ..wanted() });
-    assert!(told.contains("no namespace tset") && told.contains("found: test"), "{told}");
-    let short = |from: &str, to: &str| ProfileOptions { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
-    let told = error(log("ce-8.0.0.15"), short("2026-11-20T23:04:06Z", "2026-11-20T23:04:20Z"));
+    let told = error(
+        log("ce-8.0.0.15"),
+        ProfileOptions {
+            namespaces: vec!["tset".to_owned()],
+            ..wanted()
+        },
+    );
+    assert!(
+        told.contains("no namespace tset") && told.contains("found: test"),
+        "{told}"
+    );
+    let short = |from: &str, to: &str| ProfileOptions {
+        from: from.parse().ok(),
+        to: to.parse().ok(),
+        ..wanted()
+    };
+    let told = error(
+        log("ce-8.0.0.15"),
+        short("2026-11-20T23:04:06Z", "2026-11-20T23:04:20Z"),
+    );
     assert!(told.contains("window is too short"), "{told}");
-    let told = error(log("ce-8.0.0.15"), short("2026-11-20T23:05:01Z", "2026-11-20T23:05:08Z"));
-    assert!(told.contains("logged fewer than twice"), "a rate that a line prints is of 20 s: {told}");
-    let told = error(log("ce-8.0.0.15"), short("2026-11-21T23:04:06Z", "2026-11-21T23:14:20Z"));
+    let told = error(
+        log("ce-8.0.0.15"),
+        short("2026-11-20T23:05:01Z", "2026-11-20T23:05:08Z"),
+    );
+    assert!(
+        told.contains("logged fewer than twice"),
+        "a rate that a line prints is of 20 s: {told}"
+    );
+    let told = error(
+        log("ce-8.0.0.15"),
+        short("2026-11-21T23:04:06Z", "2026-11-21T23:14:20Z"),
+    );
     assert!(told.contains("choose a window within the log"), "{told}");
-    let told = error(log("ce-8.0.0.15"), ProfileOptions { at_least_sec: 3600, ..wanted() });
-    assert!(told.contains("no steady window of at least 1 h") && told.contains("--at-least"), "{told}");
+    let told = error(
+        log("ce-8.0.0.15"),
+        ProfileOptions {
+            at_least_sec: 3600,
+            ..wanted()
+        },
+    );
+    assert!(
+        told.contains("no steady window of at least 1 h") && told.contains("--at-least"),
+        "{told}"
+    );
     let mut memory = log("ce-8.0.0.15");
     memory.drives.clear();
     memory.histograms.clear();
     assert!(error(memory, wanted()).contains("drv_ssd"));
-    assert!(matches!(profile(&Sources::default(), &wanted()), Err(SizingError::NoLog)));
+    assert!(matches!(
+        profile(&Sources::default(), &wanted()),
+        Err(SizingError::NoLog)
+    ));
 }
 
 /// The sizing paper's tables, drv_ssd lines and iostat, as somebody pasted them.
 #[test]
 fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_shows() {
-    let example = |name| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/paper").join(name);
+    let example = |name| {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../../examples/paper")
+            .join(name)
+    };
     let open = |name| Source::open(&example(name), "a test").unwrap();
-    assert!(pasted::is_pasted(&example("cluster.txt")) && !pasted::is_pasted(&example("iostat.txt")));
+    assert!(
+        pasted::is_pasted(&example("cluster.txt")) && !pasted::is_pasted(&example("iostat.txt"))
+    );
     let log = pasted::read(vec![open("cluster.txt")]).unwrap();
-    let mut sources = Sources { logs: vec![log], ..Sources::default() };
+    let mut sources = Sources {
+        logs: vec![log],
+        ..Sources::default()
+    };
     let node = derive::id(&sources.logs[0]);
-    sources.iostats.insert(node.clone(), iostat::read(open("iostat.txt"), None).unwrap());
+    sources.iostats.insert(
+        node.clone(),
+        iostat::read(open("iostat.txt"), None).unwrap(),
+    );
     let profile = profile(&sources, &wanted()).unwrap();
     assert_eq!(profile.doubts(), [""; 0]);
     let load = &profile.loads[0];
@@ -447,15 +825,39 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         (load.large_block_writes_per_sec, 1_543.0),
         (load.direct_frees_per_sec.unwrap(), 369.0),
     ] {
-        assert!((found / papers - 1.0).abs() < 0.001, "{found}, not {papers}");
+        assert!(
+            (found / papers - 1.0).abs() < 0.001,
+            "{found}, not {papers}"
+        );
     }
-    assert_eq!(load.large_block_bytes, 128 << 10, "by its iostat: nothing else says so");
-    let test = TestOptions { device: None, duration_sec: 7200, factor: Factor::ONE };
+    assert_eq!(
+        load.large_block_bytes,
+        128 << 10,
+        "by its iostat: nothing else says so"
+    );
+    let test = TestOptions {
+        device: None,
+        duration_sec: 7200,
+        factor: Factor::ONE,
+    };
     let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
     let iostat = profile.drives[0].iostat.unwrap();
-    assert!(worst(&iostat, &configuration.requested_io) < 0.02, "{:?} {iostat:?}", configuration.requested_io);
+    assert!(
+        worst(&iostat, &configuration.requested_io) < 0.02,
+        "{:?} {iostat:?}",
+        configuration.requested_io
+    );
     // The paper arrives at offsets of 90 % and 93 % by hand.
-    for line in ["lbr-req-offset: 92", "lbw-req-offset: 92", "direct-frees: 369", "total-lbw-per-sec: 1543"] {
-        assert!(configuration.text.contains(&format!("\n{line}\n")), "{line}\n{}", configuration.text);
+    for line in [
+        "lbr-req-offset: 92",
+        "lbw-req-offset: 92",
+        "direct-frees: 369",
+        "total-lbw-per-sec: 1543",
+    ] {
+        assert!(
+            configuration.text.contains(&format!("\n{line}\n")),
+            "{line}\n{}",
+            configuration.text
+        );
     }
 }

@@ -83,8 +83,19 @@ pub enum HeaderCheck {
 impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
-    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
-        let Namespace { ref name, write_block_bytes, single_bin, .. } = *namespace;
+    pub fn new(
+        namespace: &Namespace,
+        devices: u16,
+        index: u16,
+        cores: u16,
+        device_set: u64,
+    ) -> Self {
+        let Namespace {
+            ref name,
+            write_block_bytes,
+            single_bin,
+            ..
+        } = *namespace;
         Self {
             namespace: name.clone(),
             write_block_bytes,
@@ -100,7 +111,10 @@ impl DeviceHeader {
 
     /// The header with the size of the device.
     pub fn sized(self, device_bytes: u64) -> Self {
-        Self { device_bytes, ..self }
+        Self {
+            device_bytes,
+            ..self
+        }
     }
 
     /// Bytes of a copy of the header.
@@ -111,7 +125,12 @@ impl DeviceHeader {
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&self.device_set.to_le_bytes());
         bytes.extend_from_slice(&self.write_block_bytes.to_le_bytes());
-        for number in [self.devices, self.index, self.cores, self.namespace.len() as u16] {
+        for number in [
+            self.devices,
+            self.index,
+            self.cores,
+            self.namespace.len() as u16,
+        ] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.namespace.as_bytes());
@@ -130,16 +149,24 @@ impl DeviceHeader {
         use HeaderCheck::{Damaged, Differs, Format, Open};
         match copies.each_ref().map(|copy| self.plan_copy(copy)) {
             [differs @ Differs(_), _] | [_, differs @ Differs(_)] => differs,
-            [Open(first), Open(second)] if first.device_set != second.device_set => Differs(vec![format!(
-                "the first copy of its header is of set {:016x}, the second copy of set {:016x}",
-                first.device_set, second.device_set
-            )]),
+            [Open(first), Open(second)] if first.device_set != second.device_set => {
+                Differs(vec![format!(
+                    "the first copy of its header is of set {:016x}, the second copy of set {:016x}",
+                    first.device_set, second.device_set
+                )])
+            }
             [Open(mut header), Open(second)] => {
                 header.starts.second = second.starts.first;
                 Open(header)
             }
             [Open(header), _] => Open(header),
-            [_, Open(header)] => Open(Self { starts: Starts { first: None, second: header.starts.first }, ..header }),
+            [_, Open(header)] => Open(Self {
+                starts: Starts {
+                    first: None,
+                    second: header.starts.first,
+                },
+                ..header
+            }),
             [Damaged, _] | [_, Damaged] => Damaged,
             _ if is_write_block(first_block) => Damaged,
             _ => Format,
@@ -148,15 +175,24 @@ impl DeviceHeader {
 
     /// Compares this expected header with one copy, taken for the first.
     fn plan_copy(&self, bytes: &[u8]) -> HeaderCheck {
-        let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return HeaderCheck::Format };
+        let Some(bytes) = bytes.get(..WRITTEN_BYTES) else {
+            return HeaderCheck::Format;
+        };
         if !bytes.starts_with(MAGIC) {
             // A store with a damaged magic number must not look like a device that may be erased.
             let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
-            return if checksum(&restored) == u32_at(bytes, 20) { HeaderCheck::Damaged } else { HeaderCheck::Format };
+            return if checksum(&restored) == u32_at(bytes, 20) {
+                HeaderCheck::Damaged
+            } else {
+                HeaderCheck::Format
+            };
         }
-        let name =
-            bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(bytes, 42))).and_then(|name| str::from_utf8(name).ok());
-        let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else { return HeaderCheck::Damaged };
+        let name = bytes
+            .get(NAME_AT..NAME_AT + usize::from(u16_at(bytes, 42)))
+            .and_then(|name| str::from_utf8(name).ok());
+        let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else {
+            return HeaderCheck::Damaged;
+        };
         let header = Self {
             namespace: name.to_owned(),
             write_block_bytes: u32_at(bytes, 32),
@@ -166,17 +202,48 @@ impl DeviceHeader {
             cores: u16_at(bytes, 40),
             device_set: u64_at(bytes, 24),
             device_bytes: u64_at(bytes, DEVICE_BYTES_AT),
-            starts: Starts { first: Some(u64_at(bytes, STARTS_AT)), second: None },
+            starts: Starts {
+                first: Some(u64_at(bytes, STARTS_AT)),
+                second: None,
+            },
         };
         let rows = [
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
-            ("namespace", header.namespace.clone(), self.namespace.clone()),
-            ("write-block-size", header.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
-            ("single-bin", header.single_bin.to_string(), self.single_bin.to_string()),
-            ("number of devices", header.devices.to_string(), self.devices.to_string()),
-            ("index of the device", header.index.to_string(), self.index.to_string()),
-            ("number of cores", header.cores.to_string(), self.cores.to_string()),
-            ("device size in bytes", header.device_bytes.to_string(), self.device_bytes.to_string()),
+            (
+                "namespace",
+                header.namespace.clone(),
+                self.namespace.clone(),
+            ),
+            (
+                "write-block-size",
+                header.write_block_bytes.to_string(),
+                self.write_block_bytes.to_string(),
+            ),
+            (
+                "single-bin",
+                header.single_bin.to_string(),
+                self.single_bin.to_string(),
+            ),
+            (
+                "number of devices",
+                header.devices.to_string(),
+                self.devices.to_string(),
+            ),
+            (
+                "index of the device",
+                header.index.to_string(),
+                self.index.to_string(),
+            ),
+            (
+                "number of cores",
+                header.cores.to_string(),
+                self.cores.to_string(),
+            ),
+            (
+                "device size in bytes",
+                header.device_bytes.to_string(),
+                self.device_bytes.to_string(),
+            ),
         ];
         let differences: Vec<_> = rows
             .into_iter()
@@ -185,7 +252,11 @@ impl DeviceHeader {
                 format!("{name} is {found:?} on the device and {expected:?} in the settings")
             })
             .collect();
-        if differences.is_empty() { HeaderCheck::Open(header) } else { HeaderCheck::Differs(differences) }
+        if differences.is_empty() {
+            HeaderCheck::Open(header)
+        } else {
+            HeaderCheck::Differs(differences)
+        }
     }
 
     /// Offset of a write block with foreign data in the place of the store's: data that opening the store would lose.
@@ -193,21 +264,38 @@ impl DeviceHeader {
     /// Checked are the first block of each core, which formatting clears, and samples of the blocks that have a header
     /// according to the marks. Data behind those blocks may be older than the store. Zeros and unreadable blocks are
     /// damage of the store, not foreign data. `read` reads a number of bytes at an offset.
-    pub fn foreign_block(&self, seed: u64, read: impl Fn(u64, usize) -> io::Result<Vec<u8>>) -> Option<u64> {
+    pub fn foreign_block(
+        &self,
+        seed: u64,
+        read: impl Fn(u64, usize) -> io::Result<Vec<u8>>,
+    ) -> Option<u64> {
         const SAMPLES: u64 = 256;
         let mut random = Random::new(seed);
         (0..self.cores).find_map(|core| {
-            let space = self.space(self.device_bytes, 0, core, BORDER_BYTES as u32).ok()?;
+            let space = self
+                .space(self.device_bytes, 0, core, BORDER_BYTES as u32)
+                .ok()?;
             let marks = read(space.marks_offset, MARKS_BYTES as usize).unwrap_or_default();
-            let certain = Mark::read_both(&marks, space.id).0.iter().map(|mark| mark.bounds.certain).max().unwrap_or(0);
-            let samples = (0..SAMPLES.min(certain.into())).map(|_| random.below(certain.into()) as u32);
-            let offset_of = |block: u32| space.range.start + u64::from(block) * u64::from(self.write_block_bytes);
+            let certain = Mark::read_both(&marks, space.id)
+                .0
+                .iter()
+                .map(|mark| mark.bounds.certain)
+                .max()
+                .unwrap_or(0);
+            let samples =
+                (0..SAMPLES.min(certain.into())).map(|_| random.below(certain.into()) as u32);
+            let offset_of = |block: u32| {
+                space.range.start + u64::from(block) * u64::from(self.write_block_bytes)
+            };
             let is_foreign = |block: &u32| {
                 let border = read(offset_of(*block), BORDER_BYTES).unwrap_or_default();
                 border.iter().any(|byte| *byte != 0)
                     && BlockHeader::read(&border, space.id, *block) == HeaderState::None
             };
-            std::iter::once(0).chain(samples).find(is_foreign).map(offset_of)
+            std::iter::once(0)
+                .chain(samples)
+                .find(is_foreign)
+                .map(offset_of)
         })
     }
 
@@ -220,7 +308,13 @@ impl DeviceHeader {
     /// unit is `min_io_bytes`; the caller may set a larger unit.
     ///
     /// Errors: the device is too small, or too many cores share it. The message does not name the device.
-    pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
+    pub fn space(
+        &self,
+        device_bytes: u64,
+        target: TargetId,
+        core: u16,
+        min_io_bytes: u32,
+    ) -> Result<Space, String> {
         let (block, cores) = (u64::from(self.write_block_bytes), self.cores);
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(cores);
         if blocks < BLOCKS_MIN {
@@ -237,13 +331,24 @@ impl DeviceHeader {
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
         let marks_offset = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
-        Ok(Space { target, range, marks_offset, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
+        Ok(Space {
+            target,
+            range,
+            marks_offset,
+            min_io_bytes,
+            write_unit_bytes: min_io_bytes,
+            id: self.id(),
+        })
     }
 }
 
 /// True if `bytes` begin with the header of the first write block of a device of flashproof.
 fn is_write_block(bytes: &[u8]) -> bool {
-    bytes.len() >= BORDER_BYTES && matches!(BlockHeader::read(bytes, u64_at(bytes, 8), 0), HeaderState::Whole(_))
+    bytes.len() >= BORDER_BYTES
+        && matches!(
+            BlockHeader::read(bytes, u64_at(bytes, 8), 0),
+            HeaderState::Whole(_)
+        )
 }
 
 /// Checksum of all bytes except its own.
@@ -268,14 +373,29 @@ mod tests {
     }
 
     fn open(first: Option<u64>, second: Option<u64>) -> HeaderCheck {
-        HeaderCheck::Open(DeviceHeader { starts: Starts { first, second }, ..header() })
+        HeaderCheck::Open(DeviceHeader {
+            starts: Starts { first, second },
+            ..header()
+        })
     }
 
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
-        let [bytes, newer] = [6, 7].map(|number| DeviceHeader { starts: Starts::both(number), ..header() }.to_bytes());
-        let other = DeviceHeader { device_set: 0, ..header() };
-        assert_eq!(other.plan(&[newer.clone(), bytes.clone()], &[]), open(Some(7), Some(6)));
+        let [bytes, newer] = [6, 7].map(|number| {
+            DeviceHeader {
+                starts: Starts::both(number),
+                ..header()
+            }
+            .to_bytes()
+        });
+        let other = DeviceHeader {
+            device_set: 0,
+            ..header()
+        };
+        assert_eq!(
+            other.plan(&[newer.clone(), bytes.clone()], &[]),
+            open(Some(7), Some(6))
+        );
         for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -285,18 +405,37 @@ mod tests {
         }
         for lost in [&[0; WRITTEN_BYTES][..], &bytes[..100], &[]] {
             assert_eq!(plan(lost, lost), HeaderCheck::Format);
-            assert_eq!((plan(lost, &bytes), plan(&bytes, lost)), (open(None, Some(6)), open(Some(6), None)));
+            assert_eq!(
+                (plan(lost, &bytes), plan(&bytes, lost)),
+                (open(None, Some(6)), open(Some(6), None))
+            );
             let mut block = [0; BORDER_BYTES];
-            BlockHeader { id: 5, ..BlockHeader::default() }.write(&mut block[..48]);
-            assert_eq!(header().plan(&[lost.to_vec(), lost.to_vec()], &block), HeaderCheck::Damaged);
+            BlockHeader {
+                id: 5,
+                ..BlockHeader::default()
+            }
+            .write(&mut block[..48]);
+            assert_eq!(
+                header().plan(&[lost.to_vec(), lost.to_vec()], &block),
+                HeaderCheck::Damaged
+            );
             block[9] ^= 1;
-            assert_eq!(header().plan(&[lost.to_vec(), lost.to_vec()], &block), HeaderCheck::Format);
+            assert_eq!(
+                header().plan(&[lost.to_vec(), lost.to_vec()], &block),
+                HeaderCheck::Format
+            );
         }
     }
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader { namespace: "other".to_owned(), single_bin: true, cores: 2, ..header() }.sized(5);
+        let wanted = DeviceHeader {
+            namespace: "other".to_owned(),
+            single_bin: true,
+            cores: 2,
+            ..header()
+        }
+        .sized(5);
         let differences = [
             "namespace is \"test\" on the device and \"other\" in the settings",
             "single-bin is \"false\" on the device and \"true\" in the settings",
@@ -304,12 +443,23 @@ mod tests {
             "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
         let differs = HeaderCheck::Differs(differences.map(str::to_owned).to_vec());
-        for copies in [[header().to_bytes(), Vec::new()], [wanted.to_bytes(), header().to_bytes()]] {
+        for copies in [
+            [header().to_bytes(), Vec::new()],
+            [wanted.to_bytes(), header().to_bytes()],
+        ] {
             assert_eq!(wanted.plan(&copies, &[]), differs, "one copy suffices");
         }
-        let of_other_set = DeviceHeader { device_set: 78, ..header() };
-        let HeaderCheck::Differs(why) = plan(&header().to_bytes(), &of_other_set.to_bytes()) else { panic!() };
-        assert!(why[0].contains("4d, the second copy of set") && why[0].ends_with("4e"), "{why:?}");
+        let of_other_set = DeviceHeader {
+            device_set: 78,
+            ..header()
+        };
+        let HeaderCheck::Differs(why) = plan(&header().to_bytes(), &of_other_set.to_bytes()) else {
+            panic!()
+        };
+        assert!(
+            why[0].contains("4d, the second copy of set") && why[0].ends_with("4e"),
+            "{why:?}"
+        );
     }
 
     #[test]
@@ -319,9 +469,23 @@ mod tests {
         assert_eq!(space(0).range.start, DEVICE_HEADER_BYTES);
         (0..3).for_each(|core| assert_eq!(space(core).range.end, space(core + 1).range.start));
         assert_eq!(space(3).range.end, least);
-        let other = DeviceHeader { index: 0, ..header() }.space(least, 3, 0, 512).unwrap();
-        assert_ne!(space(0).id, other.id, "devices of a set have ids of their own");
-        assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("needs 12582912"));
+        let other = DeviceHeader {
+            index: 0,
+            ..header()
+        }
+        .space(least, 3, 0, 512)
+        .unwrap();
+        assert_ne!(
+            space(0).id,
+            other.id,
+            "devices of a set have ids of their own"
+        );
+        assert!(
+            header()
+                .space(least - 1, 3, 0, 512)
+                .unwrap_err()
+                .contains("needs 12582912")
+        );
     }
 
     #[test]
@@ -340,10 +504,20 @@ mod tests {
         device[at(0)] = 7;
         assert_eq!(foreign(&device), Some(space.range.start));
 
-        let mark = Mark { bounds: Bounds { certain: 3, ..Bounds::default() }, ..Mark::default() };
+        let mark = Mark {
+            bounds: Bounds {
+                certain: 3,
+                ..Bounds::default()
+            },
+            ..Mark::default()
+        };
         mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
         for block in 0..3 {
-            let of_store = BlockHeader { id: space.id, block, ..BlockHeader::default() };
+            let of_store = BlockHeader {
+                id: space.id,
+                block,
+                ..BlockHeader::default()
+            };
             of_store.write(&mut device[at(block.into())..][..48]);
         }
         assert_eq!(foreign(&device), None);

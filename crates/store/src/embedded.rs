@@ -104,7 +104,9 @@ impl<E: BlockEngine> Embedded<E> {
             cpu_free_ns: 0,
             poll_ns: 0,
         };
-        embedded.turn_until(u64::MAX, |store| store.is_ready() || store.damage().is_some())?;
+        embedded.turn_until(u64::MAX, |store| {
+            store.is_ready() || store.damage().is_some()
+        })?;
         match embedded.store.damage() {
             Some(losses) => Err(io::Error::other(format!(
                 "the records on the device are damaged: {losses} - accept the losses by `flashproof engine serve \
@@ -155,7 +157,13 @@ impl<E: BlockEngine> Embedded<E> {
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
-            self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
+            self.reap(
+                Wait {
+                    until_ns,
+                    completions: 1,
+                },
+                &mut Vec::new(),
+            )?;
         }
         self.completions.clear();
         self.flush()
@@ -163,7 +171,8 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
         let disk = &mut DiskAt(&mut self.engine, self.now_ns);
-        self.store.execute(token.into(), transaction, disk, &mut self.replies);
+        self.store
+            .execute(token.into(), transaction, disk, &mut self.replies);
         // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
     }
@@ -173,7 +182,8 @@ impl<E: BlockEngine> Embedded<E> {
             return self.execute(token, transaction);
         }
         self.cpu_free_ns = self.cpu_free_ns.max(self.now_ns) + VIRTUAL_CPU_NS;
-        self.cpu_queue.push_back((self.cpu_free_ns, token, transaction));
+        self.cpu_queue
+            .push_back((self.cpu_free_ns, token, transaction));
     }
 
     /// Begins the operations submitted since the last turn, in batches. The index entries of a batch are prefetched
@@ -182,16 +192,26 @@ impl<E: BlockEngine> Embedded<E> {
         if self.submitted.is_empty() {
             return;
         }
-        let (mut submitted, mut starting) = (std::mem::take(&mut self.submitted), std::mem::take(&mut self.starting));
+        let (mut submitted, mut starting) = (
+            std::mem::take(&mut self.submitted),
+            std::mem::take(&mut self.starting),
+        );
         let mut ops = submitted.drain(..).peekable();
         while ops.peek().is_some() {
             self.now_ns = self.engine.now();
             for op in ops.by_ref().take(BATCH) {
                 let token = op.token;
-                starting.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
+                starting.extend(
+                    self.issuer
+                        .begin(op, self.now_ns)
+                        .map(|transaction| (token, transaction)),
+                );
             }
-            self.store.warm(starting.iter().map(|(_, transaction)| &transaction.digest));
-            starting.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
+            self.store
+                .warm(starting.iter().map(|(_, transaction)| &transaction.digest));
+            starting
+                .drain(..)
+                .for_each(|(token, transaction)| self.start(token, transaction));
             // A reply may have waited since the start of the batch.
             let unseen_ns = self.engine.now() - self.now_ns;
             self.take_replies(unseen_ns);
@@ -203,10 +223,15 @@ impl<E: BlockEngine> Embedded<E> {
     /// Takes replies. `unseen_ns`: upper bound of the time that the device completions waited in the completion queue.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
-            let completion_time = CompletionTime { at_ns: self.engine.now(), unseen_ns };
+            let completion_time = CompletionTime {
+                at_ns: self.engine.now(),
+                unseen_ns,
+            };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
-                let Some((completion, next)) = self.issuer.end(number as u32, answer, completion_time) else {
+                let Some((completion, next)) =
+                    self.issuer.end(number as u32, answer, completion_time)
+                else {
                     continue;
                 };
                 self.completions.push(completion);
@@ -219,24 +244,47 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn poll(&mut self) {
         if self.now_ns >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut DiskAt(&mut self.engine, self.now_ns), &mut self.replies);
+            self.poll_ns = self.store.poll(
+                &mut DiskAt(&mut self.engine, self.now_ns),
+                &mut self.replies,
+            );
         }
     }
 
     /// Runs the engine until an operation completes or until `until_ns`, then does due work.
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
-        let cpu_ns = self.cpu_queue.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
-        let until_ns = until_ns.min(self.poll_ns).min(cpu_ns).min(self.issuer.again_ns());
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.device_completions)?;
+        let cpu_ns = self
+            .cpu_queue
+            .front()
+            .map_or(u64::MAX, |(at_ns, ..)| *at_ns);
+        let until_ns = until_ns
+            .min(self.poll_ns)
+            .min(cpu_ns)
+            .min(self.issuer.again_ns());
+        self.engine.reap(
+            Wait {
+                until_ns,
+                completions: 1,
+            },
+            &mut self.device_completions,
+        )?;
         self.now_ns = self.engine.now();
         let mut unseen_ns: u64 = 0;
         for completion in self.device_completions.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut DiskAt(&mut self.engine, self.now_ns), &mut self.replies);
+            self.store.on_completion(
+                completion,
+                &mut DiskAt(&mut self.engine, self.now_ns),
+                &mut self.replies,
+            );
             self.poll_ns = 0;
         }
         let now_ns = self.now_ns;
-        while self.cpu_queue.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
+        while self
+            .cpu_queue
+            .front()
+            .is_some_and(|(at_ns, ..)| *at_ns <= now_ns)
+        {
             if let Some((_, token, transaction)) = self.cpu_queue.pop_front() {
                 self.execute(token, transaction);
             }
@@ -290,7 +338,11 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
             self.now_ns = self.engine.now();
             self.begin();
             // With enough completions, operations are still submitted to the drives, but the engine does not wait.
-            let until_ns = if out.len() + self.completions.len() >= enough { 0 } else { wait.until_ns };
+            let until_ns = if out.len() + self.completions.len() >= enough {
+                0
+            } else {
+                wait.until_ns
+            };
             self.poll();
             self.turn(until_ns)?;
             out.append(&mut self.completions);
@@ -326,7 +378,10 @@ mod tests {
     const KEYS: u64 = 500;
 
     fn namespace() -> Namespace {
-        Namespace { single_bin: true, ..Namespace::new("test") }
+        Namespace {
+            single_bin: true,
+            ..Namespace::new("test")
+        }
     }
 
     fn opened(
@@ -336,13 +391,37 @@ mod tests {
         waits: bool,
     ) -> (Embedded<SimEngine>, Arc<Overload>) {
         let values = records(1, ValueType::Blob(1_000));
-        let object = RecordSpec { set: [].into(), single_bin: true, replace: true, ..values };
-        let space = Space { range: 8 << 20..40 << 20, marks_offset: 4 << 20, id: 7, ..space() };
-        let store = Store::open(namespace, &[space], 0..64, 1_700_000_000_000, 1, &mut engine).unwrap();
+        let object = RecordSpec {
+            set: [].into(),
+            single_bin: true,
+            replace: true,
+            ..values
+        };
+        let space = Space {
+            range: 8 << 20..40 << 20,
+            marks_offset: 4 << 20,
+            id: 7,
+            ..space()
+        };
+        let store = Store::open(
+            namespace,
+            &[space],
+            0..64,
+            1_700_000_000_000,
+            1,
+            &mut engine,
+        )
+        .unwrap();
         let overload = Arc::new(Overload::default());
         overload.set_waits(waits);
         let verification = Arc::new(Verification::new(verify));
-        let engine = Embedded::open(engine, store, Arc::new(object), verification, overload.clone());
+        let engine = Embedded::open(
+            engine,
+            store,
+            Arc::new(object),
+            verification,
+            overload.clone(),
+        );
         (engine.unwrap(), overload)
     }
 
@@ -351,32 +430,71 @@ mod tests {
     }
 
     fn simulated(name: &str) -> SimEngine {
-        SimEngine::holding(vec![QueueModel::new(&name.parse().unwrap(), 1)], vec![Contents::new(512, 1)])
+        SimEngine::holding(
+            vec![QueueModel::new(&name.parse().unwrap(), 1)],
+            vec![Contents::new(512, 1)],
+        )
     }
 
     #[test]
     fn an_insertion_waits_for_a_slow_drive_and_a_measurement_fails() {
-        let namespace = Namespace { max_write_cache_bytes: 1 << 20, ..namespace() };
-        let slow = |waits| opened(simulated("sim:capacity=1GiB+write-mbps=10"), &namespace, true, waits);
+        let namespace = Namespace {
+            max_write_cache_bytes: 1 << 20,
+            ..namespace()
+        };
+        let slow = |waits| {
+            opened(
+                simulated("sim:capacity=1GiB+write-mbps=10"),
+                &namespace,
+                true,
+                waits,
+            )
+        };
         let keys = 5_000;
         let (mut engine, overload) = slow(true);
-        assert!(all(&mut engine, OpKind::Write, keys, 32).iter().all(|outcome| outcome.is_done()));
+        assert!(
+            all(&mut engine, OpKind::Write, keys, 32)
+                .iter()
+                .all(|outcome| outcome.is_done())
+        );
         let seconds = engine.now() as f64 / 1e9;
         // Everything except the contents of the write cache was written at 10 MB/s.
         assert!((0.4..0.6).contains(&seconds), "{seconds} s");
-        assert!((32..keys).contains(&overload.waited()), "{} waited", overload.waited());
-        assert!(all(&mut engine, OpKind::Read, keys, 32).iter().all(|outcome| outcome.is_done()));
+        assert!(
+            (32..keys).contains(&overload.waited()),
+            "{} waited",
+            overload.waited()
+        );
+        assert!(
+            all(&mut engine, OpKind::Read, keys, 32)
+                .iter()
+                .all(|outcome| outcome.is_done())
+        );
         let (mut engine, overload) = slow(false);
         let outcomes = all(&mut engine, OpKind::Write, keys, 32);
-        assert!(outcomes.contains(&Outcome::Result(18)) && overload.waited() == 0, "{outcomes:?}");
+        assert!(
+            outcomes.contains(&Outcome::Result(18)) && overload.waited() == 0,
+            "{outcomes:?}"
+        );
     }
 
     #[test]
     fn an_insertion_does_not_wait_for_a_drive_that_hangs() {
-        let namespace = Namespace { max_write_cache_bytes: 128 << 10, ..namespace() };
-        let (mut engine, _) = opened(simulated("sim:capacity=1GiB+write-us=100000000"), &namespace, false, true);
+        let namespace = Namespace {
+            max_write_cache_bytes: 128 << 10,
+            ..namespace()
+        };
+        let (mut engine, _) = opened(
+            simulated("sim:capacity=1GiB+write-us=100000000"),
+            &namespace,
+            false,
+            true,
+        );
         let outcomes = all(&mut engine, OpKind::Write, 200, 8);
-        let failed = outcomes.iter().filter(|outcome| **outcome == Outcome::Result(18)).count();
+        let failed = outcomes
+            .iter()
+            .filter(|outcome| **outcome == Outcome::Result(18))
+            .count();
         assert_eq!(failed, 8, "those that were out when it hung: {outcomes:?}");
     }
 
@@ -390,8 +508,16 @@ mod tests {
                 Ok(opened(drive(), &namespace(), true, false).0)
             });
             let engine = engine.as_mut().unwrap();
-            assert!(engine.store.is_idle(), "nothing waits for the drive when a run begins");
-            assert!(all(engine, kind, KEYS, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
+            assert!(
+                engine.store.is_idle(),
+                "nothing waits for the drive when a run begins"
+            );
+            assert!(
+                all(engine, kind, KEYS, 8)
+                    .iter()
+                    .all(|outcome| outcome.is_done()),
+                "{kind}"
+            );
         }
         assert_eq!(openings, 1);
         let mut objects = 0;
@@ -403,7 +529,14 @@ mod tests {
     fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
         let (mut engine, _) = opened(drive(), &namespace(), false, false);
         let began_ns = engine.now();
-        assert_eq!(all(&mut engine, OpKind::Read, KEYS, 8), [Outcome::Result(2); KEYS as usize]);
-        assert!(engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS, "{} ns", engine.now() - began_ns);
+        assert_eq!(
+            all(&mut engine, OpKind::Read, KEYS, 8),
+            [Outcome::Result(2); KEYS as usize]
+        );
+        assert!(
+            engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS,
+            "{} ns",
+            engine.now() - began_ns
+        );
     }
 }

@@ -47,9 +47,27 @@ const MARKED: u8 = 8;
 
 impl Entry {
     pub(crate) fn of(record: &Record<'_>, location: RecordLocation) -> Self {
-        let Record { digest, version, generation, void_time, is_tombstone, key, .. } = *record;
-        let flags = if is_tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
-        Self { digest, next: NONE, version, location, void_time, generation, flags, moves: 0 }
+        let Record {
+            digest,
+            version,
+            generation,
+            void_time,
+            is_tombstone,
+            key,
+            ..
+        } = *record;
+        let flags =
+            if is_tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
+        Self {
+            digest,
+            next: NONE,
+            version,
+            location,
+            void_time,
+            generation,
+            flags,
+            moves: 0,
+        }
     }
 
     /// True for a tombstone, which stands for a deleted record.
@@ -132,7 +150,11 @@ impl Index {
     fn bucket(&self, digest: &Digest) -> usize {
         let hash = self.hash(digest);
         let bucket = hash & (2 * self.base - 1);
-        if bucket < self.buckets { bucket } else { hash & (self.base - 1) }
+        if bucket < self.buckets {
+            bucket
+        } else {
+            hash & (self.base - 1)
+        }
     }
 
     fn head(&mut self, bucket: usize) -> &mut u32 {
@@ -167,7 +189,11 @@ impl Index {
     /// Prefetches into the CPU cache the entries of `digests`, and the entries of the buckets that the next
     /// `insertions` insertions would split. Otherwise each lookup would wait for memory two or three times. Returns the
     /// number of entries examined.
-    pub(crate) fn warm<'a>(&self, digests: impl Iterator<Item = &'a Digest>, insertions: usize) -> u64 {
+    pub(crate) fn warm<'a>(
+        &self,
+        digests: impl Iterator<Item = &'a Digest>,
+        insertions: usize,
+    ) -> u64 {
         let splits = (self.buckets - self.base..self.buckets).take(insertions);
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
         let heads = buckets.map(|bucket| self.segments[bucket / SEGMENT][bucket % SEGMENT]);
@@ -177,7 +203,9 @@ impl Index {
         while !chains.is_empty() {
             chains.retain(|number| *number != NONE);
             visited += chains.len() as u64;
-            chains.iter_mut().for_each(|number| *number = self.at(*number).next);
+            chains
+                .iter_mut()
+                .for_each(|number| *number = self.at(*number).next);
         }
         visited
     }
@@ -201,9 +229,12 @@ impl Index {
     /// Removes the mark from this digest's entry, unless the entry is in `block` of `volume`. Returns true if a mark
     /// was removed.
     pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
-        let Some(number) = self.find(digest) else { return false };
+        let Some(number) = self.find(digest) else {
+            return false;
+        };
         let entry = self.at_mut(number);
-        let is_marked = entry.is_marked() && (entry.location.volume, entry.location.block) != (volume, block);
+        let is_marked =
+            entry.is_marked() && (entry.location.volume, entry.location.block) != (volume, block);
         if is_marked {
             entry.flags &= !MARKED;
         }
@@ -215,11 +246,17 @@ impl Index {
         if let Some(number) = self.find(&entry.digest) {
             let slot = self.at_mut(number);
             let old = *slot;
-            *slot = Entry { next: old.next, ..entry };
+            *slot = Entry {
+                next: old.next,
+                ..entry
+            };
             return Some(old);
         }
         let bucket = self.bucket(&entry.digest);
-        let entry = Entry { next: *self.head(bucket), ..entry };
+        let entry = Entry {
+            next: *self.head(bucket),
+            ..entry
+        };
         let number = self.store(entry);
         *self.head(bucket) = number;
         self.len += 1;
@@ -290,12 +327,17 @@ impl Index {
 
     /// The greatest entry number plus one.
     pub(crate) fn end(&self) -> u32 {
-        self.chunks.last().map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
+        self.chunks
+            .last()
+            .map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
     }
 
     /// The entry of this number, if the number is in use.
     pub(crate) fn nth(&self, number: u32) -> Option<&Entry> {
-        let entry = self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
+        let entry = self
+            .chunks
+            .get(number as usize / CHUNK)?
+            .get(number as usize % CHUNK)?;
         (entry.flags & UNUSED == 0).then_some(entry)
     }
 }
@@ -312,7 +354,16 @@ mod tests {
     fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
         let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
         Entry::of(
-            &Record { digest, version, generation: 1, void_time: 0, is_tombstone: tombstone, set, key, body },
+            &Record {
+                digest,
+                version,
+                generation: 1,
+                void_time: 0,
+                is_tombstone: tombstone,
+                set,
+                key,
+                body,
+            },
             place,
         )
     }
@@ -324,9 +375,17 @@ mod tests {
         for version in 0..60_000 {
             let digest = digest(random.below(20_000));
             if random.below(3) == 0 {
-                assert_eq!(index.remove(&digest).map(|entry| entry.version), map.remove(&digest));
+                assert_eq!(
+                    index.remove(&digest).map(|entry| entry.version),
+                    map.remove(&digest)
+                );
             } else {
-                let place = RecordLocation { block: 1, offset: 2, units: 3, volume: 0 };
+                let place = RecordLocation {
+                    block: 1,
+                    offset: 2,
+                    units: 3,
+                    volume: 0,
+                };
                 let old = index.put(entry(digest, version, place, false));
                 assert_eq!(old.map(|entry| entry.version), map.insert(digest, version));
             }
@@ -336,7 +395,10 @@ mod tests {
         for (digest, version) in &map {
             assert_eq!(index.get(digest).map(|entry| entry.version), Some(*version));
         }
-        let mut all: Vec<_> = (0..index.end()).filter_map(|n| index.nth(n)).map(|entry| entry.version).collect();
+        let mut all: Vec<_> = (0..index.end())
+            .filter_map(|n| index.nth(n))
+            .map(|entry| entry.version)
+            .collect();
         let mut wanted: Vec<_> = map.values().copied().collect();
         all.sort_unstable();
         wanted.sort_unstable();
@@ -346,26 +408,42 @@ mod tests {
     #[test]
     fn a_mark_is_of_one_place() {
         let mut index = Index::new(u64::MAX, 5);
-        let place = |block| RecordLocation { block, offset: 2, units: 3, volume: 0 };
+        let place = |block| RecordLocation {
+            block,
+            offset: 2,
+            units: 3,
+            volume: 0,
+        };
         let mark = |index: &mut Index| {
             index.put(entry(digest(1), 1, place(1), true));
             index.mark_tombstone(0);
         };
         let is_marked = |index: &Index| index.get(&digest(1)).is_some_and(Entry::is_marked);
         mark(&mut index);
-        assert!(!index.unmark(&digest(1), 0, 1) && is_marked(&index), "a version in its own block goes with it");
+        assert!(
+            !index.unmark(&digest(1), 0, 1) && is_marked(&index),
+            "a version in its own block goes with it"
+        );
         assert!(index.unmark(&digest(1), 0, 2) && !is_marked(&index));
         mark(&mut index);
         assert!(index.unmark(&digest(1), 1, 1), "of another device");
         mark(&mut index);
         index.move_to(&digest(1), place(2));
-        assert!(!is_marked(&index), "a version may be in the block that it left");
+        assert!(
+            !is_marked(&index),
+            "a version may be in the block that it left"
+        );
     }
 
     #[test]
     fn a_record_takes_68_bytes_and_chains_stay_short() {
         let mut index = Index::new(64 * 100_000, 1);
-        let place = RecordLocation { block: 1, offset: 2, units: 3, volume: 0 };
+        let place = RecordLocation {
+            block: 1,
+            offset: 2,
+            units: 3,
+            volume: 0,
+        };
         let mut key = 0;
         while !index.is_full() {
             index.put(entry(digest(key), 0, place, false));

@@ -16,13 +16,23 @@ use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 #[derive(Debug)]
 pub(crate) enum OpPurpose {
     /// Read of a record for a transaction. `seed`: start value of the checksum; `skip`: bytes before the record.
-    Record { number: u64, transaction: Transaction, location: RecordLocation, seed: u32, skip: u32 },
+    Record {
+        number: u64,
+        transaction: Transaction,
+        location: RecordLocation,
+        seed: u32,
+        skip: u32,
+    },
     /// Write of a volume's buffer.
     Write { volume: u8, buffer: u32 },
     /// Read of the block that a volume collects.
     Collect { volume: u8 },
     /// Read of blocks at a cold start. `tries`: number of earlier attempts.
-    Scan { volume: u8, blocks: Range<u32>, tries: u32 },
+    Scan {
+        volume: u8,
+        blocks: Range<u32>,
+        tries: u32,
+    },
     /// Read of a block in the search for unneeded tombstones.
     Raid,
     /// Read of a volume's marks at a cold start.
@@ -105,11 +115,22 @@ impl Io {
         buf: Buf,
         disk: &mut impl Disk,
     ) {
-        let Some(slot) = self.free_slots.pop() else { return };
+        let Some(slot) = self.free_slots.pop() else {
+            return;
+        };
         let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
-        let sync = if kind == OpKind::Write { WriteSync::Data } else { WriteSync::No };
+        let sync = if kind == OpKind::Write {
+            WriteSync::Data
+        } else {
+            WriteSync::No
+        };
         self.pending[slot as usize] = Some((purpose, kind, len));
-        disk.submit(Op { target, sync, token: self.first_token + slot, ..Op::new(kind, offset, len, buf) });
+        disk.submit(Op {
+            target,
+            sync,
+            token: self.first_token + slot,
+            ..Op::new(kind, offset, len, buf)
+        });
     }
 
     /// Frees the number of a completed operation, and returns the purpose.
@@ -118,7 +139,11 @@ impl Io {
         let (purpose, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
         self.free_slots.push(slot);
         if completion.outcome.is_done() {
-            self.counts.add(kind, bytes, completion.completed_ns.saturating_sub(completion.issued_ns));
+            self.counts.add(
+                kind,
+                bytes,
+                completion.completed_ns.saturating_sub(completion.issued_ns),
+            );
         }
         Some(purpose)
     }
@@ -156,7 +181,13 @@ impl IoCounts {
     pub fn now(&self) -> IoSnapshot {
         let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
         let [reads, read_bytes, writes, write_bytes, service_ns] = counts;
-        IoSnapshot { reads, read_bytes, writes, write_bytes, service_ns }
+        IoSnapshot {
+            reads,
+            read_bytes,
+            writes,
+            write_bytes,
+            service_ns,
+        }
     }
 
     /// Counts a completed operation.

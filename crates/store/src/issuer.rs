@@ -29,13 +29,25 @@ pub(crate) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// An answer from a server. A transaction that timed out on the server may still complete.
     pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
-        let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
-        Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
+        let outcome = if result == ResultCode::OK {
+            Outcome::Done
+        } else {
+            Outcome::Result(result.0)
+        };
+        Self {
+            outcome,
+            bins,
+            in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR),
+        }
     }
 
     /// A transaction without an answer; `errno` says why.
     pub(crate) fn lost(errno: i32, in_doubt: bool) -> Self {
-        Self { outcome: Outcome::Errno(errno), bins: &[], in_doubt }
+        Self {
+            outcome: Outcome::Errno(errno),
+            bins: &[],
+            in_doubt,
+        }
     }
 }
 
@@ -82,10 +94,23 @@ pub(crate) struct Issuer {
 
 impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
-    pub(crate) fn new(object: Arc<RecordSpec>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
+    pub(crate) fn new(
+        object: Arc<RecordSpec>,
+        verification: Arc<Verification>,
+        overload: Arc<Overload>,
+    ) -> Self {
         let verifier = Verifier::new(verification);
-        let backoff = BackoffQueue { overload, due: BinaryHeap::new() };
-        Self { object, verifier, operations: Vec::new(), in_flight: 0, backoff }
+        let backoff = BackoffQueue {
+            overload,
+            due: BinaryHeap::new(),
+        };
+        Self {
+            object,
+            verifier,
+            operations: Vec::new(),
+            in_flight: 0,
+            backoff,
+        }
     }
 
     /// Number of operations in flight.
@@ -97,21 +122,41 @@ impl Issuer {
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
         let (kind, key, token) = (op.kind, op.offset, op.token);
         self.insert(op, Vec::new(), now_ns);
-        let write_number = if kind == OpKind::Write { self.verifier.begin_write(key, token)? } else { 0 };
+        let write_number = if kind == OpKind::Write {
+            self.verifier.begin_write(key, token)?
+        } else {
+            0
+        };
         self.operations[token as usize].as_mut()?.write_number = write_number;
         Some(self.object.transaction(kind, key, write_number))
     }
 
     /// Takes a batch read of `keys`. Returns their digests, in the same order.
-    pub(crate) fn begin_batch(&mut self, op: Op, keys: impl Iterator<Item = u64>, now_ns: u64) -> Vec<Digest> {
-        let batch: Vec<_> = keys.map(|key| (key, self.verifier.acknowledged(key))).collect();
-        let digests = batch.iter().map(|(key, _)| self.object.digest(*key)).collect();
+    pub(crate) fn begin_batch(
+        &mut self,
+        op: Op,
+        keys: impl Iterator<Item = u64>,
+        now_ns: u64,
+    ) -> Vec<Digest> {
+        let batch: Vec<_> = keys
+            .map(|key| (key, self.verifier.acknowledged(key)))
+            .collect();
+        let digests = batch
+            .iter()
+            .map(|(key, _)| self.object.digest(*key))
+            .collect();
         self.insert(op, batch, now_ns);
         digests
     }
 
     fn insert(&mut self, op: Op, batch: Vec<(u64, u32)>, now_ns: u64) {
-        let Op { kind, offset: key, buf, token, .. } = op;
+        let Op {
+            kind,
+            offset: key,
+            buf,
+            token,
+            ..
+        } = op;
         let slot = token as usize;
         if self.operations.len() <= slot {
             self.operations.resize_with(slot + 1, || None);
@@ -133,17 +178,29 @@ impl Issuer {
 
     /// Takes the answer about record number `index` of the batch `token`.
     pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
-        let Some(Some(operation)) = self.operations.get_mut(token as usize) else { return };
-        let Some(batch_record) = operation.batch.get(index as usize) else { return };
-        let outcome = self.verifier.check(&self.object, *batch_record, (answer.outcome, answer.bins));
-        if operation.worst.is_done() || outcome.is_wrong_data() && !operation.worst.is_wrong_data() {
+        let Some(Some(operation)) = self.operations.get_mut(token as usize) else {
+            return;
+        };
+        let Some(batch_record) = operation.batch.get(index as usize) else {
+            return;
+        };
+        let outcome =
+            self.verifier
+                .check(&self.object, *batch_record, (answer.outcome, answer.bins));
+        if operation.worst.is_done() || outcome.is_wrong_data() && !operation.worst.is_wrong_data()
+        {
             operation.worst = outcome;
         }
     }
 
     /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
-        let OperationInFlight { kind, key, write_number, .. } = self.operations.get(token as usize)?.as_ref()?;
+        let OperationInFlight {
+            kind,
+            key,
+            write_number,
+            ..
+        } = self.operations.get(token as usize)?.as_ref()?;
         Some(self.object.transaction(*kind, *key, *write_number))
     }
 
@@ -157,44 +214,84 @@ impl Issuer {
         let slot = self.operations.get_mut(token as usize)?;
         let operation = slot.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
-            && self.backoff.hold(token, operation.retries, operation.issued_ns, completion_time.at_ns)
+            && self.backoff.hold(
+                token,
+                operation.retries,
+                operation.issued_ns,
+                completion_time.at_ns,
+            )
         {
             operation.retries += 1;
             return None;
         }
-        let OperationInFlight { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = slot.take()?;
+        let OperationInFlight {
+            kind,
+            key,
+            buf,
+            issued_ns,
+            acknowledged,
+            batch,
+            worst,
+            ..
+        } = slot.take()?;
         self.in_flight -= 1;
         let (mut outcome, mut next) = (answer.outcome, None);
         match kind {
-            OpKind::Write => next = self.verifier.end_write(key, outcome.is_done(), answer.in_doubt),
+            OpKind::Write => {
+                next = self
+                    .verifier
+                    .end_write(key, outcome.is_done(), answer.in_doubt)
+            }
             _ if batch.is_empty() => {
-                outcome = self.verifier.check(&self.object, (key, acknowledged), (outcome, answer.bins));
+                outcome =
+                    self.verifier
+                        .check(&self.object, (key, acknowledged), (outcome, answer.bins));
             }
             _ if !worst.is_done() => outcome = worst,
             _ => {}
         }
-        let CompletionTime { at_ns: completed_ns, unseen_ns } = completion_time;
-        let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
+        let CompletionTime {
+            at_ns: completed_ns,
+            unseen_ns,
+        } = completion_time;
+        let completion = Completion {
+            token,
+            buf,
+            outcome,
+            issued_ns,
+            completed_ns,
+            unseen_ns,
+        };
         let next = next.and_then(|token| {
             // The waiting write counts as issued only now: flashproof itself delayed the write until now.
             let operation = self.operations.get_mut(token as usize)?.as_mut()?;
             operation.issued_ns = completed_ns;
             operation.write_number = self.verifier.begin_write(key, token)?;
-            Some((token, self.object.transaction(OpKind::Write, key, operation.write_number)))
+            Some((
+                token,
+                self.object
+                    .transaction(OpKind::Write, key, operation.write_number),
+            ))
         });
         Some((completion, next))
     }
 
     /// The next transaction whose retry is due.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
-        self.backoff.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
+        self.backoff
+            .due
+            .peek()
+            .filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
         let Reverse((_, token)) = self.backoff.due.pop()?;
         Some((token, self.transaction(token)?))
     }
 
     /// Time of the next retry, ns.
     pub(crate) fn again_ns(&self) -> u64 {
-        self.backoff.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
+        self.backoff
+            .due
+            .peek()
+            .map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }
 
@@ -236,10 +333,14 @@ impl BackoffQueue {
     /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `retries` times. `false`: the transaction
     /// fails instead.
     fn hold(&mut self, token: u32, retries: u32, issued_ns: u64, now_ns: u64) -> bool {
-        if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
+        if !self.overload.waits.load(Ordering::Relaxed)
+            || now_ns.saturating_sub(issued_ns) > PATIENCE_NS
+        {
             return false;
         }
-        self.overload.waited.fetch_add(u64::from(retries == 0), Ordering::Relaxed);
+        self.overload
+            .waited
+            .fetch_add(u64::from(retries == 0), Ordering::Relaxed);
         let pause_ns = (PAUSES_NS.start() << retries.min(32)).min(*PAUSES_NS.end());
         self.due.push(Reverse((now_ns + pause_ns, token)));
         true

@@ -11,7 +11,10 @@
 //! sockets, and on a simulated drive that loses power.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make files of their own")
+)]
 
 pub mod client;
 pub mod conf;
@@ -37,16 +40,20 @@ mod verification;
 mod volume;
 pub mod wire;
 
-pub use device_header::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, WRITTEN_BYTES};
+pub use device_header::{
+    BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, WRITTEN_BYTES,
+};
 pub use io::{IoCounts, IoSnapshot};
 pub use issuer::Overload;
-pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
+pub use namespace::{
+    Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes,
+};
 pub use record_store::{Remark, Store};
 pub use seal::MARKS_BYTES;
 pub(crate) use seal::{NOTE_BYTES, Note};
 pub use starts::Starts;
 pub use transaction::{
-    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode, Transaction, Ttl, Version,
-    Work, Write, digest, partition,
+    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode,
+    Transaction, Ttl, Version, Work, Write, digest, partition,
 };
 pub use verification::Verification;

@@ -98,7 +98,9 @@ pub struct Space {
 /// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
 /// protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
-    target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
+    target
+        .min_io_bytes()
+        .max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
 }
 
 /// Data that cannot be read any more.
@@ -125,7 +127,10 @@ impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, blocks) = (count(self.bytes, "byte"), count(self.blocks, "write block"));
         let records = count(self.records, "record");
-        write!(f, "{bytes} of {blocks} cannot be read, so up to {records} may be missing or outdated")
+        write!(
+            f,
+            "{bytes} of {blocks} cannot be read, so up to {records} may be missing or outdated"
+        )
     }
 }
 

@@ -36,7 +36,11 @@ impl ValueType {
 
     /// Bytes of the stamp in a value.
     fn stamp_bytes(self) -> u32 {
-        if matches!(self, Self::String(_)) { 16 } else { 8 }
+        if matches!(self, Self::String(_)) {
+            16
+        } else {
+            8
+        }
     }
 
     fn particle(self) -> u8 {
@@ -73,7 +77,11 @@ impl FromStr for ValueType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bytes = |text: &str| text.parse().ok().filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes));
+        let bytes = |text: &str| {
+            text.parse()
+                .ok()
+                .filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes))
+        };
         let value = match text.split_once(':') {
             None if text == "I" => Some(Self::Integer),
             Some(("S", letters)) => bytes(letters).map(Self::String),
@@ -122,24 +130,49 @@ impl RecordSpec {
     pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
         let work = match kind {
             OpKind::Write => {
-                let exists = if self.replace { Exists::CreateOrReplace } else { Exists::Any };
-                let (policy, ops) = (Policy { exists, ..Policy::default() }, self.ops(key, write_number));
-                Work::Write(Write { policy, ops, ..Write::default() })
+                let exists = if self.replace {
+                    Exists::CreateOrReplace
+                } else {
+                    Exists::Any
+                };
+                let (policy, ops) = (
+                    Policy {
+                        exists,
+                        ..Policy::default()
+                    },
+                    self.ops(key, write_number),
+                );
+                Work::Write(Write {
+                    policy,
+                    ops,
+                    ..Write::default()
+                })
             }
             _ => Work::ReadAll,
         };
-        Transaction { digest: self.digest(key), set: self.set.clone(), work }
+        Transaction {
+            digest: self.digest(key),
+            set: self.set.clone(),
+            work,
+        }
     }
 
     pub(crate) fn ops(&self, key: u64, write_number: u32) -> Vec<u8> {
-        let mut ops = Vec::with_capacity(usize::from(self.bins) * (ops::HEADER_BYTES + 8) + self.bytes() as usize);
+        let mut ops = Vec::with_capacity(
+            usize::from(self.bins) * (ops::HEADER_BYTES + 8) + self.bytes() as usize,
+        );
         let mut value = Vec::new();
         for bin in 0..self.bins {
             value.clear();
             self.fill(key, self.stamp(write_number), bin, &mut value);
             let (operation, particle) = (operation::WRITE, self.value.particle());
             let name = bin_name(bin, self.single_bin);
-            let entry = Entry { operation, particle, name: name.as_bytes(), value: &value };
+            let entry = Entry {
+                operation,
+                particle,
+                name: name.as_bytes(),
+                value: &value,
+            };
             ops::put(&mut ops, &entry);
         }
         ops
@@ -174,7 +207,8 @@ impl RecordSpec {
             _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
         };
         let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
-        let mut valid_stamps = stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
+        let mut valid_stamps =
+            stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
         let stamp = valid_stamps.next().ok_or(WrongRecord::Foreign)?;
         match self.differs(key, stamp, bins) {
             Some((torn, _)) => Err(torn),
@@ -183,7 +217,12 @@ impl RecordSpec {
     }
 
     /// The difference of `bins` from the `write_number`-th write of `key`, if at least half of the bytes match.
-    pub(crate) fn torn_write(&self, key: u64, write_number: u32, bins: &[u8]) -> Option<WrongRecord> {
+    pub(crate) fn torn_write(
+        &self,
+        key: u64,
+        write_number: u32,
+        bins: &[u8],
+    ) -> Option<WrongRecord> {
         let (torn, equal) = self.differs(key, self.stamp(write_number), bins)?;
         (2 * equal >= self.bytes() as usize).then_some(torn)
     }
@@ -192,7 +231,9 @@ impl RecordSpec {
     fn value_in<'a>(&self, bins: &'a [u8], bin: u16) -> &'a [u8] {
         let name = bin_name(bin, self.single_bin);
         let found = ops::entries(bins).find(|entry| entry.name == name.as_bytes());
-        found.filter(|entry| entry.particle == self.value.particle()).map_or(&[], |entry| entry.value)
+        found
+            .filter(|entry| entry.particle == self.value.particle())
+            .map_or(&[], |entry| entry.value)
     }
 
     /// The first difference of `bins` from the write of `key` with this stamp, and the number of equal bytes.
@@ -206,8 +247,16 @@ impl RecordSpec {
                 let is_equal = |at: &usize| expected.get(*at) == value.get(*at);
                 equal += (0..expected.len()).filter(is_equal).count();
                 let at = (0..).find(|at| !is_equal(at)).unwrap_or(0);
-                let (expected, found) = (expected.get(at).copied().unwrap_or(0), value.get(at).copied());
-                torn = torn.or(Some(WrongRecord::Torn { bin: bin + 1, at: at as u32, expected, found }));
+                let (expected, found) = (
+                    expected.get(at).copied().unwrap_or(0),
+                    value.get(at).copied(),
+                );
+                torn = torn.or(Some(WrongRecord::Torn {
+                    bin: bin + 1,
+                    at: at as u32,
+                    expected,
+                    found,
+                }));
             } else {
                 equal += expected.len();
             }
@@ -235,7 +284,11 @@ fn word_of(letters: &[u8; 16]) -> Option<u64> {
 
 /// A bin's name: `bin1`, or empty in a namespace of single bins.
 fn bin_name(bin: u16, single_bin: bool) -> String {
-    if single_bin { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
+    if single_bin {
+        String::new()
+    } else {
+        format!("bin{}", u32::from(bin) + 1)
+    }
 }
 
 #[cfg(test)]
@@ -245,10 +298,15 @@ mod tests {
 
     #[test]
     fn values_are_written_as_the_benchmarks_write_them() {
-        for (text, value) in
-            [("I", ValueType::Integer), ("S:1024", ValueType::String(1_024)), ("B:1", ValueType::Blob(1))]
-        {
-            assert_eq!((text.parse(), value.to_string()), (Ok(value), text.to_owned()));
+        for (text, value) in [
+            ("I", ValueType::Integer),
+            ("S:1024", ValueType::String(1_024)),
+            ("B:1", ValueType::Blob(1)),
+        ] {
+            assert_eq!(
+                (text.parse(), value.to_string()),
+                (Ok(value), text.to_owned())
+            );
         }
         for wrong in ["", "S", "S:0", "B:-1", "S:99999999999", "D", "I:8"] {
             assert!(wrong.parse::<ValueType>().is_err(), "{wrong}");
@@ -257,31 +315,60 @@ mod tests {
 
     #[test]
     fn what_was_written_is_found_and_every_changed_byte_of_it() {
-        for value in
-            [ValueType::Integer, ValueType::String(16), ValueType::String(50), ValueType::Blob(8), ValueType::Blob(33)]
-        {
+        for value in [
+            ValueType::Integer,
+            ValueType::String(16),
+            ValueType::String(50),
+            ValueType::Blob(8),
+            ValueType::Blob(33),
+        ] {
             let object = records(2, value);
             let bins = object.ops(7, 3);
-            assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
-            assert_eq!(object.written(8, &bins), Err(WrongRecord::Foreign), "another record");
+            assert_eq!(
+                object.written(7, &bins),
+                Ok((170_000_000_000, 3)),
+                "{value}"
+            );
+            assert_eq!(
+                object.written(8, &bins),
+                Err(WrongRecord::Foreign),
+                "another record"
+            );
             // Header and name of a bin are 12 bytes.
             let in_values = (0..bins.len()).filter(|at| at % (12 + value.bytes() as usize) >= 12);
             for at in in_values {
                 let mut changed = bins.clone();
                 changed[at] ^= 4;
                 let found = object.written(7, &changed);
-                assert!(matches!(found, Err(WrongRecord::Torn { .. })), "{value} byte {at}: {found:?}");
+                assert!(
+                    matches!(found, Err(WrongRecord::Torn { .. })),
+                    "{value} byte {at}: {found:?}"
+                );
             }
             let missing = ops::HEADER_BYTES + 4 + value.bytes() as usize;
             let torn = object.written(7, &bins[..missing]);
             assert!(
-                matches!(torn, Err(WrongRecord::Torn { bin: 2, at: 0, found: None, .. })),
+                matches!(
+                    torn,
+                    Err(WrongRecord::Torn {
+                        bin: 2,
+                        at: 0,
+                        found: None,
+                        ..
+                    })
+                ),
                 "a bin is missing: {torn:?}"
             );
-            let [earlier, later] =
-                [150_000_000_000, 180_000_000_000].map(|began| RecordSpec { began, ..object.clone() });
+            let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| RecordSpec {
+                began,
+                ..object.clone()
+            });
             for other in [earlier.ops(7, 3), later.ops(7, 3)] {
-                assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
+                assert_eq!(
+                    object.written(7, &other),
+                    Err(WrongRecord::Foreign),
+                    "{value}"
+                );
             }
         }
         let can_be_verified = |value| records(2, value).can_be_verified();
@@ -291,6 +378,8 @@ mod tests {
     #[test]
     fn strings_are_letters() {
         let bins = records(2, ValueType::String(1_000)).ops(1, 1);
-        assert!(ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii()));
+        assert!(
+            ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii())
+        );
     }
 }

@@ -78,7 +78,12 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (name, rest) = rest.split_at_checked(name_bytes)?;
     let (value, rest) = rest.split_at_checked(value_bytes)?;
     *bytes = rest;
-    Some(Entry { operation: header[4], particle: header[5], name, value })
+    Some(Entry {
+        operation: header[4],
+        particle: header[5],
+        name,
+        value,
+    })
 }
 
 /// All entries of `bytes`, up to the first incomplete entry.
@@ -148,7 +153,11 @@ impl<'a> Bins<'a> {
     /// The bin of this name, created if missing.
     fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
         let at = self.find(name).unwrap_or_else(|| {
-            self.list.push(Bin { name, particle: particle::NULL, value: Cow::Borrowed(&[]) });
+            self.list.push(Bin {
+                name,
+                particle: particle::NULL,
+                value: Cow::Borrowed(&[]),
+            });
             self.list.len() - 1
         });
         &mut self.list[at]
@@ -156,9 +165,22 @@ impl<'a> Bins<'a> {
 }
 
 /// Applies `ops` to a record with the bins `old_bins`.
-pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers: Answers) -> Result<Applied, ResultCode> {
-    let list = entries(old_bins).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
-    let mut bins = Bins { list: list.collect(), positions: HashMap::new(), answers };
+pub(crate) fn apply(
+    old_bins: &[u8],
+    ops: &[u8],
+    single_bin: bool,
+    answers: Answers,
+) -> Result<Applied, ResultCode> {
+    let list = entries(old_bins).map(|bin| Bin {
+        name: bin.name,
+        particle: bin.particle,
+        value: bin.value.into(),
+    });
+    let mut bins = Bins {
+        list: list.collect(),
+        positions: HashMap::new(),
+        answers,
+    };
     let (mut applied, mut moved_bytes) = (Applied::default(), 0);
     let mut operations = ops;
     while !operations.is_empty() {
@@ -179,25 +201,47 @@ pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers: Answ
             }
             operation::ADD | operation::APPEND | operation::PREPEND => {
                 let bin = bins.bin(op.name);
-                moved_bytes += if op.operation == operation::PREPEND { bin.value.len() + op.value.len() } else { 0 };
+                moved_bytes += if op.operation == operation::PREPEND {
+                    bin.value.len() + op.value.len()
+                } else {
+                    0
+                };
                 if moved_bytes > MOVED_BYTES_MAX {
                     return Err(ResultCode::TOO_BIG);
                 }
                 change(bin, &op)?;
             }
             operation::TOUCH => continue,
-            operation::DELETE => bins.list.iter_mut().for_each(|bin| bin.particle = particle::NULL),
+            operation::DELETE => bins
+                .list
+                .iter_mut()
+                .for_each(|bin| bin.particle = particle::NULL),
             _ => return Err(ResultCode::UNSUPPORTED),
         }
         if answers.has_each {
             answer(&mut applied, op.name, particle::NULL, &[])?;
         }
     }
-    if bins.list.iter().filter(|bin| bin.particle != particle::NULL).count() > BINS_MAX {
+    if bins
+        .list
+        .iter()
+        .filter(|bin| bin.particle != particle::NULL)
+        .count()
+        > BINS_MAX
+    {
         return Err(ResultCode::PARAMETER);
     }
-    for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
-        let entry = Entry { operation: operation::READ, particle: bin.particle, name: bin.name, value: &bin.value };
+    for bin in bins
+        .list
+        .iter()
+        .filter(|bin| bin.particle != particle::NULL)
+    {
+        let entry = Entry {
+            operation: operation::READ,
+            particle: bin.particle,
+            name: bin.name,
+            value: &bin.value,
+        };
         put(&mut applied.bins, &entry);
     }
     Ok(applied)
@@ -205,28 +249,60 @@ pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers: Answ
 
 fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
     if op.name.is_empty() && bins.answers.has_all_bins {
-        for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
+        for bin in bins
+            .list
+            .iter()
+            .filter(|bin| bin.particle != particle::NULL)
+        {
             answer(applied, bin.name, bin.particle, &bin.value)?;
         }
         return Ok(());
     }
-    match bins.find(op.name).map(|at| &bins.list[at]).filter(|bin| bin.particle != particle::NULL) {
+    match bins
+        .find(op.name)
+        .map(|at| &bins.list[at])
+        .filter(|bin| bin.particle != particle::NULL)
+    {
         Some(bin) => answer(applied, bin.name, bin.particle, &bin.value),
         None if bins.answers.has_each => answer(applied, op.name, particle::NULL, &[]),
         None => Ok(()),
     }
 }
 
-fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Result<(), ResultCode> {
-    put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
-    applied.reply_bins = applied.reply_bins.checked_add(1).ok_or(ResultCode::PARAMETER)?;
-    if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
+fn answer(
+    applied: &mut Applied,
+    name: &[u8],
+    particle: u8,
+    value: &[u8],
+) -> Result<(), ResultCode> {
+    put(
+        &mut applied.reply,
+        &Entry {
+            operation: operation::READ,
+            particle,
+            name,
+            value,
+        },
+    );
+    applied.reply_bins = applied
+        .reply_bins
+        .checked_add(1)
+        .ok_or(ResultCode::PARAMETER)?;
+    if applied.reply.len() > REPLY_BYTES_MAX {
+        Err(ResultCode::TOO_BIG)
+    } else {
+        Ok(())
+    }
 }
 
 /// Checks that numbers have 8 bytes.
 fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
     let is_number = matches!(op.particle, particle::INTEGER | particle::FLOAT);
-    if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }
+    if is_number && op.value.len() != 8 {
+        Err(ResultCode::PARAMETER)
+    } else {
+        Ok(())
+    }
 }
 
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
@@ -246,7 +322,12 @@ fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
         return Err(ResultCode::BIN_TYPE);
     }
     if is_add {
-        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).map_err(|_| ResultCode::BIN_TYPE);
+        let number = |bytes: &[u8]| {
+            bytes
+                .try_into()
+                .map(u64::from_be_bytes)
+                .map_err(|_| ResultCode::BIN_TYPE)
+        };
         let (old, operand) = (number(&bin.value)?, number(op.value)?);
         let sum = match op.particle {
             particle::FLOAT => (f64::from_bits(old) + f64::from_bits(operand)).to_bits(),
@@ -267,16 +348,42 @@ mod tests {
 
     #[test]
     fn what_is_put_is_taken_and_a_torn_entry_is_none() {
-        let entry = Entry { operation: operation::WRITE, particle: particle::STRING, name: b"bin", value: b"value" };
+        let entry = Entry {
+            operation: operation::WRITE,
+            particle: particle::STRING,
+            name: b"bin",
+            value: b"value",
+        };
         let mut bytes = Vec::new();
         put(&mut bytes, &entry);
-        put(&mut bytes, &Entry { name: b"", value: b"", ..entry });
+        put(
+            &mut bytes,
+            &Entry {
+                name: b"",
+                value: b"",
+                ..entry
+            },
+        );
         assert_eq!(bytes[..8], [0, 0, 0, 12, 2, 3, 0, 3]);
-        assert_eq!(entries(&bytes).collect::<Vec<_>>(), [entry, Entry { name: b"", value: b"", ..entry }]);
+        assert_eq!(
+            entries(&bytes).collect::<Vec<_>>(),
+            [
+                entry,
+                Entry {
+                    name: b"",
+                    value: b"",
+                    ..entry
+                }
+            ]
+        );
         for end in 0..bytes.len() {
             assert!(entries(&bytes[..end]).count() < 2);
         }
-        assert_eq!(take(&mut &[0, 0, 0, 3, 2, 3, 0, 0][..]), None, "a size that does not hold its own header");
+        assert_eq!(
+            take(&mut &[0, 0, 0, 3, 2, 3, 0, 0][..]),
+            None,
+            "a size that does not hold its own header"
+        );
     }
 }
 
@@ -284,11 +391,22 @@ mod tests {
 mod bins_tests {
     use super::*;
 
-    const ALL: Answers = Answers { has_each: false, has_all_bins: true };
+    const ALL: Answers = Answers {
+        has_each: false,
+        has_all_bins: true,
+    };
 
     fn op(operation: u8, particle: u8, name: &str, value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        put(&mut out, &Entry { operation, particle, name: name.as_bytes(), value });
+        put(
+            &mut out,
+            &Entry {
+                operation,
+                particle,
+                name: name.as_bytes(),
+                value,
+            },
+        );
         out
     }
 
@@ -333,54 +451,147 @@ mod bins_tests {
         .concat();
         let applied = apply(&old, &operations, false, ALL).unwrap();
         assert_eq!(text(&applied.bins), "b=234 n=-2 f=0.75");
-        assert_eq!((text(&applied.reply), applied.reply_bins), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
-        let applied = apply(&old, &operations, false, Answers { has_each: true, ..ALL }).unwrap();
-        assert_eq!(text(&applied.reply), "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75");
+        assert_eq!(
+            (text(&applied.reply), applied.reply_bins),
+            ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5)
+        );
+        let applied = apply(
+            &old,
+            &operations,
+            false,
+            Answers {
+                has_each: true,
+                ..ALL
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            text(&applied.reply),
+            "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75"
+        );
     }
 
     #[test]
-    fn a_touch_is_not_answered_and_a_read_without_a_name_reads_all_bins_only_if_all_are_asked_for() {
-        let operations = [op(operation::TOUCH, 0, "", b""), op(operation::READ, 0, "", b"")].concat();
-        for (has_each, has_all_bins, reply) in [(true, false, "=-"), (false, false, ""), (false, true, "a=1")] {
-            let applied = apply(&write("a", "1"), &operations, false, Answers { has_each, has_all_bins }).unwrap();
-            assert_eq!((text(&applied.reply), applied.has_written), (reply.to_owned(), true));
+    fn a_touch_is_not_answered_and_a_read_without_a_name_reads_all_bins_only_if_all_are_asked_for()
+    {
+        let operations = [
+            op(operation::TOUCH, 0, "", b""),
+            op(operation::READ, 0, "", b""),
+        ]
+        .concat();
+        for (has_each, has_all_bins, reply) in [
+            (true, false, "=-"),
+            (false, false, ""),
+            (false, true, "a=1"),
+        ] {
+            let applied = apply(
+                &write("a", "1"),
+                &operations,
+                false,
+                Answers {
+                    has_each,
+                    has_all_bins,
+                },
+            )
+            .unwrap();
+            assert_eq!(
+                (text(&applied.reply), applied.has_written),
+                (reply.to_owned(), true)
+            );
         }
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let old = [write("s", "x"), op(operation::WRITE, particle::INTEGER, "n", &[0; 8])].concat();
+        let old = [
+            write("s", "x"),
+            op(operation::WRITE, particle::INTEGER, "n", &[0; 8]),
+        ]
+        .concat();
         let code = |operations: &[u8]| apply(&old, operations, false, ALL).map(|_| ()).unwrap_err();
-        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])), ResultCode::BIN_TYPE);
-        assert_eq!(code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])), ResultCode::BIN_TYPE);
-        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::BIN_TYPE);
-        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::BIN_TYPE);
-        let created = apply(&old, &op(operation::ADD, particle::STRING, "new", b"x"), false, ALL).unwrap();
-        assert!(text(&created.bins).ends_with(" new=x"), "as in the real server, any operation creates a missing bin");
-        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])), ResultCode::PARAMETER);
-        assert_eq!(code(&op(99, particle::STRING, "s", b"x")), ResultCode::UNSUPPORTED);
+        assert_eq!(
+            code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])),
+            ResultCode::BIN_TYPE
+        );
+        assert_eq!(
+            code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])),
+            ResultCode::BIN_TYPE
+        );
+        assert_eq!(
+            code(&op(operation::ADD, particle::STRING, "s", b"x")),
+            ResultCode::BIN_TYPE
+        );
+        assert_eq!(
+            code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])),
+            ResultCode::BIN_TYPE
+        );
+        let created = apply(
+            &old,
+            &op(operation::ADD, particle::STRING, "new", b"x"),
+            false,
+            ALL,
+        )
+        .unwrap();
+        assert!(
+            text(&created.bins).ends_with(" new=x"),
+            "as in the real server, any operation creates a missing bin"
+        );
+        assert_eq!(
+            code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])),
+            ResultCode::PARAMETER
+        );
+        assert_eq!(
+            code(&op(99, particle::STRING, "s", b"x")),
+            ResultCode::UNSUPPORTED
+        );
         assert_eq!(code(&write("sixteen-letters-", "x")), ResultCode::BIN_NAME);
         assert_eq!(code(&write("a", "x")[..9]), ResultCode::PARAMETER, "torn");
-        assert_eq!(apply(b"", &write("a", "x"), true, ALL).unwrap_err(), ResultCode::BIN_NAME);
+        assert_eq!(
+            apply(b"", &write("a", "x"), true, ALL).unwrap_err(),
+            ResultCode::BIN_NAME
+        );
         // 2,000 times a bin of 64 KiB.
         let old = write("a", &"x".repeat(65_536));
         let operations = op(operation::READ, 0, "a", b"").repeat(2_000);
-        assert_eq!(apply(&old, &operations, false, ALL).unwrap_err(), ResultCode::TOO_BIG);
+        assert_eq!(
+            apply(&old, &operations, false, ALL).unwrap_err(),
+            ResultCode::TOO_BIG
+        );
         let operations = op(operation::PREPEND, particle::STRING, "a", b"x").repeat(2_000);
-        assert_eq!(apply(&old, &operations, false, ALL).unwrap_err(), ResultCode::TOO_BIG, "bytes moved");
+        assert_eq!(
+            apply(&old, &operations, false, ALL).unwrap_err(),
+            ResultCode::TOO_BIG,
+            "bytes moved"
+        );
     }
 
     #[test]
     fn a_record_of_many_bins_is_not_searched_from_its_first() {
         let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
-        let operations: Vec<u8> = names[1..].iter().flat_map(|name| write(name, "x")).collect();
+        let operations: Vec<u8> = names[1..]
+            .iter()
+            .flat_map(|name| write(name, "x"))
+            .collect();
         let once = apply(b"", &operations, false, ALL).unwrap();
         assert_eq!(entries(&once.bins).count(), BINS_MAX);
-        assert_eq!(apply(&once.bins, &write("0", "x"), false, ALL).unwrap_err(), ResultCode::PARAMETER);
-        let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
+        assert_eq!(
+            apply(&once.bins, &write("0", "x"), false, ALL).unwrap_err(),
+            ResultCode::PARAMETER
+        );
+        let gone: Vec<u8> = names[2..]
+            .iter()
+            .flat_map(|name| op(operation::WRITE, 0, name, b""))
+            .collect();
         let applied = apply(&once.bins, &gone, false, ALL).unwrap();
         assert_eq!(text(&applied.bins), "1=x");
         assert!(applied.has_written);
-        assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, ALL).unwrap().bins), "");
+        assert_eq!(
+            text(
+                &apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, ALL)
+                    .unwrap()
+                    .bins
+            ),
+            ""
+        );
     }
 }

@@ -193,7 +193,9 @@ impl BlockHeader {
     /// Start value of the checksums of the block's records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
-        [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+        [self.id, self.sequence, self.opening]
+            .iter()
+            .for_each(|number| hasher.update(&number.to_le_bytes()));
         hasher.finalize()
     }
 
@@ -210,19 +212,26 @@ impl BlockHeader {
 
     /// State of the header at the start of `bytes`, which should be the header of block `block` of device `id`.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> HeaderState {
-        let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return HeaderState::None };
+        let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else {
+            return HeaderState::None;
+        };
         let block_header = Self {
             id: u64_at(header, 8),
             sequence: u64_at(header, 16),
             opening: u64_at(header, 24),
             block: u32_at(header, 32),
         };
-        let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
+        let is_whole =
+            u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (block_header.id == id, block_header.block == block) {
             (true, true) if is_whole => HeaderState::Whole(block_header),
             // Detects one changed bit in any field, and several changed bits in most fields.
             (true, _) => HeaderState::Damaged,
-            (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (block_header.id ^ id).count_ones() < 4 => {
+            (_, true)
+                if !is_whole
+                    && u32_at(header, 0) == BLOCK_MAGIC
+                    && (block_header.id ^ id).count_ones() < 4 =>
+            {
                 HeaderState::Damaged
             }
             _ => HeaderState::None,
@@ -261,7 +270,11 @@ impl UnreadablePart {
     /// A part without a seal: any of its bytes may have been records.
     pub(crate) fn unsealed(at: usize, bytes: usize) -> Self {
         let records = bytes.saturating_sub(SEAL) / RECORD_MIN;
-        Self { at: at as u32, bytes: bytes as u32, records: records as u32 }
+        Self {
+            at: at as u32,
+            bytes: bytes as u32,
+            records: records as u32,
+        }
     }
 }
 
@@ -304,7 +317,13 @@ pub(crate) struct BlockWalk {
 impl BlockWalk {
     /// Begins a walk through a block of `block_bytes`. `seed`: start value of the block's checksums.
     pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
-        Self { at: FIRST_BYTE, seed, piece: None, flaw: None, patience: 8 * block_bytes }
+        Self {
+            at: FIRST_BYTE,
+            seed,
+            piece: None,
+            flaw: None,
+            patience: 8 * block_bytes,
+        }
     }
 
     /// The next item of the block.
@@ -312,13 +331,26 @@ impl BlockWalk {
         loop {
             let limit = self.piece.map_or(block.len(), |piece| piece.used);
             if self.at + UNIT > limit {
-                let Some(Piece { end, records_left, .. }) = self.piece.take() else {
-                    return BlockItem::End(self.flaw.take().map(|(at, bytes)| UnreadablePart::unsealed(at, bytes)));
+                let Some(Piece {
+                    end, records_left, ..
+                }) = self.piece.take()
+                else {
+                    return BlockItem::End(
+                        self.flaw
+                            .take()
+                            .map(|(at, bytes)| UnreadablePart::unsealed(at, bytes)),
+                    );
                 };
                 self.at = end;
-                let Some((at, bytes)) = self.flaw.take().filter(|_| records_left > 0) else { continue };
+                let Some((at, bytes)) = self.flaw.take().filter(|_| records_left > 0) else {
+                    continue;
+                };
                 let (at, bytes) = (at as u32, bytes as u32);
-                return BlockItem::Flaw(UnreadablePart { at, bytes, records: records_left });
+                return BlockItem::Flaw(UnreadablePart {
+                    at,
+                    bytes,
+                    records: records_left,
+                });
             }
             if self.piece.is_none()
                 && let Some(seal) = Seal::read(block, self.at, self.seed)
@@ -326,8 +358,11 @@ impl BlockWalk {
                 if let Some((at, bytes)) = self.flaw.take() {
                     return BlockItem::Flaw(UnreadablePart::unsealed(at, bytes));
                 }
-                self.piece =
-                    Some(Piece { used: seal.used as usize, end: seal.end as usize, records_left: seal.records });
+                self.piece = Some(Piece {
+                    used: seal.used as usize,
+                    end: seal.end as usize,
+                    records_left: seal.records,
+                });
                 self.at += SEAL;
                 return BlockItem::Seal(seal);
             }
@@ -344,7 +379,10 @@ impl BlockWalk {
             // at any unit.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
-            let len = rest.first_chunk::<HEADER>().and_then(length).filter(|len| *len <= rest.len());
+            let len = rest
+                .first_chunk::<HEADER>()
+                .and_then(length)
+                .filter(|len| *len <= rest.len());
             self.patience = self.patience.saturating_sub(len.unwrap_or(0));
             if self.patience == 0
                 && let Some((_, bytes)) = &mut self.flaw
@@ -391,11 +429,21 @@ mod tests {
     #[test]
     fn the_last_copy_of_a_record_is_known() {
         let mut bytes = vec![0; 80];
-        Record { is_tombstone: true, ..RECORD }.write(&mut bytes, 9);
+        Record {
+            is_tombstone: true,
+            ..RECORD
+        }
+        .write(&mut bytes, 9);
         for _ in 0..300 {
             let before = moves(&bytes);
             seal_moved(&mut bytes, 10);
-            assert_eq!(Record::read(&bytes, 10), Some(Record { is_tombstone: true, ..RECORD }));
+            assert_eq!(
+                Record::read(&bytes, 10),
+                Some(Record {
+                    is_tombstone: true,
+                    ..RECORD
+                })
+            );
             assert!(is_later(moves(&bytes), before) && !is_later(before, moves(&bytes)));
         }
         assert!(!is_later(5, 5));
@@ -405,13 +453,19 @@ mod tests {
     fn no_bytes_make_it_panic() {
         let mut random = Random::new(3);
         for _ in 0..2_000 {
-            let mut bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next_u64() as u8).collect();
+            let mut bytes: Vec<u8> = (0..random.below(200))
+                .map(|_| random.next_u64() as u8)
+                .collect();
             if bytes.len() > 16 {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
             // Sets a valid checksum, so that the data behind the checksum is parsed, too.
-            if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
+            if let Some(len) = bytes
+                .first_chunk()
+                .and_then(length)
+                .filter(|len| *len <= bytes.len())
+            {
                 seal(&mut bytes[..len], 1);
             }
             let _ = Record::read(&bytes, 1);
@@ -425,18 +479,42 @@ mod block_header_tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written_where_it_was_written() {
-        let header = BlockHeader { id: 1, sequence: 1 << 40, opening: 3, block: 7 };
+        let header = BlockHeader {
+            id: 1,
+            sequence: 1 << 40,
+            opening: 3,
+            block: 7,
+        };
         let mut bytes = vec![0xff; 512];
         header.write(&mut bytes);
         assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Whole(header));
-        assert_eq!(BlockHeader::read(&bytes, 2, 7), HeaderState::None, "another device's");
-        assert_eq!(BlockHeader::read(&bytes, 1, 8), HeaderState::Damaged, "another block's");
+        assert_eq!(
+            BlockHeader::read(&bytes, 2, 7),
+            HeaderState::None,
+            "another device's"
+        );
+        assert_eq!(
+            BlockHeader::read(&bytes, 1, 8),
+            HeaderState::Damaged,
+            "another block's"
+        );
         for bit in 0..BLOCK_HEADER_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Damaged, "bit {bit}");
+            assert_eq!(
+                BlockHeader::read(&bytes, 1, 7),
+                HeaderState::Damaged,
+                "bit {bit}"
+            );
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_ne!(header.seed(), BlockHeader { opening: 4, ..header }.seed());
+        assert_ne!(
+            header.seed(),
+            BlockHeader {
+                opening: 4,
+                ..header
+            }
+            .seed()
+        );
     }
 }
 
@@ -467,14 +545,22 @@ mod walk_tests {
                 record.write(&mut block[at..], seed_at(1, at));
             }
             let (end, used) = ((piece as u32 + 1) * 2048, (at + SEAL + 800) as u32);
-            Seal { at: at as u32, end, used, records: 10, bounds: Bounds::default() }.write(&mut block, 1);
+            Seal {
+                at: at as u32,
+                end,
+                used,
+                records: 10,
+                bounds: Bounds::default(),
+            }
+            .write(&mut block, 1);
         }
         block
     }
 
     /// Versions of the records, the flaws between them, and the end.
     fn walk(block: &[u8]) -> (Vec<u64>, Vec<UnreadablePart>, Option<UnreadablePart>) {
-        let (mut walk, mut versions, mut flaws) = (BlockWalk::new(block.len(), 1), Vec::new(), Vec::new());
+        let (mut walk, mut versions, mut flaws) =
+            (BlockWalk::new(block.len(), 1), Vec::new(), Vec::new());
         loop {
             match walk.next(block) {
                 BlockItem::Seal(_) => {}
@@ -489,15 +575,30 @@ mod walk_tests {
     fn every_flipped_bit_of_a_seal_or_record_is_seen_and_costs_what_is_said() {
         let whole = block();
         assert_eq!(walk(&whole), ((0..20).collect(), Vec::new(), None));
-        let guarded = |byte: usize| (48..48 + SEAL + 800).contains(&byte) || (2048..2048 + SEAL + 800).contains(&byte);
+        let guarded = |byte: usize| {
+            (48..48 + SEAL + 800).contains(&byte) || (2048..2048 + SEAL + 800).contains(&byte)
+        };
         for byte in 48..whole.len() {
             let mut block = whole.clone();
             block[byte] ^= 1 << (byte % 8);
             let (versions, flaws, end) = walk(&block);
-            let (said, lost) =
-                (flaws.iter().chain(&end).map(|flaw| flaw.records as usize).sum::<usize>(), 20 - versions.len());
-            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are reported");
-            assert_eq!(!flaws.is_empty() || end.is_some(), guarded(byte), "byte {byte}: {flaws:?} {end:?}");
+            let (said, lost) = (
+                flaws
+                    .iter()
+                    .chain(&end)
+                    .map(|flaw| flaw.records as usize)
+                    .sum::<usize>(),
+                20 - versions.len(),
+            );
+            assert!(
+                lost <= said && lost <= 1,
+                "byte {byte}: {lost} records are lost, {said} are reported"
+            );
+            assert_eq!(
+                !flaws.is_empty() || end.is_some(),
+                guarded(byte),
+                "byte {byte}: {flaws:?} {end:?}"
+            );
         }
     }
 
@@ -507,13 +608,29 @@ mod walk_tests {
         block[2048 + SEAL + 3 * 80 + 60] ^= 1;
         // A wrong length.
         block[48 + SEAL + 7 * 80 + 9] ^= 4;
-        let flaw = |at: usize| UnreadablePart { at: at as u32, bytes: 80, records: 1 };
-        let wanted = (0..20).filter(|version| ![7, 13].contains(version)).collect();
-        assert_eq!(walk(&block), (wanted, vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)], None));
+        let flaw = |at: usize| UnreadablePart {
+            at: at as u32,
+            bytes: 80,
+            records: 1,
+        };
+        let wanted = (0..20)
+            .filter(|version| ![7, 13].contains(version))
+            .collect();
+        assert_eq!(
+            walk(&block),
+            (
+                wanted,
+                vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)],
+                None
+            )
+        );
         // Without the second piece the block is incomplete.
         block[2048..].fill(0);
         let (versions, flaws, end) = walk(&block);
-        assert_eq!((versions.len(), flaws.len(), end), (9, 1, Some(UnreadablePart::unsealed(2048, 2048))));
+        assert_eq!(
+            (versions.len(), flaws.len(), end),
+            (9, 1, Some(UnreadablePart::unsealed(2048, 2048)))
+        );
         assert_eq!(UnreadablePart::unsealed(2048, 2048).records, 30);
     }
 
@@ -528,7 +645,10 @@ mod walk_tests {
         }
         let mut walk = BlockWalk::new(block.len(), 1);
         let bytes = (8 << 20) - 48;
-        assert_eq!(walk.next(&block), BlockItem::End(Some(UnreadablePart::unsealed(48, bytes))));
+        assert_eq!(
+            walk.next(&block),
+            BlockItem::End(Some(UnreadablePart::unsealed(48, bytes)))
+        );
         assert_eq!(walk.patience, 0);
     }
 
@@ -545,12 +665,23 @@ mod walk_tests {
             }
             // Sets valid checksums, so that the data behind the checksums is parsed, too.
             let rest = block.get_mut(at..).unwrap_or_default();
-            if let Some(len) = rest.first_chunk().and_then(length).filter(|len| *len <= rest.len()) {
+            if let Some(len) = rest
+                .first_chunk()
+                .and_then(length)
+                .filter(|len| *len <= rest.len())
+            {
                 seal(&mut rest[..len], seed_at(1, at));
             }
             if block.len() >= 48 + SEAL && random.below(2) == 0 {
                 let [end, used, records] = [(); 3].map(|()| random.below(500) as u32);
-                Seal { at: 48, end, used, records, bounds: Bounds::default() }.write(&mut block, 1);
+                Seal {
+                    at: 48,
+                    end,
+                    used,
+                    records,
+                    bounds: Bounds::default(),
+                }
+                .write(&mut block, 1);
             }
             let _ = walk(&block);
         }

@@ -26,7 +26,8 @@ use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
 use crate::{
-    Digest, Disk, IoCounts, Losses, Namespace, Note, Replies, Reply, ResultCode, Space, Transaction, Version, Work,
+    Digest, Disk, IoCounts, Losses, Namespace, Note, Replies, Reply, ResultCode, Space,
+    Transaction, Version, Work,
 };
 use collect::Collector;
 use raid::{Expiry, TombRaider};
@@ -116,17 +117,28 @@ impl Store {
     ) -> Result<Self, String> {
         let block_bytes = namespace.write_block_bytes;
         if !block_bytes.is_power_of_two() || !(32 << 10..=8 << 20).contains(&block_bytes) {
-            return Err(format!("write-block-size is {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"));
+            return Err(format!(
+                "write-block-size is {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"
+            ));
         }
         if spaces.is_empty() || spaces.len() > 128 {
-            return Err(format!("the namespace has {} devices - give 1 to 128", spaces.len()));
+            return Err(format!(
+                "the namespace has {} devices - give 1 to 128",
+                spaces.len()
+            ));
         }
         if tokens.len() < TOKENS_MIN as usize {
-            return Err(format!("at most {} operations may be in flight - allow at least {TOKENS_MIN}", tokens.len()));
+            return Err(format!(
+                "at most {} operations may be in flight - allow at least {TOKENS_MIN}",
+                tokens.len()
+            ));
         }
         if let Some(space) = spaces.iter().find(|space| {
             (space.range.end - space.range.start) / u64::from(block_bytes) < 8
-                || !space.range.start.is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
+                || !space
+                    .range
+                    .start
+                    .is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
         }) {
             return Err(format!(
                 "the space on device number {} has fewer than 8 write blocks or is not aligned to the write unit",
@@ -134,10 +146,12 @@ impl Store {
             ));
         }
         let wall_us = wall_ms * 1_000;
-        let opening = Random::new(seed ^ (wall_us + disk.now_ns() / 1_000).rotate_left(32)).next_u64();
+        let opening =
+            Random::new(seed ^ (wall_us + disk.now_ns() / 1_000).rotate_left(32)).next_u64();
         let volumes = spaces.iter().enumerate();
-        let volumes: Vec<_> =
-            volumes.map(|(number, space)| Volume::new(number as u8, space, namespace, opening)).collect();
+        let volumes: Vec<_> = volumes
+            .map(|(number, space)| Volume::new(number as u8, space, namespace, opening))
+            .collect();
         let mut store = Self {
             index: Index::new(namespace.memory_bytes, seed),
             io: Io::new(tokens),
@@ -158,7 +172,9 @@ impl Store {
             volumes,
         };
         let Some(buf) = store.io.buffer(block_bytes as usize, disk) else {
-            return Err(format!("the engine has no memory for a buffer of {block_bytes} bytes"));
+            return Err(format!(
+                "the engine has no memory for a buffer of {block_bytes} bytes"
+            ));
         };
         store.io.recycle(buf);
         store.drive_scan(disk);
@@ -174,7 +190,10 @@ impl Store {
         // Memory for each device: chunks of the cold start; writes, a block to collect and a block to search for
         // tombstones; writes of partly filled buffers. Memory for each read: a record of some kilobytes.
         let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
-        ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
+        (
+            (reads + 16 * devices) as u32,
+            devices * device + reads * (16 << 10),
+        )
     }
 
     /// Makes the store count its I/O in `counts` from now on.
@@ -195,7 +214,13 @@ impl Store {
     }
 
     /// Executes a transaction. The reply has the transaction's number, and may come in a later call.
-    pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
+    pub fn execute(
+        &mut self,
+        number: u64,
+        transaction: Transaction,
+        disk: &mut impl Disk,
+        replies: &mut Replies,
+    ) {
         self.is_draining = false;
         if self.scan.is_some() {
             return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
@@ -208,9 +233,21 @@ impl Store {
     }
 
     /// Begins a transaction. A write waits for earlier writes of its record.
-    fn dispatch(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
-        match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
-            Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
+    fn dispatch(
+        &mut self,
+        number: u64,
+        transaction: Transaction,
+        disk: &mut impl Disk,
+        replies: &mut Replies,
+    ) {
+        match if is_write(&transaction) {
+            self.busy.get_mut(&transaction.digest)
+        } else {
+            None
+        } {
+            Some(queue) if queue.len() >= PENDING_MAX => {
+                replies.push((number, Reply::of(ResultCode::KEY_BUSY)))
+            }
             Some(queue) => queue.push_back((number, transaction)),
             None => self.begin((number, transaction), false, disk, replies),
         }
@@ -234,8 +271,12 @@ impl Store {
 
     /// The record's index entry, if the record exists and has not expired.
     fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
-        let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time < self.now_sec(now_ns);
-        self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
+        let is_over =
+            |entry: &Entry| entry.void_time != 0 && entry.void_time < self.now_sec(now_ns);
+        self.index
+            .get(digest)
+            .filter(|entry| !entry.is_tombstone() && !is_over(entry))
+            .copied()
     }
 
     /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the write for which
@@ -268,7 +309,9 @@ impl Store {
                 scratch.clear();
                 scratch.extend_from_slice(bytes);
                 match Record::read(&scratch, seed) {
-                    Some(record) => self.finish(number, &transaction, Some(&record), now_ns, replies),
+                    Some(record) => {
+                        self.finish(number, &transaction, Some(&record), now_ns, replies)
+                    }
                     None => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
                 }
                 self.scratch = scratch;
@@ -281,7 +324,9 @@ impl Store {
 
     /// Continues the writes that waited for a write of this record.
     fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
-        let Some(mut queue) = self.busy.remove(digest) else { return };
+        let Some(mut queue) = self.busy.remove(digest) else {
+            return;
+        };
         while let Some(next) = queue.pop_front() {
             self.begin(next, false, disk, replies);
             if let Some(new_queue) = self.busy.get_mut(digest) {
@@ -292,52 +337,105 @@ impl Store {
     }
 
     /// Starts to read a record, or queues the transaction until an operation number and a buffer are free.
-    fn read(&mut self, number: u64, transaction: Transaction, location: RecordLocation, disk: &mut impl Disk) {
+    fn read(
+        &mut self,
+        number: u64,
+        transaction: Transaction,
+        location: RecordLocation,
+        disk: &mut impl Disk,
+    ) {
         let volume = &self.volumes[usize::from(location.volume)];
         let space = &volume.space;
         let begin = volume.bytes_of(location.block..location.block + 1).start;
         let (bytes, skip) = read_range(begin, location, space.min_io_bytes.max(512).into());
-        let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, volume.seed_of(location));
-        let buf = if self.io.may_read() { self.io.buffer(len, disk) } else { None };
-        let Some(buf) = buf else { return self.waiting.push_back((number, transaction)) };
+        let (len, target, seed) = (
+            (bytes.end - bytes.start) as usize,
+            space.target,
+            volume.seed_of(location),
+        );
+        let buf = if self.io.may_read() {
+            self.io.buffer(len, disk)
+        } else {
+            None
+        };
+        let Some(buf) = buf else {
+            return self.waiting.push_back((number, transaction));
+        };
         self.statistics.device_reads += 1;
         self.statistics.read_bytes.record(len as u64);
-        let purpose = OpPurpose::Record { number, transaction, location, seed, skip };
-        self.io.submit(purpose, (target, OpKind::Read), bytes, buf, disk);
+        let purpose = OpPurpose::Record {
+            number,
+            transaction,
+            location,
+            seed,
+            skip,
+        };
+        self.io
+            .submit(purpose, (target, OpKind::Read), bytes, buf, disk);
     }
 
     /// True if a device has too few free blocks.
     fn stops_writes(&self) -> bool {
         let min_pct = usize::from(self.namespace.min_avail_pct);
-        self.volumes.iter().any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
+        self.volumes
+            .iter()
+            .any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
     }
 
     /// Handles the completion of one of the store's operations.
-    pub fn on_completion(&mut self, completion: Completion, disk: &mut impl Disk, replies: &mut Replies) {
+    pub fn on_completion(
+        &mut self,
+        completion: Completion,
+        disk: &mut impl Disk,
+        replies: &mut Replies,
+    ) {
         match self.io.take(&completion) {
-            Some(OpPurpose::Record { number, transaction, location, seed, skip }) => {
-                self.on_record(number, transaction, (location, seed, skip), completion, disk, replies);
+            Some(OpPurpose::Record {
+                number,
+                transaction,
+                location,
+                seed,
+                skip,
+            }) => {
+                self.on_record(
+                    number,
+                    transaction,
+                    (location, seed, skip),
+                    completion,
+                    disk,
+                    replies,
+                );
                 return self.resume(disk, replies);
             }
             Some(OpPurpose::Write { volume, buffer }) => {
-                if let Some(text) = self.volumes[usize::from(volume)].on_written(buffer, &completion, replies) {
+                if let Some(text) =
+                    self.volumes[usize::from(volume)].on_written(buffer, &completion, replies)
+                {
                     self.remark(Some(volume.into()), text);
                 }
                 self.io.recycle(completion.buf);
             }
-            Some(OpPurpose::Collect { volume }) => self.on_block_read(volume.into(), completion, disk),
-            Some(OpPurpose::Scan { volume, blocks, tries }) => {
-                self.on_scanned(volume.into(), blocks, tries, completion)
+            Some(OpPurpose::Collect { volume }) => {
+                self.on_block_read(volume.into(), completion, disk)
             }
+            Some(OpPurpose::Scan {
+                volume,
+                blocks,
+                tries,
+            }) => self.on_scanned(volume.into(), blocks, tries, completion),
             Some(OpPurpose::Raid) => self.on_raided(completion),
-            Some(OpPurpose::Marks { volume, tries }) => self.on_marks(volume.into(), tries, completion, disk),
+            Some(OpPurpose::Marks { volume, tries }) => {
+                self.on_marks(volume.into(), tries, completion, disk)
+            }
             Some(OpPurpose::Mark { volume }) => {
                 if let Some(text) = self.volumes[usize::from(volume)].on_marked(&completion) {
                     self.remark(Some(volume.into()), text);
                 }
                 self.io.recycle(completion.buf);
             }
-            Some(OpPurpose::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &completion, disk),
+            Some(OpPurpose::Flush { volume, tries }) => {
+                self.on_scan_flushed(volume.into(), tries, &completion, disk)
+            }
             None => {}
         }
         self.do_due_work(disk, replies);
@@ -353,16 +451,29 @@ impl Store {
         replies: &mut Replies,
     ) {
         let counters = &mut self.volumes[usize::from(location.volume)].counters;
-        counters.read_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
+        counters
+            .read_us
+            .record((completion.completed_ns - completion.issued_ns) / 1_000);
         let digest = transaction.digest;
         let (offset, len) = (skip as usize, location.units as usize * UNIT);
-        let bytes = completion.buf.get(offset..offset + len).filter(|_| completion.outcome.is_done());
-        let record = bytes.and_then(|bytes| Record::read(bytes, seed)).filter(|record| record.digest == digest);
+        let bytes = completion
+            .buf
+            .get(offset..offset + len)
+            .filter(|_| completion.outcome.is_done());
+        let record = bytes
+            .and_then(|bytes| Record::read(bytes, seed))
+            .filter(|record| record.digest == digest);
         let holds_key = is_write(&transaction);
         match record {
-            Some(record) => self.finish(number, &transaction, Some(&record), disk.now_ns(), replies),
+            Some(record) => {
+                self.finish(number, &transaction, Some(&record), disk.now_ns(), replies)
+            }
             // Meanwhile the record was moved or written, and its old block reused.
-            None if self.index.get(&digest).is_none_or(|entry| entry.location != location) => {
+            None if self
+                .index
+                .get(&digest)
+                .is_none_or(|entry| entry.location != location) =>
+            {
                 self.io.recycle(completion.buf);
                 return self.begin((number, transaction), holds_key, disk, replies);
             }
@@ -375,7 +486,10 @@ impl Store {
                     self.volumes[volume].counters.read_errors += 1;
                     format!("could not be read - {outcome}")
                 };
-                self.remark(Some(volume), format!("a record in write block {} {why}", location.block));
+                self.remark(
+                    Some(volume),
+                    format!("a record in write block {} {why}", location.block),
+                );
                 match &transaction.work {
                     // A replacement needs only the key of the old record: continue without the damaged record.
                     Work::Write(write) if replaces(write) => {
@@ -444,7 +558,9 @@ impl Store {
     /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
-            let (waiting_before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else {
+            let (waiting_before, Some((number, transaction))) =
+                (self.waiting.len(), self.waiting.pop_front())
+            else {
                 break;
             };
             let holds_key = is_write(&transaction);
@@ -486,8 +602,16 @@ impl Store {
     /// The note of the store's owner that the cold start found. Errors: the marks that may have held a note are lost.
     pub(crate) fn note(&self) -> Result<Note, ()> {
         let notes = self.volumes.iter().map(Volume::note);
-        let newest = notes.clone().flatten().max_by_key(|note| note.number).unwrap_or_default();
-        if newest.number == 0 && notes.flatten().count() < self.volumes.len() { Err(()) } else { Ok(newest) }
+        let newest = notes
+            .clone()
+            .flatten()
+            .max_by_key(|note| note.number)
+            .unwrap_or_default();
+        if newest.number == 0 && notes.flatten().count() < self.volumes.len() {
+            Err(())
+        } else {
+            Ok(newest)
+        }
     }
 
     /// Starts to write a note to all devices, in place of the note before.
@@ -500,12 +624,17 @@ impl Store {
 
     /// True once all devices have the note. Errors: the marks of a device cannot be written.
     pub(crate) fn is_noted(&self) -> Result<bool, ()> {
-        self.volumes.iter().try_fold(true, |noted, volume| Ok(noted && volume.is_noted()?))
+        self.volumes
+            .iter()
+            .try_fold(true, |noted, volume| Ok(noted && volume.is_noted()?))
     }
 
     /// A device whose writes fail again and again, so that new writes are refused.
     pub(crate) fn failing_device(&self) -> Option<TargetId> {
-        self.volumes.iter().find(|volume| volume.is_failing).map(|volume| volume.space.target)
+        self.volumes
+            .iter()
+            .find(|volume| volume.is_failing)
+            .map(|volume| volume.space.target)
     }
 
     /// True if nothing is in flight and all buffers are on the device.
@@ -532,7 +661,13 @@ impl Store {
     /// The record or tombstone with this number, if there is one. All numbers are below [`Self::end`] and never change.
     pub(crate) fn nth(&self, number: u32) -> Option<(Digest, Version)> {
         let entry = self.index.nth(number)?;
-        Some((entry.digest, Version { number: entry.version, is_tombstone: entry.is_tombstone() }))
+        Some((
+            entry.digest,
+            Version {
+                number: entry.version,
+                is_tombstone: entry.is_tombstone(),
+            },
+        ))
     }
 
     pub(crate) fn end(&self) -> u32 {
@@ -541,11 +676,14 @@ impl Store {
 
     pub fn statistics(&self) -> Statistics {
         let mut losses = Losses::default();
-        self.volumes.iter().for_each(|volume| losses += volume.losses());
+        self.volumes
+            .iter()
+            .for_each(|volume| losses += volume.losses());
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
-            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
+            hwm_breached: self.index.is_nearly_full()
+                || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
             losses,
@@ -557,22 +695,33 @@ impl Store {
     pub fn check(&self) -> Result<(), String> {
         let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {
-            *live.entry((entry.location.volume, entry.location.block)).or_insert(0) += entry.location.units;
+            *live
+                .entry((entry.location.volume, entry.location.block))
+                .or_insert(0) += entry.location.units;
             counted[usize::from(entry.is_tombstone())] += 1;
         }
         if counted != [self.statistics.objects, self.statistics.tombstones] {
-            let Statistics { objects, tombstones, .. } = self.statistics;
+            let Statistics {
+                objects,
+                tombstones,
+                ..
+            } = self.statistics;
             return Err(format!(
                 "{objects} records and {tombstones} tombstones are counted, but {counted:?} are indexed"
             ));
         }
         for (number, volume) in self.volumes.iter().enumerate() {
-            volume.blocks.check(|block| live.get(&(number as u8, block)).copied().unwrap_or(0))?;
+            volume
+                .blocks
+                .check(|block| live.get(&(number as u8, block)).copied().unwrap_or(0))?;
         }
         Ok(())
     }
 }
 
 fn is_write(transaction: &Transaction) -> bool {
-    matches!(transaction.work, Work::Write(_) | Work::Delete(_) | Work::Image(_) | Work::Compare(_))
+    matches!(
+        transaction.work,
+        Work::Write(_) | Work::Delete(_) | Work::Image(_) | Work::Compare(_)
+    )
 }

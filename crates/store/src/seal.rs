@@ -75,7 +75,13 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { sequence: 0, closed_before: 0, certain: 0, open: [(0, 0); 2], next: [(NO_BLOCK, 0); NEXT] }
+        Self {
+            sequence: 0,
+            closed_before: 0,
+            certain: 0,
+            open: [(0, 0); 2],
+            next: [(NO_BLOCK, 0); NEXT],
+        }
     }
 }
 
@@ -88,7 +94,9 @@ impl Bounds {
             out[..8].copy_from_slice(&sequence.to_le_bytes());
             out[8..].copy_from_slice(&bytes.to_le_bytes());
         }
-        for ((block, ended_sequence), out) in self.next.iter().zip(out[NEXT_AT..].chunks_exact_mut(12)) {
+        for ((block, ended_sequence), out) in
+            self.next.iter().zip(out[NEXT_AT..].chunks_exact_mut(12))
+        {
             out[..4].copy_from_slice(&block.to_le_bytes());
             out[4..].copy_from_slice(&ended_sequence.to_le_bytes());
         }
@@ -103,8 +111,12 @@ impl Bounds {
             sequence: u64_at(bytes, 0),
             closed_before: u64_at(bytes, 8),
             certain: u32_at(bytes, 16),
-            open: std::array::from_fn(|number| (u64_at(bytes, open(number)), u32_at(bytes, open(number) + 8))),
-            next: std::array::from_fn(|number| (u32_at(bytes, next(number)), u64_at(bytes, next(number) + 4))),
+            open: std::array::from_fn(|number| {
+                (u64_at(bytes, open(number)), u32_at(bytes, open(number) + 8))
+            }),
+            next: std::array::from_fn(|number| {
+                (u32_at(bytes, next(number)), u64_at(bytes, next(number) + 4))
+            }),
         })
     }
 }
@@ -128,7 +140,12 @@ impl Seal {
     pub(crate) fn write(&self, block: &mut [u8], seed: u32) {
         let out = &mut block[self.at as usize..][..SEAL];
         out[4..8].copy_from_slice(&MAGIC.to_le_bytes());
-        for (at, field) in [(8, self.at), (12, self.end), (16, self.used), (20, self.records)] {
+        for (at, field) in [
+            (8, self.at),
+            (12, self.end),
+            (16, self.used),
+            (20, self.records),
+        ] {
             out[at..at + 4].copy_from_slice(&field.to_le_bytes());
         }
         self.bounds.write(&mut out[24..]);
@@ -145,9 +162,20 @@ impl Seal {
         {
             return None;
         }
-        let (at, end, used, records) = (u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16), u32_at(bytes, 20));
+        let (at, end, used, records) = (
+            u32_at(bytes, 8),
+            u32_at(bytes, 12),
+            u32_at(bytes, 16),
+            u32_at(bytes, 20),
+        );
         let is_possible = at + SEAL as u32 <= used && used <= end && end as usize <= block.len();
-        is_possible.then_some(Self { at, end, used, records, bounds: Bounds::read(&bytes[24..])? })
+        is_possible.then_some(Self {
+            at,
+            end,
+            used,
+            records,
+            bounds: Bounds::read(&bytes[24..])?,
+        })
     }
 }
 
@@ -167,24 +195,31 @@ impl Evidence {
     /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`. Bounds that no
     /// store writes are ignored.
     pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
-        if bounds.sequence >= limit || bounds.closed_before > bounds.sequence + 1 || bounds.certain > blocks {
+        if bounds.sequence >= limit
+            || bounds.closed_before > bounds.sequence + 1
+            || bounds.certain > blocks
+        {
             return;
         }
         self.sequence = self.sequence.max(bounds.sequence);
         self.certain = self.certain.max(bounds.certain);
         // A block that one seal calls open is complete if another seal covers the block without calling it open.
         let is_open = |sequence: u64| bounds.open.iter().any(|(open, _)| *open == sequence);
-        self.open.retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
+        self.open
+            .retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
         for (sequence, bytes) in bounds.open {
-            if sequence == 0 || !self.open.contains_key(&sequence) && sequence < self.closed_before {
+            if sequence == 0 || !self.open.contains_key(&sequence) && sequence < self.closed_before
+            {
                 continue;
             }
             let known = self.open.entry(sequence).or_default();
             *known = bytes.max(*known);
         }
         self.closed_before = self.closed_before.max(bounds.closed_before);
-        for (block, ended) in
-            bounds.next.into_iter().filter(|(block, ended)| *block < blocks && *ended <= bounds.sequence)
+        for (block, ended) in bounds
+            .next
+            .into_iter()
+            .filter(|(block, ended)| *block < blocks && *ended <= bounds.sequence)
         {
             let known = self.ended.entry(block).or_default();
             *known = ended.max(*known);
@@ -194,12 +229,17 @@ impl Evidence {
     /// Number of bytes that were certainly durable in the block with this sequence number.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
         let is_complete = sequence < self.closed_before;
-        self.open.get(&sequence).copied().unwrap_or(if is_complete { block_bytes } else { 0 })
+        self.open
+            .get(&sequence)
+            .copied()
+            .unwrap_or(if is_complete { block_bytes } else { 0 })
     }
 
     /// True if the use of `block` with this sequence number had ended: its data was not needed any more.
     pub(crate) fn has_ended(&self, block: u32, sequence: u64) -> bool {
-        self.ended.get(&block).is_some_and(|ended| sequence <= *ended)
+        self.ended
+            .get(&block)
+            .is_some_and(|ended| sequence <= *ended)
     }
 }
 
@@ -249,10 +289,20 @@ impl Mark {
     pub(crate) fn write(&self, out: &mut [u8], id: u64) {
         out.fill(0);
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
-        let mut put = |at: usize, number: u64| out[at..at + 8].copy_from_slice(&number.to_le_bytes());
-        let Losses { blocks, bytes, records } = self.losses;
-        [(8, id), (16, self.number), (NOTE_AT, self.note.number)].into_iter().for_each(|(at, number)| put(at, number));
-        (LOSSES_AT..).step_by(8).zip([blocks, bytes, records]).for_each(|(at, number)| put(at, number));
+        let mut put =
+            |at: usize, number: u64| out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        let Losses {
+            blocks,
+            bytes,
+            records,
+        } = self.losses;
+        [(8, id), (16, self.number), (NOTE_AT, self.note.number)]
+            .into_iter()
+            .for_each(|(at, number)| put(at, number));
+        (LOSSES_AT..)
+            .step_by(8)
+            .zip([blocks, bytes, records])
+            .for_each(|(at, number)| put(at, number));
         out[NOTE_AT + 8..MARK_BYTES].copy_from_slice(&self.note.text);
         self.bounds.write(&mut out[24..]);
         let sum = crc32fast::hash(&out[8..MARK_BYTES]);
@@ -261,32 +311,51 @@ impl Mark {
 
     /// The mark in a slot; `None` if the slot is empty. Errors: the mark is damaged.
     fn read(slot: &[u8], id: u64) -> Result<Option<Self>, ()> {
-        let Some(bytes) = slot.get(..MARK_BYTES) else { return Err(()) };
+        let Some(bytes) = slot.get(..MARK_BYTES) else {
+            return Err(());
+        };
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        if u32_at(bytes, 0) != MARK_MAGIC || u32_at(bytes, 4) != crc32fast::hash(&bytes[8..]) || u64_at(bytes, 8) != id
+        if u32_at(bytes, 0) != MARK_MAGIC
+            || u32_at(bytes, 4) != crc32fast::hash(&bytes[8..])
+            || u64_at(bytes, 8) != id
         {
             return Err(());
         }
         let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(bytes, LOSSES_AT + at));
-        let bounds = Bounds::read(&bytes[24..]).filter(|_| u64_at(bytes, 16) < NUMBER_MAX).ok_or(())?;
-        let losses = Losses { blocks, bytes: bytes_lost, records };
+        let bounds = Bounds::read(&bytes[24..])
+            .filter(|_| u64_at(bytes, 16) < NUMBER_MAX)
+            .ok_or(())?;
+        let losses = Losses {
+            blocks,
+            bytes: bytes_lost,
+            records,
+        };
         let text = bytes[NOTE_AT + 8..].try_into().map_err(|_| ())?;
         Ok(Some(Self {
             number: u64_at(bytes, 16),
             bounds,
             losses,
-            note: Note { number: u64_at(bytes, NOTE_AT), text },
+            note: Note {
+                number: u64_at(bytes, NOTE_AT),
+                text,
+            },
         }))
     }
 
     /// The marks in both slots, older first, and the number of missing or damaged marks. If both slots are empty, no
     /// mark counts as missing: the marks may not be written yet.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
-        let slots: Vec<_> = bytes.chunks(SLOT_BYTES as usize).map(|slot| Self::read(slot, id)).collect();
+        let slots: Vec<_> = bytes
+            .chunks(SLOT_BYTES as usize)
+            .map(|slot| Self::read(slot, id))
+            .collect();
         let damaged = slots.iter().filter(|slot| slot.is_err()).count();
-        let mut marks: Vec<_> = slots.into_iter().filter_map(|slot| slot.unwrap_or_default()).collect();
+        let mut marks: Vec<_> = slots
+            .into_iter()
+            .filter_map(|slot| slot.unwrap_or_default())
+            .collect();
         marks.sort_unstable_by_key(|mark| mark.number);
         // The second mark is written right after the first, so a single mark means that the other mark is lost.
         let is_one_missing = damaged == 0 && marks.len() == 1;
@@ -309,10 +378,20 @@ mod tests {
     #[test]
     fn a_seal_is_read_as_it_was_written_where_it_was_written_and_every_flipped_bit_is_seen() {
         let mut block = vec![0; 4096];
-        let seal = Seal { at: 512, end: 1536, used: 1000, records: 3, bounds: BOUNDS_OF };
+        let seal = Seal {
+            at: 512,
+            end: 1536,
+            used: 1000,
+            records: 3,
+            bounds: BOUNDS_OF,
+        };
         seal.write(&mut block, 5);
         assert_eq!(Seal::read(&block, 512, 5), Some(seal));
-        assert_eq!(Seal::read(&block, 512, 6), None, "of another use of the block");
+        assert_eq!(
+            Seal::read(&block, 512, 6),
+            None,
+            "of another use of the block"
+        );
         block.copy_within(512..512 + SEAL, 1024);
         assert_eq!(Seal::read(&block, 1024, 5), None, "of another place");
         for bit in 512 * 8..(512 + SEAL) * 8 {
@@ -320,12 +399,21 @@ mod tests {
             assert_eq!(Seal::read(&block, 512, 5), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(Seal::read(&block, 4096 - SEAL + 16, 5), None, "past the end");
+        assert_eq!(
+            Seal::read(&block, 4096 - SEAL + 16, 5),
+            None,
+            "past the end"
+        );
     }
 
     #[test]
     fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
-        let of = |closed_before, open| Bounds { sequence: 9, closed_before, open, ..Bounds::default() };
+        let of = |closed_before, open| Bounds {
+            sequence: 9,
+            closed_before,
+            open,
+            ..Bounds::default()
+        };
         // Block 5 stays open for long; block 7 is begun, filled and completed; block 9 is begun.
         let in_time = [
             of(8, [(5, 512), (7, 0)]),
@@ -335,33 +423,89 @@ mod tests {
         ];
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
             let mut evidence = Evidence::default();
-            order.iter().for_each(|at| evidence.add(&in_time[*at], 8, 100));
+            order
+                .iter()
+                .for_each(|at| evidence.add(&in_time[*at], 8, 100));
             let durable = [4, 5, 6, 7, 8, 9].map(|sequence| evidence.durable_bytes(sequence, 4096));
             assert_eq!(durable, [4096, 1024, 4096, 4096, 4096, 0], "{order:?}");
         }
         let mut evidence = Evidence::default();
-        in_time[..2].iter().for_each(|bounds| evidence.add(bounds, 8, 100));
-        assert_eq!([7, 8].map(|sequence| evidence.durable_bytes(sequence, 4096)), [1024, 0]);
+        in_time[..2]
+            .iter()
+            .for_each(|bounds| evidence.add(bounds, 8, 100));
+        assert_eq!(
+            [7, 8].map(|sequence| evidence.durable_bytes(sequence, 4096)),
+            [1024, 0]
+        );
     }
 
     #[test]
     fn evidence_only_grows() {
         let mut evidence = Evidence::default();
         evidence.add(&BOUNDS_OF, 8, 100);
-        let older = Bounds { sequence: 3, closed_before: 2, certain: 2, open: [(3, 9), (0, 0)], next: [(5, 3); NEXT] };
+        let older = Bounds {
+            sequence: 3,
+            closed_before: 2,
+            certain: 2,
+            open: [(3, 9), (0, 0)],
+            next: [(5, 3); NEXT],
+        };
         evidence.add(&older, 8, 100);
-        assert_eq!((evidence.sequence, evidence.closed_before, evidence.certain), (9, 7, 5));
+        assert_eq!(
+            (evidence.sequence, evidence.closed_before, evidence.certain),
+            (9, 7, 5)
+        );
         let durable = |sequence| evidence.durable_bytes(sequence, 4096);
-        assert_eq!([durable(6), durable(7), durable(8), durable(9)], [4096, 512, 0, 2048]);
-        assert!(evidence.has_ended(1, 8) && !evidence.has_ended(1, 9), "block 1 may be in use again");
+        assert_eq!(
+            [durable(6), durable(7), durable(8), durable(9)],
+            [4096, 512, 0, 2048]
+        );
+        assert!(
+            evidence.has_ended(1, 8) && !evidence.has_ended(1, 9),
+            "block 1 may be in use again"
+        );
         assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
         // Numbers that no store writes.
-        evidence.add(&Bounds { sequence: 100, ..BOUNDS_OF }, 8, 100);
-        evidence.add(&Bounds { closed_before: 90, ..BOUNDS_OF }, 8, 100);
-        evidence.add(&Bounds { certain: 9, ..BOUNDS_OF }, 8, 100);
-        evidence.add(&Bounds { next: [(6, 10); NEXT], ..BOUNDS_OF }, 8, 100);
-        assert!(!evidence.has_ended(6, 1), "a use that was not begun cannot have ended");
-        assert_eq!((evidence.sequence, evidence.closed_before, evidence.certain), (9, 7, 5));
+        evidence.add(
+            &Bounds {
+                sequence: 100,
+                ..BOUNDS_OF
+            },
+            8,
+            100,
+        );
+        evidence.add(
+            &Bounds {
+                closed_before: 90,
+                ..BOUNDS_OF
+            },
+            8,
+            100,
+        );
+        evidence.add(
+            &Bounds {
+                certain: 9,
+                ..BOUNDS_OF
+            },
+            8,
+            100,
+        );
+        evidence.add(
+            &Bounds {
+                next: [(6, 10); NEXT],
+                ..BOUNDS_OF
+            },
+            8,
+            100,
+        );
+        assert!(
+            !evidence.has_ended(6, 1),
+            "a use that was not begun cannot have ended"
+        );
+        assert_eq!(
+            (evidence.sequence, evidence.closed_before, evidence.certain),
+            (9, 7, 5)
+        );
     }
 }
 
@@ -373,9 +517,27 @@ mod mark_tests {
     fn marks_are_read_as_they_were_written_and_every_flipped_bit_is_seen() {
         let mut bytes = vec![0; MARKS_BYTES as usize];
         assert_eq!(Mark::read_both(&bytes, 9), (Vec::new(), 0));
-        let losses = Losses { blocks: 1, bytes: 1 << 40, records: 3 };
-        let (bounds, note) = (Bounds { sequence: 4, ..Bounds::default() }, Note { number: 2, text: [6; NOTE_BYTES] });
-        let marks = [7, 8].map(|number| Mark { number, bounds, losses, note });
+        let losses = Losses {
+            blocks: 1,
+            bytes: 1 << 40,
+            records: 3,
+        };
+        let (bounds, note) = (
+            Bounds {
+                sequence: 4,
+                ..Bounds::default()
+            },
+            Note {
+                number: 2,
+                text: [6; NOTE_BYTES],
+            },
+        );
+        let marks = [7, 8].map(|number| Mark {
+            number,
+            bounds,
+            losses,
+            note,
+        });
         for mark in marks {
             mark.write(&mut bytes[mark.slot() as usize..][..512], 9);
         }
@@ -385,8 +547,16 @@ mod mark_tests {
             assert_eq!(Mark::read_both(&bytes, 9), (vec![marks[0]], 1), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        assert_eq!(Mark::read_both(&bytes, 10), (Vec::new(), 2), "another device's");
+        assert_eq!(
+            Mark::read_both(&bytes, 10),
+            (Vec::new(), 2),
+            "another device's"
+        );
         bytes[..512].fill(0);
-        assert_eq!(Mark::read_both(&bytes, 9), (vec![marks[0]], 1), "there was one");
+        assert_eq!(
+            Mark::read_both(&bytes, 9),
+            (vec![marks[0]], 1),
+            "there was one"
+        );
     }
 }

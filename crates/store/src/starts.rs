@@ -16,28 +16,48 @@ pub struct Starts {
 impl Starts {
     /// The same number in both headers.
     pub fn both(number: u64) -> Self {
-        Self { first: Some(number), second: Some(number) }
+        Self {
+            first: Some(number),
+            second: Some(number),
+        }
     }
 
     /// The last start that wrote to the device.
     fn begun(self) -> u64 {
-        self.first.or(self.second.map(|number| number.saturating_add(1))).unwrap_or(0)
+        self.first
+            .or(self.second.map(|number| number.saturating_add(1)))
+            .unwrap_or(0)
     }
 
     /// The last start that certainly wrote to all devices.
     fn reached_all(self) -> u64 {
-        self.second.or(self.first.map(|number| number.saturating_sub(1))).unwrap_or(0)
+        self.second
+            .or(self.first.map(|number| number.saturating_sub(1)))
+            .unwrap_or(0)
     }
 
     /// The number of the next start, from the headers of all devices.
     pub fn next(devices: &[Self]) -> u64 {
-        devices.iter().map(|starts| starts.reached_all()).max().unwrap_or(0).saturating_add(1)
+        devices
+            .iter()
+            .map(|starts| starts.reached_all())
+            .max()
+            .unwrap_or(0)
+            .saturating_add(1)
     }
 
     /// Index and number of a device with an older state, and of the device that proves it.
     pub fn older(devices: &[Self]) -> Option<[(usize, u64); 2]> {
-        let older = devices.iter().map(|starts| starts.begun()).enumerate().min_by_key(|(_, number)| *number)?;
-        let newest = devices.iter().map(|starts| starts.reached_all()).enumerate().max_by_key(|(_, number)| *number)?;
+        let older = devices
+            .iter()
+            .map(|starts| starts.begun())
+            .enumerate()
+            .min_by_key(|(_, number)| *number)?;
+        let newest = devices
+            .iter()
+            .map(|starts| starts.reached_all())
+            .enumerate()
+            .max_by_key(|(_, number)| *number)?;
         (older.1 < newest.1).then_some([older, newest])
     }
 }
@@ -53,7 +73,11 @@ mod tests {
         for second in [false, true] {
             for device in 0..devices.len() {
                 let mut next = states[states.len() - 1].clone();
-                let header = if second { &mut next[device].second } else { &mut next[device].first };
+                let header = if second {
+                    &mut next[device].second
+                } else {
+                    &mut next[device].first
+                };
                 *header = Some(number);
                 states.push(next);
             }
@@ -66,7 +90,11 @@ mod tests {
         (0..2 * devices.len()).map(|copy| {
             let mut state = devices.to_vec();
             let starts = &mut state[copy / 2];
-            *if copy % 2 == 0 { &mut starts.first } else { &mut starts.second } = None;
+            *if copy % 2 == 0 {
+                &mut starts.first
+            } else {
+                &mut starts.second
+            } = None;
             state
         })
     }
@@ -104,7 +132,11 @@ mod tests {
                 // The next start crashed somewhere, before the device was restored.
                 for mut crashed in start(&vec![Starts::both(7); count]) {
                     crashed[old] = Starts::both(6);
-                    assert_eq!(Starts::older(&crashed).map(|[older, _]| older), Some((old, 6)), "{crashed:?}");
+                    assert_eq!(
+                        Starts::older(&crashed).map(|[older, _]| older),
+                        Some((old, 6)),
+                        "{crashed:?}"
+                    );
                 }
                 // After consent, the next start makes all numbers equal.
                 assert_eq!(start(&devices).pop().unwrap(), vec![Starts::both(8); count]);
@@ -112,6 +144,9 @@ mod tests {
         }
         assert_eq!(Starts::older(&[]), None);
         let forged = [Starts::both(u64::MAX); 2];
-        assert_eq!((Starts::next(&forged), Starts::older(&forged)), (u64::MAX, None));
+        assert_eq!(
+            (Starts::next(&forged), Starts::older(&forged)),
+            (u64::MAX, None)
+        );
     }
 }

@@ -8,12 +8,26 @@ use sys::op::{Completion, Op, OpKind, Outcome};
 
 /// Records of the set "set" with `bins` bins of `value`.
 pub(crate) fn records(bins: u16, value: ValueType) -> RecordSpec {
-    RecordSpec { set: (*b"set").into(), bins, value, single_bin: false, replace: false, began: 170_000_000_000 }
+    RecordSpec {
+        set: (*b"set").into(),
+        bins,
+        value,
+        single_bin: false,
+        replace: false,
+        began: 170_000_000_000,
+    }
 }
 
 /// The first 2 MiB of a drive with sectors of 512 bytes.
 pub(crate) fn space() -> Space {
-    Space { target: 0, range: 0..2 << 20, marks_offset: 32 << 20, min_io_bytes: 512, write_unit_bytes: 512, id: 9 }
+    Space {
+        target: 0,
+        range: 0..2 << 20,
+        marks_offset: 32 << 20,
+        min_io_bytes: 512,
+        write_unit_bytes: 512,
+        id: 9,
+    }
 }
 
 /// Performs `kind` on keys 0 to `keys` - 1, at most `in_flight` at once. Returns the results in the order of the keys.
@@ -28,13 +42,27 @@ pub(crate) fn all(
     while outcomes.contains(&None) {
         while next < keys && engine.in_flight() < in_flight {
             let (buf, token) = (Buf::empty(), next as u32);
-            engine.submit(Op { token, ..Op::new(kind, next, 0, buf) });
+            engine.submit(Op {
+                token,
+                ..Op::new(kind, next, 0, buf)
+            });
             next += 1;
         }
         let until_ns = engine.now() + 10_000_000;
-        engine.reap(Wait { until_ns, completions: 8 }, &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions: 8,
+                },
+                &mut out,
+            )
+            .unwrap();
         for completion in out.drain(..) {
-            assert!(completion.issued_ns <= completion.completed_ns && completion.completed_ns <= engine.now());
+            assert!(
+                completion.issued_ns <= completion.completed_ns
+                    && completion.completed_ns <= engine.now()
+            );
             let before = outcomes[completion.token as usize].replace(completion.outcome);
             assert_eq!(before, None, "each ends once");
         }

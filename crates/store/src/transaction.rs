@@ -179,7 +179,15 @@ pub type Replies = Vec<(u64, Reply)>;
 impl Reply {
     /// A reply with a result only.
     pub fn of(result: ResultCode) -> Self {
-        Self { result, generation: 0, void_time_sec: 0, bins: 0, ops: Vec::new(), image: None, version: 0 }
+        Self {
+            result,
+            generation: 0,
+            void_time_sec: 0,
+            bins: 0,
+            ops: Vec::new(),
+            image: None,
+            version: 0,
+        }
     }
 }
 

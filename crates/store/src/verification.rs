@@ -22,7 +22,10 @@ pub struct Verification {
 impl Verification {
     /// With `is_on`, records that are read are verified, too.
     pub fn new(is_on: bool) -> Self {
-        Self { is_on, ..Self::default() }
+        Self {
+            is_on,
+            ..Self::default()
+        }
     }
 
     /// True if records that are read are verified.
@@ -32,8 +35,12 @@ impl Verification {
 
     /// Returns the counts of the run that ends now, and resets them.
     pub fn take(&self) -> RecordsRead {
-        let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
-        RecordsRead { records: self.records.swap(0, Ordering::Relaxed), refused: self.is_on.then_some(refused) }
+        let refused =
+            std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        RecordsRead {
+            records: self.records.swap(0, Ordering::Relaxed),
+            refused: self.is_on.then_some(refused),
+        }
     }
 }
 
@@ -62,7 +69,10 @@ struct Writes {
 
 impl Verifier {
     pub(crate) fn new(verification: Arc<Verification>) -> Self {
-        Self { verification, ..Self::default() }
+        Self {
+            verification,
+            ..Self::default()
+        }
     }
 
     /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new write, `token`, has
@@ -125,7 +135,9 @@ impl Verifier {
         let wrong = match outcome {
             Outcome::Done => self.wrong(object, (key, acknowledged, sent), bins),
             // If no write is acknowledged yet, the first write may be in doubt, and the record need not exist.
-            Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 && (acknowledged > 0 || sent == 0) => {
+            Outcome::Result(code)
+                if code == ResultCode::NOT_FOUND.0 && (acknowledged > 0 || sent == 0) =>
+            {
                 Some(WrongRecord::Missing { acknowledged })
             }
             _ => None,
@@ -133,7 +145,11 @@ impl Verifier {
         let Some(wrong) = wrong else { return outcome };
         let is_counted = &mut self.keys.entry(key).or_default().is_refused;
         if !std::mem::replace(is_counted, true) {
-            let mut refused = self.verification.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refused = self
+                .verification
+                .refused
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             *match wrong {
                 WrongRecord::Old { .. } => &mut refused.old,
                 WrongRecord::Missing { .. } => &mut refused.missing,
@@ -155,7 +171,9 @@ impl Verifier {
             Err(WrongRecord::Foreign) => {
                 // The damage may be in the stamp itself.
                 let writes = [acknowledged, sent].into_iter().filter(|write| *write > 0);
-                let torn = writes.filter_map(|write| object.torn_write(key, write, bins)).next();
+                let torn = writes
+                    .filter_map(|write| object.torn_write(key, write, bins))
+                    .next();
                 return Some(torn.unwrap_or(WrongRecord::Foreign));
             }
             Err(torn) => return Some(torn),
@@ -163,15 +181,26 @@ impl Verifier {
         let is_earlier = began < object.began;
         match () {
             // The record comes from a write that this run never sent.
-            () if !is_earlier && (write_number == 0 || write_number > sent) => Some(WrongRecord::Foreign),
+            () if !is_earlier && (write_number == 0 || write_number > sent) => {
+                Some(WrongRecord::Foreign)
+            }
             () if is_earlier && acknowledged == 0 => None,
-            () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),
+            () if is_earlier => Some(WrongRecord::Old {
+                acknowledged,
+                found: 0,
+            }),
             () if write_number >= acknowledged
-                || self.in_doubt.get(&key).is_some_and(|of| of.contains(&write_number)) =>
+                || self
+                    .in_doubt
+                    .get(&key)
+                    .is_some_and(|of| of.contains(&write_number)) =>
             {
                 None
             }
-            () => Some(WrongRecord::Old { acknowledged, found: write_number }),
+            () => Some(WrongRecord::Old {
+                acknowledged,
+                found: write_number,
+            }),
         }
     }
 }
@@ -200,12 +229,18 @@ mod tests {
                 assert_eq!(verifier.begin_write(5, 0), Some(write));
                 verifier.end_write(5, true, false);
             }
-            Self { object: object(), verifier }
+            Self {
+                object: object(),
+                verifier,
+            }
         }
 
         fn check(&mut self, bins: &[u8]) -> Option<WrongRecord> {
             let begun = (5, self.verifier.acknowledged(5));
-            match self.verifier.check(&self.object, begun, (Outcome::Done, bins)) {
+            match self
+                .verifier
+                .check(&self.object, begun, (Outcome::Done, bins))
+            {
                 Outcome::Done => None,
                 Outcome::Wrong { key: 5, wrong } => Some(wrong),
                 other => panic!("{other:?}"),
@@ -223,28 +258,72 @@ mod tests {
         let mut bench = Bench::new(0);
         assert_eq!(bench.verifier.begin_write(5, 0), Some(1));
         assert_eq!(bench.verifier.begin_write(5, 1), None, "one at a time");
-        assert_eq!(bench.check_write(1), None, "it may be done before it is answered");
+        assert_eq!(
+            bench.check_write(1),
+            None,
+            "it may be done before it is answered"
+        );
         assert_eq!(bench.verifier.end_write(5, true, false), Some(1));
         assert_eq!(bench.verifier.begin_write(5, 1), Some(2));
         assert_eq!(bench.check_write(1), None);
         assert_eq!(bench.verifier.end_write(5, false, true), None);
-        assert_eq!((bench.check_write(1), bench.check_write(2)), (None, None), "nobody knows");
+        assert_eq!(
+            (bench.check_write(1), bench.check_write(2)),
+            (None, None),
+            "nobody knows"
+        );
         assert_eq!(bench.verifier.begin_write(5, 2), Some(3));
         bench.verifier.end_write(5, true, false);
         assert_eq!(bench.check_write(2), None, "it may be done late");
-        assert_eq!(bench.check_write(1), Some(WrongRecord::Old { acknowledged: 3, found: 1 }));
-        assert_eq!(bench.check_write(4), Some(WrongRecord::Foreign), "never written");
+        assert_eq!(
+            bench.check_write(1),
+            Some(WrongRecord::Old {
+                acknowledged: 3,
+                found: 1
+            })
+        );
+        assert_eq!(
+            bench.check_write(4),
+            Some(WrongRecord::Foreign),
+            "never written"
+        );
     }
 
     #[test]
-    fn old_missing_foreign_and_torn_records_are_told_apart_and_each_is_counted_once_until_it_is_written() {
+    fn old_missing_foreign_and_torn_records_are_told_apart_and_each_is_counted_once_until_it_is_written()
+     {
         let mut bench = Bench::new(3);
-        let earlier = RecordSpec { began: 160_000_000_000, ..object() };
-        assert_eq!(bench.check(&earlier.ops(5, 9)), Some(WrongRecord::Old { acknowledged: 3, found: 0 }));
-        assert_eq!(bench.check_write(2), Some(WrongRecord::Old { acknowledged: 3, found: 2 }));
-        assert_eq!(bench.check(&earlier.ops(6, 9)), Some(WrongRecord::Foreign), "another key");
+        let earlier = RecordSpec {
+            began: 160_000_000_000,
+            ..object()
+        };
+        assert_eq!(
+            bench.check(&earlier.ops(5, 9)),
+            Some(WrongRecord::Old {
+                acknowledged: 3,
+                found: 0
+            })
+        );
+        assert_eq!(
+            bench.check_write(2),
+            Some(WrongRecord::Old {
+                acknowledged: 3,
+                found: 2
+            })
+        );
+        assert_eq!(
+            bench.check(&earlier.ops(6, 9)),
+            Some(WrongRecord::Foreign),
+            "another key"
+        );
         let noise = ops::entries(&bench.object.ops(5, 3)).fold(Vec::new(), |mut bins, entry| {
-            ops::put(&mut bins, &ops::Entry { value: &[0x5a; 64], ..entry });
+            ops::put(
+                &mut bins,
+                &ops::Entry {
+                    value: &[0x5a; 64],
+                    ..entry
+                },
+            );
             bins
         });
         assert_eq!(bench.check(&noise), Some(WrongRecord::Foreign));
@@ -253,34 +332,67 @@ mod tests {
         for (cut, torn_bin) in [(12 + 40, 1), (12 + 64, 2)] {
             let mixed = [&third[..cut], &second[cut..]].concat();
             let found = bench.check(&mixed);
-            assert!(matches!(found, Some(WrongRecord::Torn { bin, .. }) if bin == torn_bin), "{cut}: {found:?}");
+            assert!(
+                matches!(found, Some(WrongRecord::Torn { bin, .. }) if bin == torn_bin),
+                "{cut}: {found:?}"
+            );
         }
         let mut damaged = third.clone();
         for at in [12, 88] {
             damaged[at] ^= 0x80;
         }
         let found = bench.check(&damaged);
-        assert!(matches!(found, Some(WrongRecord::Torn { bin: 1, at: 0, .. })), "in both stamps: {found:?}");
+        assert!(
+            matches!(found, Some(WrongRecord::Torn { bin: 1, at: 0, .. })),
+            "in both stamps: {found:?}"
+        );
         let missing = Outcome::Result(ResultCode::NOT_FOUND.0);
         for (key, acknowledged) in [(5, 3), (8, 0)] {
-            let outcome = bench.verifier.check(&bench.object, (key, acknowledged), (missing, &[]));
-            assert_eq!(outcome, Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } });
+            let outcome = bench
+                .verifier
+                .check(&bench.object, (key, acknowledged), (missing, &[]));
+            assert_eq!(
+                outcome,
+                Outcome::Wrong {
+                    key,
+                    wrong: WrongRecord::Missing { acknowledged }
+                }
+            );
         }
         assert_eq!(bench.verifier.begin_write(9, 0), Some(1));
         bench.verifier.end_write(9, false, true);
-        assert_eq!(bench.verifier.check(&bench.object, (9, 0), (missing, &[])), missing, "in doubt");
+        assert_eq!(
+            bench.verifier.check(&bench.object, (9, 0), (missing, &[])),
+            missing,
+            "in doubt"
+        );
         assert_eq!(bench.verifier.begin_write(5, 0), Some(4));
         bench.verifier.end_write(5, true, false);
         assert!(bench.check_write(3).is_some() && bench.check_write(4).is_none());
         let counts = bench.verifier.verification.take().refused;
-        assert_eq!(counts, Some(Refused { old: 2, missing: 1, ..Refused::default() }), "of keys 5 and 8");
-        assert_eq!(bench.verifier.verification.take().refused, Some(Refused::default()), "of the next run");
+        assert_eq!(
+            counts,
+            Some(Refused {
+                old: 2,
+                missing: 1,
+                ..Refused::default()
+            }),
+            "of keys 5 and 8"
+        );
+        assert_eq!(
+            bench.verifier.verification.take().refused,
+            Some(Refused::default()),
+            "of the next run"
+        );
     }
 
     #[test]
     fn what_a_run_before_wrote_stands_until_it_is_written() {
         let mut bench = Bench::new(0);
-        let earlier = RecordSpec { began: 160_000_000_000, ..object() };
+        let earlier = RecordSpec {
+            began: 160_000_000_000,
+            ..object()
+        };
         assert_eq!(bench.check(&earlier.ops(5, 9)), None);
     }
 }

@@ -9,8 +9,8 @@ use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
 use store::{
-    Delete, Exists, Losses, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest,
-    ops,
+    Delete, Exists, Losses, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl,
+    Work, Write, digest, ops,
 };
 use sys::random::Random;
 
@@ -29,8 +29,16 @@ struct Value {
 
 impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { bytes, generation, void_time } = self;
-        write!(f, "{} bytes, generation {generation}, until {void_time}", Writes(bytes))
+        let Self {
+            bytes,
+            generation,
+            void_time,
+        } = self;
+        write!(
+            f,
+            "{} bytes, generation {generation}, until {void_time}",
+            Writes(bytes)
+        )
     }
 }
 
@@ -40,13 +48,21 @@ struct Writes<'a>(&'a [u8]);
 impl std::fmt::Display for Writes<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        write!(f, "#{}..#{} {}", number(self.0.first_chunk()), number(self.0.last_chunk()), self.0.len())
+        write!(
+            f,
+            "#{}..#{} {}",
+            number(self.0.first_chunk()),
+            number(self.0.last_chunk()),
+            self.0.len()
+        )
     }
 }
 
 /// Bytes of a reply, for messages.
 fn bytes_of(reply: &Reply) -> String {
-    ops::entries(&reply.ops).next().map_or("nothing".to_owned(), |bin| Writes(bin.value).to_string())
+    ops::entries(&reply.ops)
+        .next()
+        .map_or("nothing".to_owned(), |bin| Writes(bin.value).to_string())
 }
 
 type State = Option<Value>;
@@ -66,7 +82,12 @@ struct Key {
 
 impl Key {
     fn new() -> Self {
-        Self { history: vec![(0, None)], durable: 0, pending: None, in_doubt: false }
+        Self {
+            history: vec![(0, None)],
+            durable: 0,
+            pending: None,
+            in_doubt: false,
+        }
     }
 
     fn current(&self) -> &State {
@@ -75,7 +96,11 @@ impl Key {
 
     /// Marks the state at `ns` as durable: it must be on the device.
     fn is_durable_until(&mut self, ns: u64) {
-        self.durable = self.durable.max(self.history.partition_point(|(at, _)| *at <= ns).saturating_sub(1));
+        self.durable = self.durable.max(
+            self.history
+                .partition_point(|(at, _)| *at <= ns)
+                .saturating_sub(1),
+        );
     }
 }
 
@@ -124,16 +149,31 @@ fn digest_of(key: usize) -> store::Digest {
 }
 
 fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
-    let drives = (0..contents.len() as u64).map(|drive| QueueModel::new(&spec.parse().unwrap(), seed ^ drive << 32));
+    let drives = (0..contents.len() as u64)
+        .map(|drive| QueueModel::new(&spec.parse().unwrap(), seed ^ drive << 32));
     SimEngine::holding(drives.collect(), contents)
 }
 
-fn open(namespace: &Namespace, spaces: &[Space], wall_ms: u64, seed: u64, engine: &mut SimEngine) -> Store {
+fn open(
+    namespace: &Namespace,
+    spaces: &[Space],
+    wall_ms: u64,
+    seed: u64,
+    engine: &mut SimEngine,
+) -> Store {
     let mut store = Store::open(namespace, spaces, 0..TOKENS, wall_ms, seed, engine).unwrap();
     let mut done = Vec::new();
     while !store.is_ready() {
         assert!(engine.in_flight() > 0, "the cold start hangs");
-        engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns: u64::MAX,
+                    completions: 1,
+                },
+                &mut done,
+            )
+            .unwrap();
         for done in done.drain(..) {
             store.on_completion(done, engine, &mut Vec::new());
         }
@@ -148,7 +188,11 @@ impl<'a> Story<'a> {
     fn new(seed: u64, seen: &'a mut Seen) -> Self {
         let mut random = Random::new(seed);
         let mut pick = |of: &[u32]| of[random.below(of.len() as u64) as usize];
-        let (sector, devices, blocks) = (pick(&[512, 512, 4096]), pick(&[1, 1, 1, 2]), pick(&[8, 12, 12, 20, 40]));
+        let (sector, devices, blocks) = (
+            pick(&[512, 512, 4096]),
+            pick(&[1, 1, 1, 2]),
+            pick(&[8, 12, 12, 20, 40]),
+        );
         let namespace = Namespace {
             write_block_bytes: 32 << 10,
             defrag_lwm_pct: pick(&[30, 50, 50, 70, 90]) as u8,
@@ -177,7 +221,10 @@ impl<'a> Story<'a> {
             id: seed + 1,
         };
         let spaces: Vec<_> = (0..devices as u16).map(space).collect();
-        let contents = spaces.iter().map(|space| Contents::new(sector, seed ^ u64::from(space.target) << 48)).collect();
+        let contents = spaces
+            .iter()
+            .map(|space| Contents::new(sector, seed ^ u64::from(space.target) << 48))
+            .collect();
         let mut engine = new_engine(&spec, seed, contents);
         let store = open(&namespace, &spaces, WALL_MS, seed, &mut engine);
         assert_eq!(store.damage(), None, "an unused device");
@@ -220,10 +267,19 @@ impl<'a> Story<'a> {
                 return;
             }
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
-            self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
+            self.engine
+                .reap(
+                    Wait {
+                        until_ns,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
             for done in done.drain(..).take(self.completions_left as usize) {
                 self.completions_left -= 1;
-                self.store.on_completion(done, &mut self.engine, &mut replies);
+                self.store
+                    .on_completion(done, &mut self.engine, &mut replies);
             }
             self.take(&mut replies);
         }
@@ -249,7 +305,9 @@ impl<'a> Story<'a> {
             self.run(1_000_000);
         }
         assert!(self.store.is_idle(), "the store does not come to rest");
-        self.keys.iter_mut().for_each(|key| key.is_durable_until(u64::MAX));
+        self.keys
+            .iter_mut()
+            .for_each(|key| key.is_durable_until(u64::MAX));
         self.check();
     }
 
@@ -262,9 +320,14 @@ impl<'a> Story<'a> {
         self.next_number += 1;
         let now_ns = self.now_ns();
         self.flying.insert(number, (key, is_read, now_ns));
-        let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
+        let transaction = Transaction {
+            digest: digest_of(key),
+            set: (*b"set").into(),
+            work,
+        };
         let mut replies = Vec::new();
-        self.store.execute(number, transaction, &mut self.engine, &mut replies);
+        self.store
+            .execute(number, transaction, &mut self.engine, &mut replies);
         self.take(&mut replies);
     }
 
@@ -278,17 +341,28 @@ impl<'a> Story<'a> {
             self.keys[key].pending = Some(None);
             return self.submit(key, Work::Delete(Delete::default()));
         }
-        let ttl = if self.random.below(8) == 0 { 1 + self.random.below(3) as u32 } else { 0 };
+        let ttl = if self.random.below(8) == 0 {
+            1 + self.random.below(3) as u32
+        } else {
+            0
+        };
         let len = [8, 100, 600, 2_000, 8_000][self.random.below(5) as usize];
         let append = kind < 60;
-        let len = if append { 0 } else { 8 + self.random.below(len) };
+        let len = if append {
+            0
+        } else {
+            8 + self.random.below(len)
+        };
         self.write(key, len as usize, ttl);
     }
 
     /// Writes `len` bytes; 0: appends 8 bytes, or writes them if there is no record.
     fn write(&mut self, key: usize, len: usize, ttl: u32) {
         let now_sec = self.now_sec();
-        let current = self.keys[key].current().clone().filter(|value| value.void_time == 0);
+        let current = self.keys[key]
+            .current()
+            .clone()
+            .filter(|value| value.void_time == 0);
         let write = self.writes.len() as u64;
         self.writes.push(key);
         let append = len == 0 && current.is_some();
@@ -298,30 +372,63 @@ impl<'a> Story<'a> {
         }
         let (operation, exists) = match append {
             true => (ops::operation::APPEND, Exists::Any),
-            false => (ops::operation::WRITE, [Exists::Any, Exists::CreateOrReplace][self.random.below(2) as usize]),
+            false => (
+                ops::operation::WRITE,
+                [Exists::Any, Exists::CreateOrReplace][self.random.below(2) as usize],
+            ),
         };
         let particle = ops::particle::BLOB;
         let mut operations = Vec::new();
-        ops::put(&mut operations, &ops::Entry { operation, particle, name: b"b", value: &bytes });
+        ops::put(
+            &mut operations,
+            &ops::Entry {
+                operation,
+                particle,
+                name: b"b",
+                value: &bytes,
+            },
+        );
         let generation = current.as_ref().map_or(0, |value| value.generation) + 1;
         if append {
             bytes = [current.map_or(Vec::new(), |value| value.bytes), bytes].concat();
         }
         let void_time = if ttl > 0 { now_sec + ttl } else { 0 };
-        self.keys[key].pending = Some(Some(Value { bytes, generation, void_time }));
+        self.keys[key].pending = Some(Some(Value {
+            bytes,
+            generation,
+            void_time,
+        }));
         let ttl = if ttl > 0 { Ttl(ttl) } else { Ttl::NEVER };
-        let policy = Policy { exists, ttl, ..Policy::default() };
-        self.submit(key, Work::Write(Write { policy, ops: operations, ..Write::default() }));
+        let policy = Policy {
+            exists,
+            ttl,
+            ..Policy::default()
+        };
+        self.submit(
+            key,
+            Work::Write(Write {
+                policy,
+                ops: operations,
+                ..Write::default()
+            }),
+        );
     }
 
     fn take(&mut self, replies: &mut Vec<(u64, Reply)>) {
         for (number, reply) in replies.drain(..) {
             let (key, is_read, since_ns) = self.flying.remove(&number).expect("one answer each");
             let now_ns = self.now_ns();
-            let refused = [ResultCode::OUT_OF_SPACE, ResultCode::DEVICE_OVERLOAD, ResultCode::SERVER_ERROR];
+            let refused = [
+                ResultCode::OUT_OF_SPACE,
+                ResultCode::DEVICE_OVERLOAD,
+                ResultCode::SERVER_ERROR,
+            ];
             let has_errors = !self.spec.ends_with("=0");
             self.seen.errors += u64::from(reply.result == ResultCode::SERVER_ERROR);
-            assert!(has_errors || reply.result != ResultCode::SERVER_ERROR, "an error from a good drive");
+            assert!(
+                has_errors || reply.result != ResultCode::SERVER_ERROR,
+                "an error from a good drive"
+            );
             if is_read {
                 match reply.result {
                     ResultCode::SERVER_ERROR => {}
@@ -333,7 +440,10 @@ impl<'a> Story<'a> {
             let pending = of.pending.take().expect("a write in flight");
             match reply.result {
                 ResultCode::OK => {
-                    let pending = pending.map(|value| Value { generation: reply.generation, ..value });
+                    let pending = pending.map(|value| Value {
+                        generation: reply.generation,
+                        ..value
+                    });
                     of.history.push((now_ns, pending));
                     if self.namespace.commit_to_device {
                         of.is_durable_until(u64::MAX);
@@ -342,8 +452,15 @@ impl<'a> Story<'a> {
                 }
                 ResultCode::NOT_FOUND => {
                     assert!(pending.is_none(), "only a deletion needs a record here");
-                    let is_gone = of.current().as_ref().is_none_or(|value| value.void_time != 0);
-                    assert!(is_gone, "key {key} is not found by a deletion, but its state is {:?}", of.current());
+                    let is_gone = of
+                        .current()
+                        .as_ref()
+                        .is_none_or(|value| value.void_time != 0);
+                    assert!(
+                        is_gone,
+                        "key {key} is not found by a deletion, but its state is {:?}",
+                        of.current()
+                    );
                 }
                 ResultCode::SERVER_ERROR => {
                     (of.pending, of.in_doubt) = (Some(pending), true);
@@ -358,7 +475,9 @@ impl<'a> Story<'a> {
 
     /// True if a read of a state may return `reply`: the state itself, or no record if the state expired.
     fn shows(state: &State, reply: &Reply, from_sec: u32, to_sec: u32) -> bool {
-        let Some(value) = state else { return reply.result == ResultCode::NOT_FOUND };
+        let Some(value) = state else {
+            return reply.result == ResultCode::NOT_FOUND;
+        };
         if reply.result == ResultCode::NOT_FOUND {
             return value.void_time != 0 && value.void_time < to_sec;
         }
@@ -372,7 +491,11 @@ impl<'a> Story<'a> {
         let to_sec = self.now_sec();
         let from_sec = (WALL_MS / 1_000 + since_ns / 1_000_000_000 - 1_262_304_000) as u32;
         let of = &mut self.keys[key];
-        if let Some(pending) = of.pending.clone().filter(|pending| Self::shows(pending, reply, from_sec, to_sec)) {
+        if let Some(pending) = of
+            .pending
+            .clone()
+            .filter(|pending| Self::shows(pending, reply, from_sec, to_sec))
+        {
             if of.in_doubt {
                 (of.pending, of.in_doubt) = (None, false);
                 of.history.push((since_ns, pending));
@@ -380,10 +503,15 @@ impl<'a> Story<'a> {
             return;
         }
         // The read may return any of these states. A write that began at the same time may be executed after the read.
-        let since = of.history.partition_point(|(at, _)| *at < since_ns).saturating_sub(1);
+        let since = of
+            .history
+            .partition_point(|(at, _)| *at < since_ns)
+            .saturating_sub(1);
         let states = &of.history[since..];
         assert!(
-            states.iter().any(|(_, state)| Self::shows(state, reply, from_sec, to_sec)),
+            states
+                .iter()
+                .any(|(_, state)| Self::shows(state, reply, from_sec, to_sec)),
             "key {key} is read as {:?} {}, but was {states:?}, in flight {:?}",
             reply.result,
             bytes_of(reply),
@@ -397,12 +525,26 @@ impl<'a> Story<'a> {
     /// Reads a key while no other transaction is in flight.
     fn read_alone(&mut self, key: usize) -> Reply {
         let (mut replies, mut done) = (Vec::new(), Vec::new());
-        let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work: Work::ReadAll };
-        self.store.execute(0, transaction, &mut self.engine, &mut replies);
+        let transaction = Transaction {
+            digest: digest_of(key),
+            set: (*b"set").into(),
+            work: Work::ReadAll,
+        };
+        self.store
+            .execute(0, transaction, &mut self.engine, &mut replies);
         while replies.is_empty() {
-            self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+            self.engine
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut self.engine, &mut replies);
+                self.store
+                    .on_completion(done, &mut self.engine, &mut replies);
             }
         }
         replies.remove(0).1
@@ -412,7 +554,11 @@ impl<'a> Story<'a> {
     /// state. This state is durable from then on.
     fn restart(&mut self, crash: bool, power_fails: bool) {
         let before = self.store.statistics();
-        self.seen.collected += before.devices.iter().map(|device| device.defrag_reads).sum::<u64>();
+        self.seen.collected += before
+            .devices
+            .iter()
+            .map(|device| device.defrag_reads)
+            .sum::<u64>();
         self.seen.tombstones += before.tombstones;
         self.seen.expired += before.expired;
         self.seen.raided += before.raided;
@@ -428,9 +574,17 @@ impl<'a> Story<'a> {
         let seed = self.random.next_u64();
         self.engine = new_engine(&self.spec, seed, contents);
         let wall_ms = WALL_MS + self.past_ns / 1_000_000;
-        self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
+        self.store = open(
+            &self.namespace,
+            &self.spaces,
+            wall_ms,
+            seed,
+            &mut self.engine,
+        );
         if let Some(losses) = self.store.damage() {
-            let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
+            let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark())
+                .map(|remark| remark.text)
+                .collect();
             panic!("the store reports losses on an undamaged device: {losses}: {remarks:?}");
         }
         self.check();
@@ -445,11 +599,18 @@ impl<'a> Story<'a> {
             let (now_ns, to_sec) = (self.now_ns(), self.now_sec());
             let of = &mut self.keys[key];
             let durable = std::mem::take(&mut of.durable);
-            let mut states: Vec<_> = of.history.drain(..).skip(durable).map(|(_, state)| state).collect();
+            let mut states: Vec<_> = of
+                .history
+                .drain(..)
+                .skip(durable)
+                .map(|(_, state)| state)
+                .collect();
             let last = states.len() - 1;
             states.extend(of.pending.take());
             of.in_doubt = false;
-            let found = states.iter().rposition(|state| Self::shows(state, &reply, from_sec, to_sec));
+            let found = states
+                .iter()
+                .rposition(|state| Self::shows(state, &reply, from_sec, to_sec));
             let Some(found) = found else {
                 panic!(
                     "key {key} is {:?} {} after a restart, but must be one of {states:?}",
@@ -460,20 +621,34 @@ impl<'a> Story<'a> {
             self.seen.lost += u64::from(found < last);
             let mut state = states.swap_remove(found);
             if let Some(value) = &mut state {
-                assert!(reply.result == nothing || crash || value.generation == reply.generation, "generation");
-                value.generation = if reply.result == nothing { value.generation } else { reply.generation };
+                assert!(
+                    reply.result == nothing || crash || value.generation == reply.generation,
+                    "generation"
+                );
+                value.generation = if reply.result == nothing {
+                    value.generation
+                } else {
+                    reply.generation
+                };
             }
             of.history.push((now_ns, state));
         }
         if !crash {
             let after = self.store.statistics();
             let of = |statistics: &store::Statistics| {
-                let used: u64 = statistics.devices.iter().map(|device| device.used_bytes).sum();
+                let used: u64 = statistics
+                    .devices
+                    .iter()
+                    .map(|device| device.used_bytes)
+                    .sum();
                 (statistics.objects, statistics.tombstones, used)
             };
             let ((objects, tombstones, used), found) = (of(&before), of(&after));
             // Dropped tombstones reappear as long as their blocks are not reused.
-            assert!(found.0 == objects && found.1 >= tombstones, "before {before:?}, after {after:?}");
+            assert!(
+                found.0 == objects && found.1 >= tombstones,
+                "before {before:?}, after {after:?}"
+            );
             assert_eq!(found.2, used + (found.1 - tombstones) * 64);
         }
     }
@@ -490,7 +665,11 @@ impl<'a> Story<'a> {
                 self.submit(key, Work::Delete(Delete::default()));
                 self.run(10_000_000);
                 // A deletion does not find an expired record that the search has removed.
-                if self.keys[key].current().as_ref().is_some_and(|value| value.void_time != 0) {
+                if self.keys[key]
+                    .current()
+                    .as_ref()
+                    .is_some_and(|value| value.void_time != 0)
+                {
                     self.run(1_000_000_000);
                     self.keys[key].history.push((u64::MAX, None));
                 }
@@ -505,7 +684,10 @@ impl<'a> Story<'a> {
                 return;
             }
         }
-        panic!("after all records were deleted, no write succeeds: {:?}", self.store.statistics());
+        panic!(
+            "after all records were deleted, no write succeeds: {:?}",
+            self.store.statistics()
+        );
     }
 
     /// Damages random bytes anywhere. Before the store opens, it must report the damage, and an upper bound of the
@@ -519,21 +701,32 @@ impl<'a> Story<'a> {
             self.read_alone(0);
             self.comes_to_rest();
         }
-        let mut contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
+        let mut contents =
+            std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
         let flips = [1, 1, 10, 100][self.random.below(4) as usize];
         for _ in 0..flips {
             let drive = self.random.below(contents.len() as u64) as usize;
             // A quarter of the damage is to marks.
-            let begin = if self.random.below(4) == 0 { HEADER / 2 } else { HEADER };
-            let end = if begin == HEADER { self.spaces[drive].range.end } else { HEADER };
+            let begin = if self.random.below(4) == 0 {
+                HEADER / 2
+            } else {
+                HEADER
+            };
+            let end = if begin == HEADER {
+                self.spaces[drive].range.end
+            } else {
+                HEADER
+            };
             let offset = begin + self.random.below(end - begin);
             let (sector, mut bytes) = (offset / 512 * 512, [0; 512]);
             contents[drive].read(sector, &mut bytes);
             match self.random.below(8) {
                 0 => bytes.fill(0),
                 // The sector gets the contents of another sector.
-                1 => contents[drive]
-                    .read(HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512, &mut bytes),
+                1 => contents[drive].read(
+                    HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512,
+                    &mut bytes,
+                ),
                 _ => bytes[(offset - sector) as usize] ^= 1 << self.random.below(8),
             }
             contents[drive].write(sector, &bytes);
@@ -543,39 +736,76 @@ impl<'a> Story<'a> {
         self.seen.damaged += 1;
         self.seen.found += u64::from(losses != Losses::default());
         let mut said = losses.records;
-        let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
+        let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark())
+            .map(|remark| remark.text)
+            .collect();
         // Without an end-of-log mark, damage to the last write looks like a crash.
-        let is_vague =
-            !is_drained || remarks.iter().any(|remark| remark.contains("end-of-log marks are missing or damaged"));
-        for cut in remarks.iter().filter(|remark| remark.contains("are incomplete")) {
-            let records = cut.split_once("up to ").and_then(|(_, rest)| rest.split_once(" record"));
+        let is_vague = !is_drained
+            || remarks
+                .iter()
+                .any(|remark| remark.contains("end-of-log marks are missing or damaged"));
+        for cut in remarks
+            .iter()
+            .filter(|remark| remark.contains("are incomplete"))
+        {
+            let records = cut
+                .split_once("up to ")
+                .and_then(|(_, rest)| rest.split_once(" record"));
             said += records.unwrap().0.replace(',', "").parse::<u64>().unwrap();
         }
-        let is_cut = remarks.iter().any(|remark| remark.contains("are incomplete"));
-        assert!(is_vague || !is_cut, "no write was interrupted, but the store reports one: {remarks:?}");
+        let is_cut = remarks
+            .iter()
+            .any(|remark| remark.contains("are incomplete"));
+        assert!(
+            is_vague || !is_cut,
+            "no write was interrupted, but the store reports one: {remarks:?}"
+        );
         let (mut lost, mut states) = (0, Vec::new());
         for key in 0..self.keys.len() {
             let (from_sec, reply) = (self.now_sec(), self.read_alone(key));
             let (known, to_sec) = (&self.keys[key], from_sec + 1);
-            let mut current =
-                known.history[known.history.len() - 1..].iter().map(|(_, state)| state).chain(&known.pending);
+            let mut current = known.history[known.history.len() - 1..]
+                .iter()
+                .map(|(_, state)| state)
+                .chain(&known.pending);
             let is_lost = !current.any(|state| Self::shows(state, &reply, from_sec, to_sec));
             lost += u64::from(is_lost);
-            if let Some(write) = ops::entries(&reply.ops).next().and_then(|bin| bin.value.first_chunk().copied()) {
-                assert_eq!(self.writes.get(u64::from_be_bytes(write) as usize), Some(&key), "a record of another key");
+            if let Some(write) = ops::entries(&reply.ops)
+                .next()
+                .and_then(|bin| bin.value.first_chunk().copied())
+            {
+                assert_eq!(
+                    self.writes.get(u64::from_be_bytes(write) as usize),
+                    Some(&key),
+                    "a record of another key"
+                );
             }
             states.push(reply);
         }
         self.seen.lost_to_damage += lost;
         self.seen.vague += u64::from(is_vague && lost > said);
-        assert!(lost <= said || is_vague, "{lost} records are lost, but {said} were reported: {losses}, {remarks:?}");
+        assert!(
+            lost <= said || is_vague,
+            "{lost} records are lost, but {said} were reported: {losses}, {remarks:?}"
+        );
         self.comes_to_rest();
         let contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
-        assert_eq!(self.reopen(contents), Losses::default(), "losses that were accepted are reported again: {losses}");
-        assert_eq!(self.store.statistics().losses, losses, "the accepted losses stay in the statistics");
+        assert_eq!(
+            self.reopen(contents),
+            Losses::default(),
+            "losses that were accepted are reported again: {losses}"
+        );
+        assert_eq!(
+            self.store.statistics().losses,
+            losses,
+            "the accepted losses stay in the statistics"
+        );
         for (key, state) in states.into_iter().enumerate() {
             let again = self.read_alone(key);
-            assert!(again == state || state.void_time_sec != 0, "key {key} was {state:?} and is {again:?}");
+            assert!(
+                again == state || state.void_time_sec != 0,
+                "key {key} was {state:?} and is {again:?}"
+            );
         }
     }
 
@@ -584,13 +814,30 @@ impl<'a> Story<'a> {
         let seed = self.random.next_u64();
         let spec = format!("{}+error-rate=0", self.spec.split_once("+error").unwrap().0);
         self.engine = new_engine(&spec, seed, contents);
-        self.store = open(&self.namespace, &self.spaces, WALL_MS + self.past_ns / 1_000_000, seed, &mut self.engine);
+        self.store = open(
+            &self.namespace,
+            &self.spaces,
+            WALL_MS + self.past_ns / 1_000_000,
+            seed,
+            &mut self.engine,
+        );
         let losses = self.store.damage().unwrap_or_default();
         self.store.accept_losses(&mut self.engine);
         let mut done = Vec::new();
         while !self.store.is_ready() {
-            self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
-            done.drain(..).for_each(|done| self.store.on_completion(done, &mut self.engine, &mut Vec::new()));
+            self.engine
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
+            done.drain(..).for_each(|done| {
+                self.store
+                    .on_completion(done, &mut self.engine, &mut Vec::new())
+            });
         }
         self.check();
         self.flying.clear();
@@ -609,15 +856,30 @@ impl<'a> Story<'a> {
             }
             self.store.poll(&mut self.engine, &mut Vec::new());
             let until_ns = self.engine.now() + 1_000_000;
-            self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
-            done.drain(..).for_each(|done| self.store.on_completion(done, &mut self.engine, &mut Vec::new()));
+            self.engine
+                .reap(
+                    Wait {
+                        until_ns,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
+            done.drain(..).for_each(|done| {
+                self.store
+                    .on_completion(done, &mut self.engine, &mut Vec::new())
+            });
         }
         panic!("the store does not come to rest");
     }
 
     fn tell(mut self) {
         // Many short lives test a crash that follows another crash.
-        let (lives, longest) = if self.random.below(4) == 0 { (12, 12) } else { (2 + self.random.below(3), 400) };
+        let (lives, longest) = if self.random.below(4) == 0 {
+            (12, 12)
+        } else {
+            (2 + self.random.below(3), 400)
+        };
         for _ in 0..lives {
             let steps = self.random.below(longest);
             for _ in 0..steps {
@@ -642,7 +904,9 @@ impl<'a> Story<'a> {
                 if self.spec.ends_with("=0") && self.namespace.flush_max_ms > 0 {
                     let wait_ns = u64::from(self.namespace.flush_max_ms) * 1_000_000 + 50_000_000;
                     let before_ns = self.now_ns().saturating_sub(wait_ns);
-                    self.keys.iter_mut().for_each(|key| key.is_durable_until(before_ns));
+                    self.keys
+                        .iter_mut()
+                        .for_each(|key| key.is_durable_until(before_ns));
                 }
             }
             match self.random.below(4) {
@@ -704,7 +968,11 @@ fn power_may_be_cut_after_any_operation() {
 
 #[test]
 fn what_was_durable_is_there_and_nothing_older() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().unwrap())
+    };
     let seeds = match number("STORE_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("STORE_SEEDS").unwrap_or(SEEDS),
@@ -719,10 +987,39 @@ fn what_was_durable_is_there_and_nothing_older() {
         }
     }
     println!("{seen:?}");
-    let Seen { done, refused, lost, crashes, collected, tombstones, expired, raided, errors, .. } = seen;
-    let Seen { damaged, found, lost_to_damage, vague, .. } = seen;
-    let all =
-        [done, refused, lost, crashes, collected, tombstones, expired, raided, errors, damaged, found, lost_to_damage];
+    let Seen {
+        done,
+        refused,
+        lost,
+        crashes,
+        collected,
+        tombstones,
+        expired,
+        raided,
+        errors,
+        ..
+    } = seen;
+    let Seen {
+        damaged,
+        found,
+        lost_to_damage,
+        vague,
+        ..
+    } = seen;
+    let all = [
+        done,
+        refused,
+        lost,
+        crashes,
+        collected,
+        tombstones,
+        expired,
+        raided,
+        errors,
+        damaged,
+        found,
+        lost_to_damage,
+    ];
     assert!(!many || all.iter().all(|count| *count > 50), "{all:?}");
     assert!(vague * 20 < damaged, "{vague} of {damaged}");
 }

@@ -7,11 +7,17 @@ use sys::salt::{PlacedSalt, Salt};
 const BLOCK_BYTES: usize = 128 << 10;
 
 fn main() {
-    let compress_pct = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
+    let compress_pct = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100);
     let mut fresh = Salt::new(1, compress_pct, 42);
     println!("fresh  {:.2}", gb_per_s(|block, _| fresh.fill(block)));
     let placed = PlacedSalt::new(1, 1, 42);
-    println!("placed {:.2}", gb_per_s(|block, offset| placed.fill(block, offset)));
+    println!(
+        "placed {:.2}",
+        gb_per_s(|block, offset| placed.fill(block, offset))
+    );
 }
 
 fn gb_per_s(mut fill: impl FnMut(&mut [u8], u64)) -> f64 {

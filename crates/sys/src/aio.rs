@@ -111,8 +111,16 @@ impl Aio {
     /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The context has its own descriptors of the files.
     ///
     /// Errors: those of io_setup(2), `EAGAIN` beyond /proc/sys/fs/aio-max-nr; those of dup(2).
-    pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
-        let files = files.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
+    pub fn new(
+        files: &[BorrowedFd<'_>],
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch_ns: u64,
+    ) -> io::Result<Self> {
+        let files = files
+            .iter()
+            .map(BorrowedFd::try_clone_to_owned)
+            .collect::<io::Result<_>>()?;
         let pool = Pool::new(memory_bytes.next_multiple_of(ALIGN))?;
         let mut context = 0_u64;
         let events = in_flight_max.max(1);
@@ -138,23 +146,42 @@ impl Aio {
     fn submit(&mut self, now_ns: u64) {
         let blocks = self.blocks.as_mut_ptr();
         self.pointers.clear();
-        self.pointers.extend(self.pushed.iter().map(|token| blocks.wrapping_add(*token as usize)));
+        self.pointers.extend(
+            self.pushed
+                .iter()
+                .map(|token| blocks.wrapping_add(*token as usize)),
+        );
         let mut begin = 0;
         while begin < self.pushed.len() {
             let pointers = &self.pointers[begin..];
             // SAFETY: each pointer leads to an element of `blocks`, which the kernel reads and writes only during the
             // call. The element describes memory of an operation, and `slots` keeps the operation until its
             // completion.
-            let submitted =
-                unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
+            let submitted = unsafe {
+                libc::syscall(
+                    libc::SYS_io_submit,
+                    self.context,
+                    pointers.len(),
+                    pointers.as_ptr(),
+                )
+            };
             let submitted_count = match succeed(submitted) {
                 Ok(0) => break,
                 Ok(taken) => taken,
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {
+                    break;
+                }
                 Err(error) => {
                     // The kernel rejected the first of the pushed operations.
-                    let (data, errno) = (self.pushed[begin].into(), error.raw_os_error().unwrap_or(libc::EIO));
-                    self.post(Event { data, result: -i64::from(errno), ..Event::default() });
+                    let (data, errno) = (
+                        self.pushed[begin].into(),
+                        error.raw_os_error().unwrap_or(libc::EIO),
+                    );
+                    self.post(Event {
+                        data,
+                        result: -i64::from(errno),
+                        ..Event::default()
+                    });
                     1
                 }
             };
@@ -176,7 +203,9 @@ impl Aio {
     /// Takes the completions of the kernel, and waits for `completions_min` of them until `until_ns`.
     fn collect(&mut self, completions_min: usize, until_ns: u64) -> io::Result<()> {
         let room = self.events.len() - self.posted;
-        let left_ns = until_ns.saturating_add(self.epoch_ns).saturating_sub(monotonic_ns());
+        let left_ns = until_ns
+            .saturating_add(self.epoch_ns)
+            .saturating_sub(monotonic_ns());
         let left_ns = if completions_min == 0 { 0 } else { left_ns };
         let timeout = libc::timespec {
             tv_sec: (left_ns / 1_000_000_000) as libc::time_t,
@@ -240,7 +269,11 @@ impl Queue for Aio {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
         let fd = self.files[usize::from(op.target)].as_raw_fd() as u32;
-        let block = ControlBlock { data: token as u64, fd, ..ControlBlock::default() };
+        let block = ControlBlock {
+            data: token as u64,
+            fd,
+            ..ControlBlock::default()
+        };
         let moves = |opcode, rw_flags, op: &mut Op| ControlBlock {
             opcode,
             rw_flags: RWF_NOWAIT | rw_flags,
@@ -248,18 +281,31 @@ impl Queue for Aio {
             offset: op.offset as i64,
             buf: op.buf.address() as u64,
             priority: op.priority.value() as i16,
-            flags: if op.priority.value() > 0 { IOCB_FLAG_IOPRIO } else { 0 },
+            flags: if op.priority.value() > 0 {
+                IOCB_FLAG_IOPRIO
+            } else {
+                0
+            },
             ..block
         };
         self.blocks[token] = match op.kind {
             OpKind::Read => moves(PREAD, 0, &mut op),
             OpKind::Write => moves(PWRITE, op.sync.flags() as u32, &mut op),
-            OpKind::Flush => ControlBlock { opcode: FDSYNC, ..block },
-            OpKind::FlushFile => ControlBlock { opcode: FSYNC, ..block },
+            OpKind::Flush => ControlBlock {
+                opcode: FDSYNC,
+                ..block
+            },
+            OpKind::FlushFile => ControlBlock {
+                opcode: FSYNC,
+                ..block
+            },
             OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
-        self.slots[token] = Some(InFlight { op, issued_ns: None });
+        self.slots[token] = Some(InFlight {
+            op,
+            issued_ns: None,
+        });
         self.in_flight += 1;
         Ok(())
     }
@@ -269,7 +315,9 @@ impl Queue for Aio {
         match sleep {
             // Waits only if no completion is posted: posted completions free room for operations that the kernel did
             // not take.
-            Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
+            Some(sleep) if self.posted == 0 => {
+                self.collect(sleep.completions as usize, sleep.until_ns)
+            }
             _ if self.has_events() => self.collect(0, 0),
             _ => Ok(()),
         }
@@ -286,12 +334,19 @@ impl Queue for Aio {
     fn reap(&mut self, mut on_reaped: impl FnMut(Reaped<Op, Outcome>)) {
         for Event { data, result, .. } in &self.events[..std::mem::take(&mut self.posted)] {
             let token = *data as u32;
-            let Some(InFlight { op, issued_ns }) = self.slots.get_mut(token as usize).and_then(Option::take) else {
+            let Some(InFlight { op, issued_ns }) =
+                self.slots.get_mut(token as usize).and_then(Option::take)
+            else {
                 continue;
             };
             self.in_flight -= 1;
             let outcome = Outcome::of(*result, &op);
-            on_reaped(Reaped { token, op: Some(op), outcome, issued_ns: issued_ns.unwrap_or(0) });
+            on_reaped(Reaped {
+                token,
+                op: Some(op),
+                outcome,
+                issued_ns: issued_ns.unwrap_or(0),
+            });
         }
     }
 }
@@ -318,18 +373,31 @@ impl Drop for Aio {
 /// block the caller.
 pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
-    let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let buf = aio
+        .buffer(ALIGN)
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
     // Panics only for a token in flight.
     let _ = aio.push(Op::new(kind, 0, len, buf));
-    let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
+    let (began_ns, mut result) = (
+        monotonic_ns(),
+        Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+    );
     // A signal ends a wait early.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {
-        aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS }))?;
+        aio.enter(
+            0,
+            Some(Sleep {
+                completions: 1,
+                until_ns: PROBE_NS,
+            }),
+        )?;
     }
     aio.reap(|reaped| {
         result = match reaped.outcome {
-            Outcome::Errno(errno) if errno != libc::EAGAIN => Err(io::Error::from_raw_os_error(errno)),
+            Outcome::Errno(errno) if errno != libc::EAGAIN => {
+                Err(io::Error::from_raw_os_error(errno))
+            }
             _ => Ok(()),
         }
     });
@@ -353,7 +421,14 @@ mod tests {
         assert!(aio.push(Op::new(OpKind::Flush, 0, 0, Buf::empty())).is_ok());
         let mut outcome = None;
         while outcome.is_none() {
-            aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS })).unwrap();
+            aio.enter(
+                0,
+                Some(Sleep {
+                    completions: 1,
+                    until_ns: PROBE_NS,
+                }),
+            )
+            .unwrap();
             aio.reap(|reaped| outcome = Some(reaped.outcome));
         }
         assert_eq!(outcome, Some(Outcome::Done));

@@ -36,13 +36,21 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of `file` (-1: anonymous memory). `flags` must not name an address (`MAP_FIXED`). Errors: those
     /// of mmap(2).
-    pub(crate) fn new(len: usize, protection: c_int, flags: c_int, file: RawFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+        file: RawFd,
+    ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { start: NonNull::new(start.cast()).expect("mmap never maps page zero"), len })
+        Ok(Self {
+            start: NonNull::new(start.cast()).expect("mmap never maps page zero"),
+            len,
+        })
     }
 
     /// Advises the kernel on the whole mapping. The caller must not give advice that changes its bytes.
@@ -97,7 +105,9 @@ impl Deref for Buf {
         match &self.0 {
             // SAFETY: offset + len lie in the mapping (checked when cut), the bytes are initialised
             // (anonymous memory is zero), and no other `Buf` covers them.
-            Some(cut) => unsafe { std::slice::from_raw_parts(cut.region.start.as_ptr().add(cut.offset), cut.len) },
+            Some(cut) => unsafe {
+                std::slice::from_raw_parts(cut.region.start.as_ptr().add(cut.offset), cut.len)
+            },
             None => &[],
         }
     }
@@ -107,7 +117,9 @@ impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &self.0 {
             // SAFETY: as in `deref`, and `&mut self` excludes every other access.
-            Some(cut) => unsafe { std::slice::from_raw_parts_mut(cut.region.start.as_ptr().add(cut.offset), cut.len) },
+            Some(cut) => unsafe {
+                std::slice::from_raw_parts_mut(cut.region.start.as_ptr().add(cut.offset), cut.len)
+            },
             None => &mut [],
         }
     }
@@ -131,7 +143,11 @@ impl Pool {
             // A hint: fewer page tables to walk for the kernel and for this process. No effect without huge pages.
             let _ = region.advise(libc::MADV_HUGEPAGE);
         }
-        Ok(Self { region: Arc::new(region), next_offset: 0, registered: None })
+        Ok(Self {
+            region: Arc::new(region),
+            next_offset: 0,
+            registered: None,
+        })
     }
 
     /// The next `len` bytes, page-aligned; `None` if the pool has fewer bytes left.
@@ -140,14 +156,22 @@ impl Pool {
         if end > self.region.len {
             return None;
         }
-        let cut = Cut { region: self.region.clone(), offset: self.next_offset, len, registered: self.registered };
+        let cut = Cut {
+            region: self.region.clone(),
+            offset: self.next_offset,
+            len,
+            registered: self.registered,
+        };
         self.next_offset = end.next_multiple_of(ALIGN);
         Some(Buf(Some(Box::new(cut))))
     }
 
     /// The whole memory, for registering with the kernel.
     pub(crate) fn iovec(&self) -> libc::iovec {
-        libc::iovec { iov_base: self.region.start.as_ptr().cast(), iov_len: self.region.len }
+        libc::iovec {
+            iov_base: self.region.start.as_ptr().cast(),
+            iov_len: self.region.len,
+        }
     }
 
     /// Marks the buffers cut from now on as registered under `index`.
@@ -164,8 +188,16 @@ pub fn available_bytes() -> Option<u64> {
 
 /// Bytes of `key` in the text of `/proc/meminfo`.
 pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
-    let value = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    let value = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    value
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }
 
 /// Requests huge pages for a large slice with random reads, to save page table walks. A hint, without effect if huge
@@ -179,7 +211,13 @@ pub fn advise_huge_pages<T>(slice: &[T]) {
     let skipped = start.next_multiple_of(HUGE_PAGE) - start;
     let len = (bytes - skipped) / HUGE_PAGE * HUGE_PAGE;
     // SAFETY: whole pages within the slice, not shared with other memory; the advice changes no byte of them.
-    unsafe { libc::madvise(slice.as_ptr().cast_mut().byte_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
+    unsafe {
+        libc::madvise(
+            slice.as_ptr().cast_mut().byte_add(skipped).cast(),
+            len,
+            libc::MADV_HUGEPAGE,
+        )
+    };
 }
 
 #[cfg(test)]
@@ -212,7 +250,12 @@ mod tests {
         for bytes in [0, 1, 4 << 20, (8 << 20) + 5] {
             let memory: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
             advise_huge_pages(&memory);
-            assert!(memory.iter().enumerate().all(|(index, &byte)| byte == index as u8));
+            assert!(
+                memory
+                    .iter()
+                    .enumerate()
+                    .all(|(index, &byte)| byte == index as u8)
+            );
         }
     }
 }

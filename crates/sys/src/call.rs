@@ -36,14 +36,23 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         OpKind::Read => return Ok(pread(fd, &mut op.buf[..len], op.offset)?),
-        OpKind::Write if op.sync == WriteSync::No => return Ok(pwrite(fd, &op.buf[..len], op.offset)?),
+        OpKind::Write if op.sync == WriteSync::No => {
+            return Ok(pwrite(fd, &op.buf[..len], op.offset)?);
+        }
         OpKind::Write => {
             let flags = ReadWriteFlags::from_bits_retain(op.sync.flags() as u32);
-            return Ok(pwritev2(fd, &[IoSlice::new(&op.buf[..len])], op.offset, flags)?);
+            return Ok(pwritev2(
+                fd,
+                &[IoSlice::new(&op.buf[..len])],
+                op.offset,
+                flags,
+            )?);
         }
         OpKind::Flush => fdatasync(fd)?,
         OpKind::FlushFile => fsync(fd)?,
-        OpKind::WriteBack(WriteBack { drop_cache: true, .. }) => fadvise(fd, 0, None, Advice::DontNeed)?,
+        OpKind::WriteBack(WriteBack {
+            drop_cache: true, ..
+        }) => fadvise(fd, 0, None, Advice::DontNeed)?,
         OpKind::WriteBack(steps) => write_back(fd, op.offset, op.len.into(), steps)?,
         OpKind::Deallocate => deallocate(fd, op.offset, op.len.into())?,
     }
@@ -53,7 +62,8 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
 /// Writes back the modified pages of `len` bytes at `offset` (sync_file_range(2)); `len` 0: to the end of the file.
 fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io::Result<()> {
     // SAFETY: plain numbers; the descriptor is open for as long as it is borrowed.
-    succeed(unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) }).map(drop)
+    succeed(unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) })
+        .map(drop)
 }
 
 /// Use of a mapping.
@@ -77,17 +87,27 @@ impl Mapped {
     ///
     /// Errors: those of mmap(2), such as `EACCES` for a `writable` mapping of a read-only descriptor. Also if the
     /// kernel or a container forbids process_vm_readv(2).
-    pub fn new(fd: BorrowedFd<'_>, len: u64, writable: bool, access: MapAccess) -> io::Result<Self> {
+    pub fn new(
+        fd: BorrowedFd<'_>,
+        len: u64,
+        writable: bool,
+        access: MapAccess,
+    ) -> io::Result<Self> {
         copy_within_process().map_err(|error| {
             io::Error::new(
                 error.kind(),
                 format!("process_vm_readv(2) is not allowed ({error}; see a container's seccomp profile)"),
             )
         })?;
-        let len = usize::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+        let len =
+            usize::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         let mapping = Mapping::new(len, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
-        mapping.advise(if access.random { libc::MADV_RANDOM } else { libc::MADV_SEQUENTIAL })?;
+        mapping.advise(if access.random {
+            libc::MADV_RANDOM
+        } else {
+            libc::MADV_SEQUENTIAL
+        })?;
         Ok(Self { mapping, access })
     }
 
@@ -95,15 +115,19 @@ impl Mapped {
     pub fn perform_call(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
         let result = match op.kind {
             OpKind::Read | OpKind::Write => match self.copy(op) {
-                Err(error) if error.raw_os_error() == Some(libc::EFAULT) => self.why_faulted(fd, op),
+                Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
+                    self.why_faulted(fd, op)
+                }
                 Ok(bytes) if bytes == op.len as usize && self.access.syncs => {
                     self.sync(op.offset as usize, bytes).map(|()| bytes)
                 }
                 copied => copied,
             },
-            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(WriteBack { drop_cache: false, .. }) => {
-                self.sync(0, self.mapping.len).map(|()| 0)
-            }
+            OpKind::Flush
+            | OpKind::FlushFile
+            | OpKind::WriteBack(WriteBack {
+                drop_cache: false, ..
+            }) => self.sync(0, self.mapping.len).map(|()| 0),
             // Unmaps the pages first, because mapped pages stay in the page cache. The mapping is shared, so unmapped
             // pages keep their bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
@@ -121,13 +145,25 @@ impl Mapped {
     /// Returns the number of bytes copied before the first inaccessible page.
     fn copy(&self, op: &mut Op) -> io::Result<usize> {
         let len = (op.len as usize).min(op.buf.len());
-        let at =
-            usize::try_from(op.offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= self.mapping.len));
+        let at = usize::try_from(op.offset).ok().filter(|at| {
+            at.checked_add(len)
+                .is_some_and(|end| end <= self.mapping.len)
+        });
         let Some(at) = at else { return Ok(0) };
-        let buffer_iovec = libc::iovec { iov_base: op.buf.address().cast(), iov_len: len };
-        let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
+        let buffer_iovec = libc::iovec {
+            iov_base: op.buf.address().cast(),
+            iov_len: len,
+        };
+        let mapped = libc::iovec {
+            iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(),
+            iov_len: len,
+        };
         // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
-        let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
+        let call = if op.kind == OpKind::Read {
+            libc::process_vm_writev
+        } else {
+            libc::process_vm_readv
+        };
         // SAFETY: `buffer_iovec` lies in the buffer that `op` owns, and no reference to its bytes lives during the
         // call. `mapped` lies in the mapping, to which no references exist.
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &buffer_iovec, 1, 0) } as i64)
@@ -158,7 +194,10 @@ impl Mapped {
 /// Checks that the kernel allows process_vm_readv(2) on this process.
 fn copy_within_process() -> io::Result<()> {
     let (source, mut copy) = ([1_u8], [0_u8]);
-    let part = |start: *const u8| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: 1 };
+    let part = |start: *const u8| libc::iovec {
+        iov_base: start.cast_mut().cast(),
+        iov_len: 1,
+    };
     let (from, to) = (part(source.as_ptr()), part(copy.as_mut_ptr()));
     // SAFETY: copies one byte between two arrays, which both live until the call returns.
     succeed(unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) } as i64).map(drop)
@@ -194,17 +233,36 @@ mod tests {
     #[test]
     fn operations_move_the_bytes_of_the_file() {
         for syncs in [false, true] {
-            let (file, mapped) = mapped(MapAccess { random: true, syncs });
-            assert_eq!(act(&file, &mapped, OpKind::Write, 1_000, 7), (Outcome::Done, 7));
-            assert_eq!(act(&file, &mapped, OpKind::Read, 1_000, 0), (Outcome::Done, 7));
+            let (file, mapped) = mapped(MapAccess {
+                random: true,
+                syncs,
+            });
+            assert_eq!(
+                act(&file, &mapped, OpKind::Write, 1_000, 7),
+                (Outcome::Done, 7)
+            );
+            assert_eq!(
+                act(&file, &mapped, OpKind::Read, 1_000, 0),
+                (Outcome::Done, 7)
+            );
             let mut bytes = vec![0; 4 * PAGE as usize];
             file.read_exact_at(&mut bytes, 0).unwrap();
             assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), 8192);
             assert!(bytes[1_000] == 7 && bytes[999] == 0 && bytes[9_192] == 0);
-            for kind in [OpKind::Flush, OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() })] {
+            for kind in [
+                OpKind::Flush,
+                OpKind::WriteBack(WriteBack {
+                    drop_cache: true,
+                    ..WriteBack::default()
+                }),
+            ] {
                 assert_eq!(act(&file, &mapped, kind, 0, 0).0, Outcome::Done);
             }
-            assert_eq!(act(&file, &mapped, OpKind::Read, 3 * PAGE, 0).0, Outcome::Short(0), "beyond the mapping");
+            assert_eq!(
+                act(&file, &mapped, OpKind::Read, 3 * PAGE, 0).0,
+                Outcome::Short(0),
+                "beyond the mapping"
+            );
         }
     }
 
@@ -214,8 +272,16 @@ mod tests {
         assert_eq!(act(&file, &mapped, OpKind::Write, 0, 7).0, Outcome::Done);
         file.set_len(PAGE).unwrap();
         for kind in [OpKind::Read, OpKind::Write] {
-            assert_eq!(act(&file, &mapped, kind, PAGE, 1).0, Outcome::Short(0), "{kind}");
-            assert_eq!(act(&file, &mapped, kind, 0, 1).0, Outcome::Short(PAGE as u32), "{kind}");
+            assert_eq!(
+                act(&file, &mapped, kind, PAGE, 1).0,
+                Outcome::Short(0),
+                "{kind}"
+            );
+            assert_eq!(
+                act(&file, &mapped, kind, 0, 1).0,
+                Outcome::Short(PAGE as u32),
+                "{kind}"
+            );
         }
     }
 

@@ -52,7 +52,12 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, FileType, fallocate, fstat};
     match FileType::from_raw_mode(fstat(fd)?.st_mode) {
         FileType::BlockDevice => discard(fd, offset, len),
-        _ => Ok(fallocate(fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?),
+        _ => Ok(fallocate(
+            fd,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        )?),
     }
 }
 

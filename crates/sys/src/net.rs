@@ -36,7 +36,11 @@ pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
 /// Sends as many bytes as the kernel has room for, without waiting. Errors: those of send(2); `WouldBlock` if there is no
 /// room.
 pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    Ok(rustix::net::send(
+        socket,
+        bytes,
+        SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+    )?)
 }
 
 /// Wakes the thread that sleeps in a ring.
@@ -46,7 +50,10 @@ pub struct Waker(Arc<OwnedFd>);
 impl Waker {
     /// A waker for one ring, armed by [`Op::Wake`]. Errors: those of eventfd(2).
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+        Ok(Self(Arc::new(eventfd(
+            0,
+            EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+        )?)))
     }
 
     /// Ends the current or the next sleep, from any thread.
@@ -63,11 +70,18 @@ pub enum Op {
     /// Operation on a block device or file.
     Block(op::Op),
     /// Accepts connections, one after another.
-    Accept { token: u32, listener: Arc<TcpListener> },
+    Accept {
+        token: u32,
+        listener: Arc<TcpListener>,
+    },
     /// Receives bytes until the peer closes its side.
     Receive { token: u32, socket: Arc<TcpStream> },
     /// Sends all bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
-    Send { token: u32, socket: Arc<TcpStream>, bytes: Vec<u8> },
+    Send {
+        token: u32,
+        socket: Arc<TcpStream>,
+        bytes: Vec<u8>,
+    },
     /// Cancels the operation with the token `cancelled_token`. If in flight, that operation ends with `ECANCELED`.
     Cancel { token: u32, cancelled_token: u32 },
     /// Completes on every [`Waker::wake`].
@@ -114,8 +128,14 @@ impl NetworkForm {
     /// Form of operations on `files`, and on sockets with `buffers` (a power of two) receive buffers of
     /// `buffer_bytes`.
     pub fn new(files: FileForm, buffers: u16, buffer_bytes: usize) -> Self {
-        assert!(buffers.is_power_of_two() && buffers <= 1 << 15, "{buffers} buffers");
-        assert!(u32::try_from(buffer_bytes).is_ok_and(|bytes| bytes > 0), "buffers of {buffer_bytes} bytes");
+        assert!(
+            buffers.is_power_of_two() && buffers <= 1 << 15,
+            "{buffers} buffers"
+        );
+        assert!(
+            u32::try_from(buffer_bytes).is_ok_and(|bytes| bytes > 0),
+            "buffers of {buffer_bytes} bytes"
+        );
         Self {
             files,
             buffers,
@@ -129,7 +149,9 @@ impl NetworkForm {
 
     fn provide(&mut self, mut buf: Buf) {
         // Without a free number the kernel has as many buffers as it has room for, so a further one is dropped.
-        let Some(buffer_id) = self.free_ids.pop() else { return };
+        let Some(buffer_id) = self.free_ids.pop() else {
+            return;
+        };
         let ring_index = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
         self.tail = self.tail.wrapping_add(1);
@@ -142,7 +164,8 @@ impl NetworkForm {
             entry.set_addr(buf.address() as u64);
             entry.set_len(buf.len() as u32);
             entry.set_bid(buffer_id);
-            AtomicU16::from_ptr(BufRingEntry::tail(start).cast_mut()).store(self.tail, Ordering::Release);
+            AtomicU16::from_ptr(BufRingEntry::tail(start).cast_mut())
+                .store(self.tail, Ordering::Release);
         }
         self.provided[usize::from(buffer_id)] = Some(buf);
     }
@@ -158,7 +181,11 @@ impl NetworkForm {
             Some(unused) => self.provide(unused),
             None => {}
         }
-        if bytes == 0 { Outcome::Closed } else { Outcome::Errno(bytes.unsigned_abs() as i32) }
+        if bytes == 0 {
+            Outcome::Closed
+        } else {
+            Outcome::Errno(bytes.unsigned_abs() as i32)
+        }
     }
 }
 
@@ -183,23 +210,31 @@ impl Form for NetworkForm {
     const CANCELS: bool = true;
 
     fn memory_bytes(&self, _in_flight_max: usize) -> usize {
-        let ring_bytes = (usize::from(self.buffers) * size_of::<BufRingEntry>()).next_multiple_of(ALIGN);
+        let ring_bytes =
+            (usize::from(self.buffers) * size_of::<BufRingEntry>()).next_multiple_of(ALIGN);
         ring_bytes + usize::from(self.buffers) * self.buffer_bytes
     }
 
-    fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
+    fn set_up(
+        &mut self,
+        pool: &mut Pool,
+        ring: &Submitter<'_>,
+        _in_flight_max: usize,
+    ) -> io::Result<()> {
         let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory has room for it");
         self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
         // SAFETY: the memory is page-aligned (the first cut of the pool), as long as the entries, and mapped until the
         // ring is closed: `Ring::new` and `Ring::drop` close the ring before they drop the memory, and `drop` leaks it
         // if operations are then in flight.
-        unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
-            |error| {
-                let what =
-                    format!("io_uring of this kernel has no rings of receive buffers ({error}; needs Linux 6.0)");
-                io::Error::new(io::ErrorKind::Unsupported, what)
-            },
-        )?;
+        unsafe {
+            ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0)
+        }
+        .map_err(|error| {
+            let what = format!(
+                "io_uring of this kernel has no rings of receive buffers ({error}; needs Linux 6.0)"
+            );
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        })?;
         for _ in 0..self.buffers {
             self.provide(cut(pool, self.buffer_bytes));
         }
@@ -225,19 +260,27 @@ impl Form for NetworkForm {
     fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry {
         match op {
             Op::Block(op) => self.files.entry(op, entry_index),
-            Op::Accept { listener, .. } => {
-                opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(libc::SOCK_CLOEXEC).build()
+            Op::Accept { listener, .. } => opcode::AcceptMulti::new(Fd(listener.as_raw_fd()))
+                .flags(libc::SOCK_CLOEXEC)
+                .build(),
+            Op::Receive { socket, .. } => {
+                opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build()
             }
-            Op::Receive { socket, .. } => opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build(),
             Op::Send { socket, bytes, .. } => {
                 let len = u32::try_from(bytes.len()).expect("less than 4 GiB");
                 // The kernel continues after a short send by itself.
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-                opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len).flags(flags).build()
+                opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len)
+                    .flags(flags)
+                    .build()
             }
-            Op::Cancel { cancelled_token, .. } => opcode::AsyncCancel::new(u64::from(*cancelled_token)).build(),
+            Op::Cancel {
+                cancelled_token, ..
+            } => opcode::AsyncCancel::new(u64::from(*cancelled_token)).build(),
             Op::Wake { waker, .. } => {
-                opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32).multi(true).build()
+                opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32)
+                    .multi(true)
+                    .build()
             }
         }
     }
@@ -256,7 +299,9 @@ impl Form for NetworkForm {
             // SAFETY: the kernel created this descriptor for this process, and reports it once.
             Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
             // A short send means that the connection ended during the send.
-            Op::Send { bytes, .. } if (result as usize) < bytes.len() => Outcome::Errno(libc::ECONNRESET),
+            Op::Send { bytes, .. } if (result as usize) < bytes.len() => {
+                Outcome::Errno(libc::ECONNRESET)
+            }
             Op::Send { .. } => Outcome::Sent,
             Op::Wake { .. } => Outcome::Woken,
         }
@@ -294,7 +339,9 @@ mod tests {
     fn ring() -> Option<Ring<NetworkForm>> {
         let form = NetworkForm::new(FileForm::new(&[]).unwrap(), 2, ALIGN);
         let ring = Ring::new(&[], form, 4, ALIGN, 0);
-        ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}")).ok().map(|(ring, _)| ring)
+        ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}"))
+            .ok()
+            .map(|(ring, _)| ring)
     }
 
     #[test]
@@ -305,11 +352,22 @@ mod tests {
         assert!(ring.push(Op::Accept { token: 0, listener }).is_ok());
         ring.enter(0, None).unwrap();
         // More than the completion queue holds.
-        let clients: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
-        ring.enter(0, Some(Sleep { completions: 1, until_ns: u64::MAX / 4 })).unwrap();
+        let clients: Vec<_> = (0..64)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        ring.enter(
+            0,
+            Some(Sleep {
+                completions: 1,
+                until_ns: u64::MAX / 4,
+            }),
+        )
+        .unwrap();
         drop(ring);
         for mut client in clients {
-            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            client
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .unwrap();
             if let Err(error) = client.read_to_end(&mut Vec::new()) {
                 assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
             }
@@ -320,7 +378,9 @@ mod tests {
     #[should_panic(expected = "length of a receive buffer")]
     fn a_buffer_of_another_length_is_not_provided() {
         // Without a ring that takes buffers, the same panic ends the test.
-        let Some(mut ring) = ring() else { panic!("length of a receive buffer: skipped") };
+        let Some(mut ring) = ring() else {
+            panic!("length of a receive buffer: skipped")
+        };
         ring.provide(Buf::empty());
     }
 }

@@ -162,7 +162,17 @@ impl Op {
     /// An operation on the first target, with token 0 and default durability, placement and priority.
     pub fn new(kind: OpKind, offset: u64, len: u32, buf: Buf) -> Self {
         let (sync, priority) = (WriteSync::No, Priority::default());
-        Self { target: 0, kind, offset, len, sync, placement: None, priority, buf, token: 0 }
+        Self {
+            target: 0,
+            kind,
+            offset,
+            len,
+            sync,
+            placement: None,
+            priority,
+            buf,
+            token: 0,
+        }
     }
 }
 
@@ -198,7 +208,12 @@ pub enum WrongRecord {
     Foreign,
     /// A mix of two writes, or a write with corrupted bytes. `bin`: number of the bin, from 1; `at`: offset of the
     /// first wrong byte in its value; `found`: that byte, `None` if the value ends before it.
-    Torn { bin: u16, at: u32, expected: u8, found: Option<u8> },
+    Torn {
+        bin: u16,
+        at: u32,
+        expected: u8,
+        found: Option<u8>,
+    },
 }
 
 impl Outcome {
@@ -228,14 +243,21 @@ impl Outcome {
 
     /// True if the target itself is gone, so that all later operations will fail, too.
     pub fn is_gone(self) -> bool {
-        matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))
+        matches!(
+            self,
+            Self::Errno(
+                libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM
+            )
+        )
     }
 
     /// True if a drive that lost its power or its link gives this error. A drive with power can give some of these
     /// errors, too.
     pub fn is_of_vanished_drive(self) -> bool {
         use libc::{EIO, ENODEV, ENOLINK, ENOMEDIUM, ENXIO, EREMOTEIO, ESHUTDOWN, ETIMEDOUT};
-        let errnos = [EIO, ENODEV, ENXIO, ETIMEDOUT, ENOMEDIUM, ENOLINK, EREMOTEIO, ESHUTDOWN];
+        let errnos = [
+            EIO, ENODEV, ENXIO, ETIMEDOUT, ENOMEDIUM, ENOLINK, EREMOTEIO, ESHUTDOWN,
+        ];
         matches!(self, Self::Errno(errno) if errnos.contains(&errno))
     }
 }
@@ -259,25 +281,57 @@ impl fmt::Display for Outcome {
 impl fmt::Display for WrongRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Old { acknowledged, found: 0 } => {
-                write!(f, "old: a write of an earlier run, although write {acknowledged} of this run was acknowledged")
+            Self::Old {
+                acknowledged,
+                found: 0,
+            } => {
+                write!(
+                    f,
+                    "old: a write of an earlier run, although write {acknowledged} of this run was acknowledged"
+                )
             }
-            Self::Old { acknowledged, found } => {
-                write!(f, "old: write {found} of this record, although write {acknowledged} was acknowledged")
+            Self::Old {
+                acknowledged,
+                found,
+            } => {
+                write!(
+                    f,
+                    "old: write {found} of this record, although write {acknowledged} was acknowledged"
+                )
             }
-            Self::Missing { acknowledged: 0 } => f.write_str("missing: no such record; this run has not written it"),
+            Self::Missing { acknowledged: 0 } => {
+                f.write_str("missing: no such record; this run has not written it")
+            }
             Self::Missing { acknowledged } => {
-                write!(f, "missing: no such record, although write {acknowledged} was acknowledged")
+                write!(
+                    f,
+                    "missing: no such record, although write {acknowledged} was acknowledged"
+                )
             }
-            Self::Foreign => f.write_str("foreign: a value of another key, or a value that this client never wrote"),
-            Self::Torn { bin, at, expected, found: Some(found) } => {
+            Self::Foreign => f.write_str(
+                "foreign: a value of another key, or a value that this client never wrote",
+            ),
+            Self::Torn {
+                bin,
+                at,
+                expected,
+                found: Some(found),
+            } => {
                 write!(
                     f,
                     "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as expected from the bytes before it"
                 )
             }
-            Self::Torn { bin, at, expected, found: None } => {
-                write!(f, "torn: bin {bin} ends before its byte {at}, which was written as 0x{expected:02x}")
+            Self::Torn {
+                bin,
+                at,
+                expected,
+                found: None,
+            } => {
+                write!(
+                    f,
+                    "torn: bin {bin} ends before its byte {at}, which was written as 0x{expected:02x}"
+                )
             }
         }
     }
@@ -397,11 +451,31 @@ mod tests {
     #[test]
     fn flags_are_those_of_the_kernel() {
         // linux/fs.h
-        let steps =
-            |wait_before, write, wait_after| WriteBack { wait_before, write, wait_after, drop_cache: false }.flags();
-        assert_eq!([steps(true, false, false), steps(false, true, false), steps(false, false, true)], [1, 2, 4]);
-        assert_eq!((steps(true, true, true), steps(false, false, false)), (7, 0));
-        assert_eq!([WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags), [0, 2, 4]);
+        let steps = |wait_before, write, wait_after| {
+            WriteBack {
+                wait_before,
+                write,
+                wait_after,
+                drop_cache: false,
+            }
+            .flags()
+        };
+        assert_eq!(
+            [
+                steps(true, false, false),
+                steps(false, true, false),
+                steps(false, false, true)
+            ],
+            [1, 2, 4]
+        );
+        assert_eq!(
+            (steps(true, true, true), steps(false, false, false)),
+            (7, 0)
+        );
+        assert_eq!(
+            [WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags),
+            [0, 2, 4]
+        );
     }
 
     #[test]
@@ -410,11 +484,25 @@ mod tests {
             (Outcome::Result(18), "result code 18: device overload"),
             (Outcome::Result(200), "result code 200"),
             (
-                Outcome::Wrong { key: 7, wrong: WrongRecord::Old { acknowledged: 3, found: 2 } },
+                Outcome::Wrong {
+                    key: 7,
+                    wrong: WrongRecord::Old {
+                        acknowledged: 3,
+                        found: 2,
+                    },
+                },
                 "old: write 2 of this record, although write 3 was acknowledged",
             ),
             (
-                Outcome::Wrong { key: 7, wrong: WrongRecord::Torn { bin: 2, at: 9, expected: 0x41, found: Some(0) } },
+                Outcome::Wrong {
+                    key: 7,
+                    wrong: WrongRecord::Torn {
+                        bin: 2,
+                        at: 9,
+                        expected: 0x41,
+                        found: Some(0),
+                    },
+                },
                 "torn: byte 9 of bin 2 is 0x00, not 0x41 as expected from the bytes before it",
             ),
         ] {

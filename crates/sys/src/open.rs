@@ -51,13 +51,19 @@ pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Res
     let request = request(offset, lock);
     // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.
     match succeed(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const request) }) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+            Ok(false)
+        }
         locked => locked.map(|_| true),
     }
 }
 
 /// Lock of another descriptor that conflicts with a lock of the byte at `offset`, if any.
-pub fn conflicting_lock(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<Option<ByteLock>> {
+pub fn conflicting_lock(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    lock: ByteLock,
+) -> io::Result<Option<ByteLock>> {
     let mut request = request(offset, lock);
     // SAFETY: F_OFD_GETLK reads and writes the struct, which lives until the call returns.
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) })?;
@@ -76,7 +82,10 @@ pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
 
 /// Name of the file system of `fd` if the file system is in memory; otherwise `None`. Source: linux/magic.h.
 pub fn memory_file_system(fd: BorrowedFd<'_>) -> io::Result<Option<&'static str>> {
-    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "its type differs between C libraries and architectures"
+    )]
     let magic = rustix::fs::fstatfs(fd)?.f_type as i64;
     Ok(match magic {
         0x0102_1994 => Some("tmpfs"),
@@ -113,7 +122,10 @@ mod tests {
         let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
         assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Exclusive).unwrap());
         assert!(!try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
-        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(), Some(ByteLock::Exclusive));
+        assert_eq!(
+            conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(),
+            Some(ByteLock::Exclusive)
+        );
         drop(one);
         assert!(try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
     }
@@ -124,8 +136,14 @@ mod tests {
         let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
         assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Shared).unwrap());
         assert!(try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
-        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Exclusive).unwrap(), Some(ByteLock::Shared));
-        assert_eq!(conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(), None);
+        assert_eq!(
+            conflicting_lock(two.as_fd(), BYTE, ByteLock::Exclusive).unwrap(),
+            Some(ByteLock::Shared)
+        );
+        assert_eq!(
+            conflicting_lock(two.as_fd(), BYTE, ByteLock::Shared).unwrap(),
+            None
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::op::Priority;
 use crate::succeed;
 use rustix::io::Errno;
 use rustix::process::{
-    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setpriority_process, setrlimit,
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setpriority_process,
+    setrlimit,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::fs::File;
@@ -31,13 +32,28 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    let no_cpu = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
+    let no_cpu = |cpu: u32| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("there is no CPU {cpu} to run on"),
+        )
+    };
     let mut cpu_set = CpuSet::new();
     for cpu in cpus {
-        cpu_set.set(Some(*cpu as usize).filter(|at| *at < CpuSet::MAX_CPU).ok_or_else(|| no_cpu(*cpu))?);
+        cpu_set.set(
+            Some(*cpu as usize)
+                .filter(|at| *at < CpuSet::MAX_CPU)
+                .ok_or_else(|| no_cpu(*cpu))?,
+        );
     }
     let set = sched_setaffinity(None, &cpu_set);
-    set.map_err(|error| if error == Errno::INVAL { no_cpu(cpus[0]) } else { error.into() })?;
+    set.map_err(|error| {
+        if error == Errno::INVAL {
+            no_cpu(cpus[0])
+        } else {
+            error.into()
+        }
+    })?;
     let allowed = allowed_cpus()?;
     let missing = cpus.iter().find(|cpu| !allowed.contains(cpu));
     missing.map_or(Ok(()), |cpu| Err(no_cpu(*cpu)))
@@ -48,13 +64,21 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
 /// Source: sched_getaffinity(2). Errors: `EINVAL` if the kernel supports more than 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     let cpu_set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| cpu_set.is_set(*cpu as usize)).collect())
+    Ok((0..CpuSet::MAX_CPU as u32)
+        .filter(|cpu| cpu_set.is_set(*cpu as usize))
+        .collect())
 }
 
 /// Raises the soft limit of open files to the hard limit. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    )?;
     Ok(maximum.unwrap_or(u64::MAX))
 }
 
@@ -66,7 +90,11 @@ pub fn kill_with_parent(command: &mut Command) {
     let request_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // If the parent ended before the prctl, the signal never arrives.
-        if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        if parent_id() == parent {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
     };
     // SAFETY: between fork and exec the closure makes two system calls, which neither allocate nor lock.
     unsafe { command.pre_exec(request_signal) };
@@ -85,8 +113,15 @@ pub fn lower_priority() {
 pub fn set_io_priority(priority: Priority) -> io::Result<()> {
     const WHO_PROCESS: libc::c_int = 1;
     // SAFETY: no pointers; 0 is the calling thread.
-    succeed(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, libc::c_int::from(priority.value())) })
-        .map(drop)
+    succeed(unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            WHO_PROCESS,
+            0,
+            libc::c_int::from(priority.value()),
+        )
+    })
+    .map(drop)
 }
 
 /// CPU time (user + system) that this thread has used, nanoseconds.
@@ -150,7 +185,10 @@ pub struct RunDelay {
 impl RunDelay {
     /// The delay of the calling thread. Only this thread may read it.
     pub fn of_this_thread() -> Self {
-        let mut this = Self { file: File::open("/proc/thread-self/schedstat").ok(), read_ns: 0 };
+        let mut this = Self {
+            file: File::open("/proc/thread-self/schedstat").ok(),
+            read_ns: 0,
+        };
         this.since_last_ns();
         this
     }
@@ -158,8 +196,16 @@ impl RunDelay {
     /// Nanoseconds without a CPU since the last call. One system call.
     pub fn since_last_ns(&mut self) -> u64 {
         let mut text = [0; 96];
-        let Some(bytes) = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return 0 };
-        let Some(total_ns) = run_delay_ns(&text[..bytes]) else { return 0 };
+        let Some(bytes) = self
+            .file
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok())
+        else {
+            return 0;
+        };
+        let Some(total_ns) = run_delay_ns(&text[..bytes]) else {
+            return 0;
+        };
         let since_ns = total_ns.saturating_sub(self.read_ns);
         self.read_ns = total_ns;
         since_ns
@@ -167,7 +213,12 @@ impl RunDelay {
 }
 
 fn run_delay_ns(schedstat: &[u8]) -> Option<u64> {
-    std::str::from_utf8(schedstat).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    std::str::from_utf8(schedstat)
+        .ok()?
+        .split_ascii_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// CPU time, peak memory, context switches and page faults of the whole process, all threads included.
@@ -221,10 +272,14 @@ pub fn page_bytes() -> u64 {
 
 /// Time of `clock`, nanoseconds. Source: clock_gettime(2).
 fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is writable and outlives the call.
     succeed(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
-    Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
+    Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`, which gives no
@@ -238,7 +293,11 @@ pub fn monotonic_ns() -> u64 {
 /// this time, minus `CLOCK_MONOTONIC`, which does not. Pauses of a virtual machine stop both clocks.
 pub fn asleep_ns() -> u64 {
     // A pause of this thread between the two readings makes the difference smaller, never larger.
-    let difference_ns = |_| clock_ns(libc::CLOCK_BOOTTIME).unwrap_or(0).saturating_sub(monotonic_ns());
+    let difference_ns = |_| {
+        clock_ns(libc::CLOCK_BOOTTIME)
+            .unwrap_or(0)
+            .saturating_sub(monotonic_ns())
+    };
     (0..3).map(difference_ns).max().unwrap_or(0)
 }
 
@@ -250,12 +309,17 @@ mod tests {
     fn a_thread_runs_on_the_cpus_it_is_given_and_on_no_others() {
         let of_status = |path: &str| {
             let status = std::fs::read_to_string(path).unwrap();
-            let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+            let list = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+                .unwrap();
             list.trim().to_owned()
         };
         let all = of_status("/proc/self/status");
         let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
-        let tried = |cpus: &'static [u32]| std::thread::spawn(move || run_on(cpus).unwrap_err().to_string());
+        let tried = |cpus: &'static [u32]| {
+            std::thread::spawn(move || run_on(cpus).unwrap_err().to_string())
+        };
         std::thread::spawn(move || {
             run_on(&[last]).unwrap();
             assert_eq!(of_status("/proc/thread-self/status"), last.to_string());
@@ -263,10 +327,23 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(of_status("/proc/self/status"), all, "others stay where they were");
-        assert_eq!(tried(&[0, 1_023]).join().unwrap(), "there is no CPU 1023 to run on");
-        assert_eq!(tried(&[1_023]).join().unwrap(), "there is no CPU 1023 to run on");
-        assert_eq!(tried(&[1_024]).join().unwrap(), "there is no CPU 1024 to run on");
+        assert_eq!(
+            of_status("/proc/self/status"),
+            all,
+            "others stay where they were"
+        );
+        assert_eq!(
+            tried(&[0, 1_023]).join().unwrap(),
+            "there is no CPU 1023 to run on"
+        );
+        assert_eq!(
+            tried(&[1_023]).join().unwrap(),
+            "there is no CPU 1023 to run on"
+        );
+        assert_eq!(
+            tried(&[1_024]).join().unwrap(),
+            "there is no CPU 1024 to run on"
+        );
     }
 
     #[test]
@@ -278,7 +355,11 @@ mod tests {
         while begin.elapsed().as_millis() < 20 {}
         std::thread::scope(|scope| {
             // The other thread has used next to nothing.
-            scope.spawn(|| assert!(clock.ns().unwrap() > read && clock.ns().unwrap() > thread_cpu_ns().unwrap()));
+            scope.spawn(|| {
+                assert!(
+                    clock.ns().unwrap() > read && clock.ns().unwrap() > thread_cpu_ns().unwrap()
+                )
+            });
         });
     }
 
@@ -291,7 +372,10 @@ mod tests {
             command.spawn().unwrap()
         };
         let mut child = std::thread::spawn(start).join().unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(libc::SIGKILL));
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()),
+            Some(libc::SIGKILL)
+        );
     }
 
     #[test]
@@ -312,7 +396,10 @@ mod tests {
         };
         let waited: u64 = std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads).map(|_| scope.spawn(busy)).collect();
-            running.into_iter().map(|thread| thread.join().unwrap()).sum()
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         });
         if File::open("/proc/thread-self/schedstat").is_err() {
             println!("skipped: this kernel keeps no schedstat");

@@ -54,7 +54,14 @@ mod tests {
         // From the reference implementation by Vigna (prng.di.unimi.it/splitmix64.c), seed 1234567.
         let mut random = Random::new(1_234_567);
         let numbers: Vec<_> = (0..3).map(|_| random.next_u64()).collect();
-        assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            numbers,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 
     #[test]
@@ -64,12 +71,18 @@ mod tests {
         for _ in 0..70_000 {
             counts[random.below(7) as usize] += 1;
         }
-        assert!(counts.iter().all(|count| (9_600..10_400).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (9_600..10_400).contains(count)),
+            "{counts:?}"
+        );
         assert_eq!(random.below(0), 0);
     }
 
     #[test]
     fn parts_differ() {
-        assert_ne!(Random::for_part(1, 0).next_u64(), Random::for_part(1, 1).next_u64());
+        assert_ne!(
+            Random::for_part(1, 0).next_u64(),
+            Random::for_part(1, 1).next_u64()
+        );
     }
 }

@@ -82,7 +82,12 @@ pub(crate) mod sealed {
 
         /// Takes the form's memory from `pool`, for `in_flight_max` operations, and registers it with the ring if
         /// needed.
-        fn set_up(&mut self, _pool: &mut Pool, _ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
+        fn set_up(
+            &mut self,
+            _pool: &mut Pool,
+            _ring: &Submitter<'_>,
+            _in_flight_max: usize,
+        ) -> io::Result<()> {
             Ok(())
         }
 
@@ -135,7 +140,9 @@ impl FileForm {
             let mode = rustix::fs::fstat(fd)?.st_mode;
             Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
         };
-        Ok(Self { is_block_device: files.iter().map(is_block).collect::<io::Result<_>>()? })
+        Ok(Self {
+            is_block_device: files.iter().map(is_block).collect::<io::Result<_>>()?,
+        })
     }
 }
 
@@ -215,7 +222,8 @@ impl<F: Form> Ring<F> {
     ) -> io::Result<(Self, RingFacts)> {
         let entries_max = form.entries_max(in_flight_max, memory_bytes);
         // Before the ring, so that an error below closes the ring before the memory is unmapped.
-        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
+        let mut pool =
+            Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let (ring, deferred_taskrun) = build(entries_max)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
@@ -244,7 +252,13 @@ impl<F: Form> Ring<F> {
             form,
             _one_thread: PhantomData,
         };
-        Ok((ring, RingFacts { registered_buffers, deferred_taskrun }))
+        Ok((
+            ring,
+            RingFacts {
+                registered_buffers,
+                deferred_taskrun,
+            },
+        ))
     }
 
     /// True if the kernel supports discards through the ring (Linux 6.12).
@@ -265,10 +279,14 @@ impl<F: Form> Ring<F> {
         if let Some(timer_ns) = self.timer_ns {
             return timer_ns <= until_ns;
         }
-        let Some(ring) = self.ring.as_mut() else { return false };
+        let Some(ring) = self.ring.as_mut() else {
+            return false;
+        };
         *self.timer = timespec(until_ns.saturating_add(self.epoch_ns));
-        let entry =
-            opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
+        let entry = opcode::Timeout::new(&raw const *self.timer)
+            .flags(TimeoutFlags::ABS)
+            .build()
+            .user_data(TIMER.into());
         // SAFETY: the kernel reads the time when it takes the entry from the queue. Until the timer completes,
         // `timer_ns` prevents another write to the time, which is freed after the ring is closed.
         let is_pushed = unsafe { ring.submission().push(&entry.into()) }.is_ok();
@@ -284,7 +302,9 @@ impl<F: Form> Ring<F> {
         // Errors need no handling, because operations that remain incomplete are leaked, see `drop`.
         let _ = self.enter(0, None);
         if let Some(ring) = &self.ring {
-            let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
+            let _ = ring
+                .submitter()
+                .register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
         // A pass takes only as many completions as the queue has room for. Each may carry an accepted socket, which
@@ -316,7 +336,9 @@ impl<F: Form> Queue for Ring<F> {
         let token = F::token(&op);
         let slot = &mut self.slots[token as usize];
         assert!(slot.is_none(), "token {token} is in flight");
-        let Some(ring) = self.ring.as_mut() else { return Err(op) };
+        let Some(ring) = self.ring.as_mut() else {
+            return Err(op);
+        };
         let entries = self.form.entries(&op);
         let mut queue = ring.submission();
         if queue.capacity() - queue.len() < entries {
@@ -324,7 +346,12 @@ impl<F: Form> Queue for Ring<F> {
         }
         // The slot owns the operation before the first entry is pushed. If the form panics at a later entry, the
         // operation never completes, and its memory is leaked with the ring.
-        let in_flight = slot.insert(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
+        let in_flight = slot.insert(InFlight {
+            op,
+            issued_ns: NOT_ISSUED,
+            entries,
+            failed: None,
+        });
         self.in_flight += 1;
         for entry_index in 0..entries {
             let mut entry = self.form.entry(&mut in_flight.op, entry_index);
@@ -339,10 +366,15 @@ impl<F: Form> Queue for Ring<F> {
     }
 
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
-        let is_timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
-        let Some(ring) = self.ring.as_ref() else { return Ok(()) };
+        let is_timed =
+            matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
+        let Some(ring) = self.ring.as_ref() else {
+            return Ok(());
+        };
         for token in &self.pushed {
-            if let Some(in_flight) = slot(&mut self.slots, *token).filter(|of| of.issued_ns == NOT_ISSUED) {
+            if let Some(in_flight) =
+                slot(&mut self.slots, *token).filter(|of| of.issued_ns == NOT_ISSUED)
+            {
                 in_flight.issued_ns = now_ns;
             }
         }
@@ -354,19 +386,38 @@ impl<F: Form> Queue for Ring<F> {
             None => enter(fd, self.pushed.len(), 0, flags, None),
             // If the kernel rejects the timer's entry, the kernel does not wait either.
             Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
-            Some(Sleep { completions, until_ns }) if self.has_absolute_waits => {
+            Some(Sleep {
+                completions,
+                until_ns,
+            }) if self.has_absolute_waits => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
-                enter(fd, self.pushed.len(), completions, flags | ENTER_ABS_TIMER, Some(at_ns))
+                enter(
+                    fd,
+                    self.pushed.len(),
+                    completions,
+                    flags | ENTER_ABS_TIMER,
+                    Some(at_ns),
+                )
             }
-            Some(Sleep { completions, until_ns }) => {
-                enter(fd, self.pushed.len(), completions, flags, Some(until_ns.saturating_sub(now_ns)))
-            }
+            Some(Sleep {
+                completions,
+                until_ns,
+            }) => enter(
+                fd,
+                self.pushed.len(),
+                completions,
+                flags,
+                Some(until_ns.saturating_sub(now_ns)),
+            ),
         };
         let submitted_count = match result {
             Ok(taken) => taken.min(self.pushed.len()),
             // Timed out, interrupted by a signal, or temporarily out of memory: the kernel took no entry.
             Err(error)
-                if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                ) =>
             {
                 0
             }
@@ -374,7 +425,11 @@ impl<F: Form> Queue for Ring<F> {
         };
         let last_token = self.pushed.drain(..submitted_count).next_back();
         // An operation of which the kernel took no entry is not issued.
-        for token in self.pushed.iter().filter(|token| Some(**token) != last_token) {
+        for token in self
+            .pushed
+            .iter()
+            .filter(|token| Some(**token) != last_token)
+        {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
             }
@@ -383,16 +438,22 @@ impl<F: Form> Queue for Ring<F> {
     }
 
     fn is_ready(&mut self) -> bool {
-        let Some(ring) = self.ring.as_mut() else { return false };
+        let Some(ring) = self.ring.as_mut() else {
+            return false;
+        };
         !ring.completion().is_empty() || ring.submission().taskrun()
     }
 
     fn has_completions(&mut self) -> bool {
-        self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
+        self.ring
+            .as_mut()
+            .is_some_and(|ring| !ring.completion().is_empty())
     }
 
     fn reap(&mut self, mut on_reaped: impl FnMut(Reaped<F::Op, F::Outcome>)) {
-        let Some(ring) = self.ring.as_mut() else { return };
+        let Some(ring) = self.ring.as_mut() else {
+            return;
+        };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
             if token == TIMER {
@@ -402,11 +463,18 @@ impl<F: Form> Queue for Ring<F> {
             let slot = &mut self.slots[token as usize];
             // `push` fills the slot before the kernel sees an entry, and only the last completion empties the slot. So
             // each completion has an owner, also for an accepted socket.
-            let in_flight = slot.as_mut().expect("the slot is filled until the last completion");
+            let in_flight = slot
+                .as_mut()
+                .expect("the slot is filled until the last completion");
             let goes_on = F::goes_on(&entry);
             let outcome = self.form.outcome(entry, &in_flight.op);
             if goes_on {
-                on_reaped(Reaped { token, op: None, outcome, issued_ns: in_flight.issued_ns });
+                on_reaped(Reaped {
+                    token,
+                    op: None,
+                    outcome,
+                    issued_ns: in_flight.issued_ns,
+                });
                 continue;
             }
             in_flight.entries -= 1;
@@ -416,10 +484,23 @@ impl<F: Form> Queue for Ring<F> {
                 }
                 continue;
             }
-            let Some(InFlight { op, issued_ns, failed, .. }) = slot.take() else { continue };
+            let Some(InFlight {
+                op,
+                issued_ns,
+                failed,
+                ..
+            }) = slot.take()
+            else {
+                continue;
+            };
             self.in_flight -= 1;
             // With several entries, the first failure is the result.
-            on_reaped(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
+            on_reaped(Reaped {
+                token,
+                op: Some(op),
+                outcome: failed.unwrap_or(outcome),
+                issued_ns,
+            });
         }
     }
 }
@@ -453,7 +534,9 @@ fn slot<F: Form>(slots: &mut [Option<InFlight<F>>], token: u32) -> Option<&mut I
 }
 
 fn timespec(ns: u64) -> Timespec {
-    Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32)
+    Timespec::new()
+        .sec(ns / 1_000_000_000)
+        .nsec((ns % 1_000_000_000) as u32)
 }
 
 /// Submission queue entry of an operation on a block device or file.
@@ -463,10 +546,14 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
     let (rw_flags, ioprio) = (op.sync.flags(), op.priority.value());
     let stream = op.placement.map_or(0, |placement| placement.0 as u8);
     match (op.kind, op.buf.registered()) {
-        (OpKind::Read, Some(index)) => {
-            opcode::ReadFixed::new(file, address, len, index).offset(offset).ioprio(ioprio).build()
-        }
-        (OpKind::Read, None) => opcode::Read::new(file, address, len).offset(offset).ioprio(ioprio).build(),
+        (OpKind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index)
+            .offset(offset)
+            .ioprio(ioprio)
+            .build(),
+        (OpKind::Read, None) => opcode::Read::new(file, address, len)
+            .offset(offset)
+            .ioprio(ioprio)
+            .build(),
         (OpKind::Write, Some(index)) => opcode::WriteFixed::new(file, address, len, index)
             .offset(offset)
             .ioprio(ioprio)
@@ -481,13 +568,17 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
             .build(),
         (OpKind::Flush, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         (OpKind::FlushFile, _) => opcode::Fsync::new(file).build(),
-        (OpKind::WriteBack(steps), _) => {
-            opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
-        }
+        (OpKind::WriteBack(steps), _) => opcode::SyncFileRange::new(file, op.len)
+            .offset(offset)
+            .flags(steps.flags())
+            .build(),
         (OpKind::Deallocate, _) if is_block_device => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            opcode::Fallocate::new(file, op.len.into()).offset(offset).mode(mode).build()
+            opcode::Fallocate::new(file, op.len.into())
+                .offset(offset)
+                .mode(mode)
+                .build()
         }
     }
 }
@@ -497,7 +588,10 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
 fn discard(file: Fixed, offset: u64, len: u64) -> squeue::Entry {
     let mut command = [0; 16];
     command[..8].copy_from_slice(&len.to_ne_bytes());
-    opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).addr(Some(offset)).build()
+    opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD)
+        .cmd(command)
+        .addr(Some(offset))
+        .build()
 }
 
 /// Checks that this process may set up a ring. Errors: those of io_uring_setup(2).
@@ -506,7 +600,9 @@ pub fn probe() -> io::Result<()> {
 }
 
 /// Builds the best ring that this kernel supports. The second value: true if the ring defers task work.
-fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    entries_max: usize,
+) -> io::Result<(IoUring<S, C>, bool)> {
     let requested_entries = entries_max.next_power_of_two() as u32;
     let entries = requested_entries.clamp(8, ENTRIES_MAX);
     let completions = requested_entries.max(entries) * 2;
@@ -514,21 +610,36 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> 
     plain.setup_cqsize(completions).setup_clamp();
     // A rejected entry completes with an error and does not block later entries (Linux 5.18).
     let mut cooperative = plain.clone();
-    cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
+    cooperative
+        .setup_coop_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all();
     let mut deferring = plain.clone();
-    deferring.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
+    deferring
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .setup_submit_all();
     // Saves one indirection per entry (Linux 6.6).
     let mut direct = deferring.clone();
     direct.setup_no_sqarray();
     if let Ok(ring) = direct.build(entries).or_else(|_| deferring.build(entries)) {
         return Ok((ring, true));
     }
-    Ok((cooperative.build(entries).or_else(|_| plain.build(entries))?, false))
+    Ok((
+        cooperative
+            .build(entries)
+            .or_else(|_| plain.build(entries))?,
+        false,
+    ))
 }
 
 /// Registers the pool's memory. Returns `false` if the memory cannot be locked or is too large; then the ring uses
 /// unregistered buffers.
-fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, pool: &mut Pool) -> bool {
+fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    ring: &IoUring<S, C>,
+    pool: &mut Pool,
+) -> bool {
     // A registered buffer is at most 1 GiB (io_uring_register(2)).
     let iovec = pool.iovec();
     if iovec.iov_len > 1 << 30 {
@@ -560,7 +671,11 @@ struct RingUpdate {
 const _: () = assert!(size_of::<RingUpdate>() == 16);
 
 fn update_rings(fd: RawFd, request: u32, offset: u32, data: u64) -> io::Result<u32> {
-    let mut update = RingUpdate { offset, reserved: 0, data };
+    let mut update = RingUpdate {
+        offset,
+        reserved: 0,
+        data,
+    };
     // SAFETY: both requests read and write one such struct, which lives until the call returns.
     match unsafe { libc::syscall(libc::SYS_io_uring_register, fd, request, &raw mut update, 1) } {
         1 => Ok(update.offset),
@@ -581,16 +696,41 @@ const _: () = assert!(size_of::<GetEvents>() == 24);
 
 /// io_uring_enter(2). `timeout_ns` is relative, or absolute with [`ENTER_ABS_TIMER`]. Returns the number of entries
 /// taken.
-fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Option<u64>) -> io::Result<usize> {
+fn enter(
+    fd: RawFd,
+    pushed: usize,
+    completions: u32,
+    flags: u32,
+    timeout_ns: Option<u64>,
+) -> io::Result<usize> {
     let timeout = timespec(timeout_ns.unwrap_or(0));
-    let argument = GetEvents { sigmask: 0, sigmask_bytes: 0, min_wait_usec: 0, timeout: (&raw const timeout) as u64 };
+    let argument = GetEvents {
+        sigmask: 0,
+        sigmask_bytes: 0,
+        min_wait_usec: 0,
+        timeout: (&raw const timeout) as u64,
+    };
     let (flags, pointer, bytes) = match timeout_ns {
-        Some(_) => (flags | ENTER_EXT_ARG, &raw const argument, size_of::<GetEvents>()),
+        Some(_) => (
+            flags | ENTER_EXT_ARG,
+            &raw const argument,
+            size_of::<GetEvents>(),
+        ),
         None => (flags, std::ptr::null(), 0),
     };
     // SAFETY: the kernel reads `argument` and the time that it points to, which live until the call returns.
     // `Ring::push` guarantees the memory that the entries point to.
-    succeed(unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, pushed, completions, flags, pointer, bytes) })
+    succeed(unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_enter,
+            fd,
+            pushed,
+            completions,
+            flags,
+            pointer,
+            bytes,
+        )
+    })
 }
 
 #[cfg(test)]
@@ -603,7 +743,11 @@ mod tests {
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
         let (offset, len) = (0x1122_3344_5566_7788, 4096);
-        Op { target: 3, placement, ..Op::new(kind, offset, len, Buf::empty()) }
+        Op {
+            target: 3,
+            placement,
+            ..Op::new(kind, offset, len, Buf::empty())
+        }
     }
 
     /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.
@@ -613,16 +757,30 @@ mod tests {
         let files = [file.as_fd()];
         let (epoch, epoch_ns) = (Instant::now(), crate::process::monotonic_ns());
         let clock = move || epoch.elapsed().as_nanos() as u64;
-        let Ok((mut ring, _)) = Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns) else {
+        let Ok((mut ring, _)) =
+            Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns)
+        else {
             println!("skipped: no io_uring");
             return None;
         };
         let buf = ring.buffer(4096).unwrap();
-        let read = Op { target: 0, offset: 0, buf, ..op(OpKind::Read, None) };
+        let read = Op {
+            target: 0,
+            offset: 0,
+            buf,
+            ..op(OpKind::Read, None)
+        };
         assert!(ring.push(read).is_ok());
         let mut reaped = 0;
         while reaped == 0 {
-            ring.enter(clock(), Some(Sleep { completions: 1, until_ns: clock() + timer_ns })).unwrap();
+            ring.enter(
+                clock(),
+                Some(Sleep {
+                    completions: 1,
+                    until_ns: clock() + timer_ns,
+                }),
+            )
+            .unwrap();
             ring.reap(|read| reaped += u32::from(read.outcome.is_done()));
         }
         Some((ring, clock))
@@ -630,11 +788,20 @@ mod tests {
 
     #[test]
     fn a_timer_outlives_the_wait_and_ends_none_too_late() {
-        let Some((mut ring, clock)) = with_timer(60_000_000_000) else { return };
+        let Some((mut ring, clock)) = with_timer(60_000_000_000) else {
+            return;
+        };
         for _ in 0..2 {
             let until_ns = clock() + 20_000_000;
             while clock() < until_ns {
-                ring.enter(clock(), Some(Sleep { completions: 1, until_ns })).unwrap();
+                ring.enter(
+                    clock(),
+                    Some(Sleep {
+                        completions: 1,
+                        until_ns,
+                    }),
+                )
+                .unwrap();
                 ring.reap(|_| panic!("nothing came back"));
             }
         }
@@ -643,11 +810,20 @@ mod tests {
 
     #[test]
     fn a_timer_that_expires_wakes_once_and_the_next_wait_has_its_own() {
-        let Some((mut ring, clock)) = with_timer(50_000_000) else { return };
+        let Some((mut ring, clock)) = with_timer(50_000_000) else {
+            return;
+        };
         let mut waits = 0;
         let until_ns = clock() + 300_000_000;
         while clock() < until_ns {
-            ring.enter(clock(), Some(Sleep { completions: 1, until_ns })).unwrap();
+            ring.enter(
+                clock(),
+                Some(Sleep {
+                    completions: 1,
+                    until_ns,
+                }),
+            )
+            .unwrap();
             ring.reap(|_| panic!("nothing came back"));
             waits += 1;
         }
@@ -703,7 +879,14 @@ mod tests {
         let buf = ring.buffer(4096).unwrap();
         let push = std::panic::AssertUnwindSafe(|| ring.push(Op::new(OpKind::Read, 0, 4096, buf)));
         assert!(std::panic::catch_unwind(push).is_err());
-        ring.enter(0, Some(Sleep { completions: 1, until_ns: u64::MAX / 4 })).unwrap();
+        ring.enter(
+            0,
+            Some(Sleep {
+                completions: 1,
+                until_ns: u64::MAX / 4,
+            }),
+        )
+        .unwrap();
         assert!(ring.has_completions());
         ring.reap(|_| panic!("half of the operation"));
         assert_eq!(ring.in_flight(), 1);
@@ -719,7 +902,10 @@ mod tests {
         // Offsets of `struct io_uring_sqe`: addr 16, write_stream 44, addr3 48.
         let write = bytes(&entry(&mut op(OpKind::Write, Some(Placement(5))), true));
         assert_eq!(write[44..48], [5, 0, 0, 0]);
-        assert_eq!(bytes(&entry(&mut op(OpKind::Write, None), true))[44..48], [0; 4]);
+        assert_eq!(
+            bytes(&entry(&mut op(OpKind::Write, None), true))[44..48],
+            [0; 4]
+        );
         let discard = bytes(&entry(&mut op(OpKind::Deallocate, None), true));
         assert_eq!(discard[8..12], BLOCK_URING_CMD_DISCARD.to_ne_bytes());
         assert_eq!(discard[16..24], 0x1122_3344_5566_7788_u64.to_ne_bytes());

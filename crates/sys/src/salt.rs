@@ -48,7 +48,11 @@ impl Salt {
     /// random word of 64.
     pub fn new(seed: u64, compress_pct: u32, key: u64) -> Self {
         let zero_words = WORDS * (100 - compress_pct.min(100) as usize) / 100;
-        Self { generator: Generator::new(Random::new(seed)), zero_words, key }
+        Self {
+            generator: Generator::new(Random::new(seed)),
+            zero_words,
+            key,
+        }
     }
 
     /// Fills the whole sectors of `bytes` with new data. A tail shorter than [`SECTOR_BYTES`] stays unchanged.
@@ -57,7 +61,8 @@ impl Salt {
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
         for sector in sectors {
-            self.generator.fill_sector(sector, self.zero_words, self.key);
+            self.generator
+                .fill_sector(sector, self.zero_words, self.key);
         }
     }
 }
@@ -73,7 +78,10 @@ pub struct PlacedSalt {
 impl PlacedSalt {
     /// The salt of pass number `pass` of a preparation with `seed`, stamped with `key`.
     pub fn new(seed: u64, pass: u32, key: u64) -> Self {
-        Self { seed: Random::for_part(seed, pass.into()).next_u64(), key }
+        Self {
+            seed: Random::for_part(seed, pass.into()).next_u64(),
+            key,
+        }
     }
 
     /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A partial sector at the end gets the
@@ -81,7 +89,10 @@ impl PlacedSalt {
     #[inline]
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
-        for (unit, unit_index) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {
+        for (unit, unit_index) in bytes
+            .chunks_mut(UNIT_BYTES)
+            .zip(offset / UNIT_BYTES as u64..)
+        {
             let mut generator = Generator::new(Random::for_part(self.seed, unit_index));
             let (sectors, rest) = unit.as_chunks_mut::<SECTOR_BYTES>();
             for sector in sectors {
@@ -163,7 +174,9 @@ const fn mix(mut x: u64) -> u64 {
 #[must_use]
 pub const fn stamp(nonce: u64, key: u64) -> u64 {
     // The added constant (the golden ratio, as in splitmix64) prevents zero from being a fixed point.
-    mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
+    mix(mix(nonce ^ key)
+        .wrapping_add(key.rotate_left(32))
+        .wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// True if a sector ends with the stamp of `key`. A sector shorter than [`SECTOR_BYTES`] is the partial sector at the
@@ -195,7 +208,12 @@ mod tests {
     }
 
     fn zero_words(bytes: &[u8]) -> usize {
-        bytes.as_chunks::<8>().0.iter().filter(|word| **word == [0; 8]).count()
+        bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .filter(|word| **word == [0; 8])
+            .count()
     }
 
     #[test]
@@ -213,7 +231,10 @@ mod tests {
         Salt::new(9, 100, 42).fill(&mut bytes);
         for sector in bytes.as_chunks::<SECTOR_BYTES>().0 {
             let words = sector.as_chunks::<8>().0;
-            assert_eq!(u64::from_le_bytes(words[63]), stamp(u64::from_le_bytes(words[62]), 42));
+            assert_eq!(
+                u64::from_le_bytes(words[63]),
+                stamp(u64::from_le_bytes(words[62]), 42)
+            );
         }
     }
 
@@ -251,11 +272,25 @@ mod tests {
         let whole = placed(1, 0, 5 * UNIT_BYTES + 700);
         for unit in 0..6 {
             let at = unit * UNIT_BYTES;
-            assert!(placed(1, at as u64, whole.len() - at) == whole[at..], "from unit {unit}");
+            assert!(
+                placed(1, at as u64, whole.len() - at) == whole[at..],
+                "from unit {unit}"
+            );
         }
-        assert!(placed(1, 0, 4096) == whole[..4096], "a shorter piece is its beginning");
-        assert_ne!(placed(2, 0, 4096), placed(1, 0, 4096), "another pass is other salt");
-        assert_ne!(placed(1, 4096, 4096), placed(1, 0, 4096), "another place, too");
+        assert!(
+            placed(1, 0, 4096) == whole[..4096],
+            "a shorter piece is its beginning"
+        );
+        assert_ne!(
+            placed(2, 0, 4096),
+            placed(1, 0, 4096),
+            "another pass is other salt"
+        );
+        assert_ne!(
+            placed(1, 4096, 4096),
+            placed(1, 0, 4096),
+            "another place, too"
+        );
     }
 
     #[test]
@@ -272,7 +307,11 @@ mod tests {
     #[test]
     fn a_part_of_a_sector_is_stamped_at_its_end() {
         let bytes = placed(1, 0, 1024 + 100);
-        assert!(bytes.chunks(SECTOR_BYTES).all(|sector| is_stamped(sector, 42)));
+        assert!(
+            bytes
+                .chunks(SECTOR_BYTES)
+                .all(|sector| is_stamped(sector, 42))
+        );
         assert!(!is_stamped(&placed(1, 0, 15), 42), "too short for a stamp");
     }
 
@@ -290,7 +329,10 @@ mod tests {
             changed += (stamp(5, 77) ^ stamp(5 ^ (1 << bit), 77)).count_ones();
             changed += (stamp(5, 77) ^ stamp(5, 77 ^ (1 << bit))).count_ones();
         }
-        assert!((3_700..4_500).contains(&changed), "{changed} of 8192 bits changed");
+        assert!(
+            (3_700..4_500).contains(&changed),
+            "{changed} of 8192 bits changed"
+        );
     }
 
     #[test]
@@ -302,6 +344,9 @@ mod tests {
         assert!(!is_stamped(&sector, 42));
         assert!(!is_stamped(&sector[..100], 42));
         stamp_end(&mut sector[..100], 42);
-        assert!(is_stamped(&sector[..100], 42), "a part at the end of a file");
+        assert!(
+            is_stamped(&sector[..100], 42),
+            "a part at the end of a file"
+        );
     }
 }

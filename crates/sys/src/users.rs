@@ -29,7 +29,9 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
 /// released at once. A signal that this process ignores by default announces an open in between.
 pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
     // SAFETY: these commands take integers only.
-    let control = |command, argument: libc::c_int| succeed(unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) });
+    let control = |command, argument: libc::c_int| {
+        succeed(unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) })
+    };
     control(F_SETSIG, libc::SIGURG)?;
     match control(libc::F_SETLEASE, libc::F_WRLCK) {
         Ok(_) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|_| Some(false)),
@@ -43,7 +45,10 @@ pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
 
 /// True if the file at `path` is on overlayfs.
 pub fn is_on_overlay(path: &std::path::Path) -> io::Result<bool> {
-    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "its type differs between C libraries and architectures"
+    )]
     let magic = rustix::fs::statfs(path)?.f_type as i64;
     Ok(magic == OVERLAY_MAGIC)
 }
@@ -55,7 +60,10 @@ mod tests {
 
     #[test]
     fn threads_share_descriptors_until_one_of_them_leaves() {
-        let (own, child) = (std::process::id(), std::process::Command::new("sleep").arg("60").spawn());
+        let (own, child) = (
+            std::process::id(),
+            std::process::Command::new("sleep").arg("60").spawn(),
+        );
         let Ok(mut child) = child else { return };
         assert!(share_descriptors(own, own).unwrap());
         assert!(!share_descriptors(own, child.id()).unwrap());
@@ -67,11 +75,19 @@ mod tests {
     #[test]
     fn a_second_writer_is_seen_and_a_first_one_is_left_alone() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else { return };
+        let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else {
+            return;
+        };
         assert!(!other);
         let second = file.reopen().unwrap();
-        assert_eq!(has_other_writer(file.as_file().as_fd()).unwrap(), Some(true));
+        assert_eq!(
+            has_other_writer(file.as_file().as_fd()).unwrap(),
+            Some(true)
+        );
         drop(second);
-        assert_eq!(has_other_writer(file.as_file().as_fd()).unwrap(), Some(false));
+        assert_eq!(
+            has_other_writer(file.as_file().as_fd()).unwrap(),
+            Some(false)
+        );
     }
 }

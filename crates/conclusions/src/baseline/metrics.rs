@@ -69,17 +69,31 @@ const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut collected = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
-        collected.extend(value.filter(|value| value.is_finite()).map(|value| Metric { kind: what, mix, value }));
+        collected.extend(value.filter(|value| value.is_finite()).map(|value| Metric {
+            kind: what,
+            mix,
+            value,
+        }));
     };
     for (mix, curve) in curves(points, Part::Depth) {
         add(MetricKind::Highest, mix, highest(&curve));
-        add(MetricKind::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
+        add(
+            MetricKind::Knee,
+            mix,
+            knee(&curve).map(|knee| f64::from(knee.depth)),
+        );
     }
     // With few operations, drives differ by chance.
     let is_comparable = |done: &&Done| done.is_compared(99.0);
     for (mix, curve) in curves(points, Part::Rate) {
-        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::main_direction).filter(is_comparable);
-        add(MetricKind::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
+        let half = at_half(&curve, highest_rate(points, mix))
+            .and_then(Point::main_direction)
+            .filter(is_comparable);
+        add(
+            MetricKind::P99AtHalf,
+            mix,
+            half.and_then(|done| done.answer_at(99.0).us()),
+        );
     }
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
@@ -87,13 +101,20 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
         add(
             MetricKind::P99,
             mix,
-            point.main_direction().filter(is_comparable).and_then(|done| done.service_at(99.0).us()),
+            point
+                .main_direction()
+                .filter(is_comparable)
+                .and_then(|done| done.service_at(99.0).us()),
         );
         add(MetricKind::InFlight, mix, point.mean_in_flight);
         add(MetricKind::Cpu, mix, point.cpu_us);
     }
     for (mix, curve) in curves(points, Part::Saturation) {
-        add(MetricKind::Sustained, mix, curve.last().map(|point| point.iops()));
+        add(
+            MetricKind::Sustained,
+            mix,
+            curve.last().map(|point| point.iops()),
+        );
     }
     collected.sort_by_key(|metric| metric.kind);
     collected
@@ -102,25 +123,46 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
 /// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
 /// rate in any part. The saturation part is ignored, because a drive with free blocks does more than it can sustain.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
-    let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
+    let of = |part| {
+        points
+            .iter()
+            .filter(move |point| point.part == part && Mix::of(point) == mix)
+    };
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
-    let any = || points.iter().filter(|point| Mix::of(point) == mix).filter(lasts).map(Point::iops).reduce(f64::max);
+    let any = || {
+        points
+            .iter()
+            .filter(|point| Mix::of(point) == mix)
+            .filter(lasts)
+            .map(Point::iops)
+            .reduce(f64::max)
+    };
     let by_profile = || of(Part::Profile).map(Point::iops).next_back();
-    highest(&of(Part::Depth).collect::<Vec<_>>()).or_else(by_profile).or_else(any).filter(|iops| *iops > 0.0)
+    highest(&of(Part::Depth).collect::<Vec<_>>())
+        .or_else(by_profile)
+        .or_else(any)
+        .filter(|iops| *iops > 0.0)
 }
 
 /// The point with the offered rate nearest to half of `highest`, in a curve of rates.
 fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     let highest = highest?;
     let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
-    let near = curve.iter().copied().filter(|point| HALF.contains(&share(point)));
+    let near = curve
+        .iter()
+        .copied()
+        .filter(|point| HALF.contains(&share(point)));
     near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
 }
 
 /// Key that groups drives of a model: the name of the model, or kind and size of drives without a model.
 pub fn model(drive: &Identity) -> String {
     let unnamed = || {
-        let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
+        let kind = if drive.simulated {
+            "simulated drive"
+        } else {
+            "device without a model"
+        };
         format!("{kind} of {}", units::bytes(drive.size_bytes as f64))
     };
     drive.model.clone().unwrap_or_else(unnamed)
@@ -146,13 +188,24 @@ const DRIVES_MIN: usize = 3;
 /// deviation) and by more than 5 % (rates) or 20 % (latencies) of the median.
 pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
     let known_values: Vec<f64> = values.iter().copied().flatten().collect();
-    let (Some(fraction), true) = (kind.differs_from(), known_values.len() >= DRIVES_MIN) else { return Vec::new() };
+    let (Some(fraction), true) = (kind.differs_from(), known_values.len() >= DRIVES_MIN) else {
+        return Vec::new();
+    };
     let median_value = median(&known_values);
-    let spread = median(&known_values.iter().map(|value| (value - median_value).abs()).collect::<Vec<_>>());
+    let spread = median(
+        &known_values
+            .iter()
+            .map(|value| (value - median_value).abs())
+            .collect::<Vec<_>>(),
+    );
     let difference_min = (DEVIATIONS * spread).max(fraction * median_value.abs());
     let far = |(at, value): (usize, &Option<f64>)| {
         let value = (*value)?;
-        ((value - median_value).abs() > difference_min).then_some(Outlier { index: at, value, median: median_value })
+        ((value - median_value).abs() > difference_min).then_some(Outlier {
+            index: at,
+            value,
+            median: median_value,
+        })
     };
     values.iter().enumerate().filter_map(far).collect()
 }
@@ -165,22 +218,36 @@ const IN_DOUBT: &str = "in_doubt";
 
 /// Concludes a finished baseline. Only failed operations fail a baseline: rates and latencies are measured, not judged.
 pub fn conclude(series: &Series) -> Conclusion {
-    let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
+    let failed = series
+        .steps
+        .iter()
+        .find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
     let several = series.devices.len() > 1;
     let (mut findings, mut remarks) = (Vec::new(), Vec::new());
     for (number, device) in series.devices.iter().enumerate() {
         let points = points_of(series, number);
-        let name = if several { format!("{}: ", device.name) } else { String::new() };
-        let sweep_texts: Vec<_> =
-            curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
+        let name = if several {
+            format!("{}: ", device.name)
+        } else {
+            String::new()
+        };
+        let sweep_texts: Vec<_> = curves(&points, Part::Depth)
+            .iter()
+            .filter_map(|(mix, curve)| sweep(*mix, curve))
+            .collect();
         if !sweep_texts.is_empty() {
             findings.push(format!("{name}{}", sweep_texts.join("; ")));
         }
-        let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
+        let rounds: Vec<_> = points
+            .iter()
+            .filter(|point| point.part == Part::Saturation)
+            .collect();
         if !rounds.is_empty() && saturated_at(&points).is_none() {
             let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
             let after = span(seconds as u64);
-            remarks.push(format!("{name}not steady after {after} of random writes: the writes may become slower"));
+            remarks.push(format!(
+                "{name}not steady after {after} of random writes: the writes may become slower"
+            ));
         }
     }
     remarks.extend(differences(series));
@@ -192,7 +259,9 @@ pub fn conclude(series: &Series) -> Conclusion {
             remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
         }
     }
-    let mut sentence = failed.map_or_else(String::new, |step| format!("{} failed: {}; ", step.name, step.reason));
+    let mut sentence = failed.map_or_else(String::new, |step| {
+        format!("{} failed: {}; ", step.name, step.reason)
+    });
     sentence += "measured";
     if !findings.is_empty() {
         sentence += &format!(": {}", findings.join(". "));
@@ -201,34 +270,59 @@ pub fn conclude(series: &Series) -> Conclusion {
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
     }
-    let outcome = if failed.is_some() { Outcome::Fail } else { Outcome::Pass };
+    let outcome = if failed.is_some() {
+        Outcome::Fail
+    } else {
+        Outcome::Pass
+    };
     let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
-    Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details }
+    Conclusion {
+        outcome,
+        sentence,
+        remarks,
+        rating: None,
+        comparable: false,
+        details,
+    }
 }
 
 /// Highest rate and knee of a sweep of depths, in words.
 fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
     let (highest, knee) = (highest(curve)?, knee(curve)?);
-    Some(format!("{mix}: {} IOPS at saturation, knee at queue depth {}", number(highest), knee.depth))
+    Some(format!(
+        "{mix}: {} IOPS at saturation, knee at queue depth {}",
+        number(highest),
+        knee.depth
+    ))
 }
 
 /// A sentence for each drive and metric that differs from the other drives of the model.
 fn differences(series: &Series) -> Vec<String> {
-    let metrics_by_drive: Vec<Vec<Metric>> =
-        (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
+    let metrics_by_drive: Vec<Vec<Metric>> = (0..series.devices.len())
+        .map(|device| metrics(&points_of(series, device)))
+        .collect();
     let models: Vec<String> = series.devices.iter().map(model).collect();
     let mut sentences = Vec::new();
     for (number, device) in series.devices.iter().enumerate() {
-        let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
-        for Metric { kind: metric_kind, mix, .. } in &metrics_by_drive[number] {
+        let group: Vec<usize> = (0..models.len())
+            .filter(|other| models[*other] == models[number])
+            .collect();
+        for Metric {
+            kind: metric_kind,
+            mix,
+            ..
+        } in &metrics_by_drive[number]
+        {
             let value_of = |device: &usize| {
-                let found =
-                    metrics_by_drive[*device].iter().find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
+                let found = metrics_by_drive[*device]
+                    .iter()
+                    .find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
                 found.map(|metric| metric.value)
             };
             let values: Vec<_> = group.iter().map(value_of).collect();
-            let own_outlier =
-                outliers(*metric_kind, &values).into_iter().find(|outlier| group[outlier.index] == number);
+            let own_outlier = outliers(*metric_kind, &values)
+                .into_iter()
+                .find(|outlier| group[outlier.index] == number);
             sentences.extend(own_outlier.map(|outlier| {
                 let [value, median] = [outlier.value, outlier.median].map(|value| match metric_kind {
                     MetricKind::P99 | MetricKind::P99AtHalf => milliseconds(value / 1e3),
@@ -253,55 +347,106 @@ mod tests {
 
     fn at(what: MetricKind, values: &[f64]) -> Vec<usize> {
         let values: Vec<_> = values.iter().copied().map(Some).collect();
-        outliers(what, &values).iter().map(|outlier| outlier.index).collect()
+        outliers(what, &values)
+            .iter()
+            .map(|outlier| outlier.index)
+            .collect()
     }
 
     #[test]
     fn one_drive_among_several_is_named_and_of_two_none_is() {
         assert_eq!(at(MetricKind::Iops, &[100.0, 101.0, 70.0]), [2]);
         assert_eq!(at(MetricKind::Iops, &[100.0, 70.0]), [0_usize; 0]);
-        assert_eq!(outliers(MetricKind::Iops, &[Some(100.0), None, Some(70.0)]), []);
+        assert_eq!(
+            outliers(MetricKind::Iops, &[Some(100.0), None, Some(70.0)]),
+            []
+        );
         // The MAD is 0 because most values are equal, so the fraction of the median decides.
-        assert_eq!(at(MetricKind::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
-        assert_eq!(at(MetricKind::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
+        assert_eq!(
+            at(MetricKind::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]),
+            [4]
+        );
+        assert_eq!(
+            at(MetricKind::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]),
+            [4]
+        );
         // Values with a large spread have no outlier.
-        assert_eq!(at(MetricKind::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
-        assert_eq!(at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "the knee is never judged");
+        assert_eq!(
+            at(MetricKind::Iops, &[50.0, 100.0, 150.0, 200.0]),
+            [0_usize; 0]
+        );
+        assert_eq!(
+            at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]),
+            [0_usize; 0],
+            "the knee is never judged"
+        );
     }
 
     #[test]
     fn numbers_are_those_of_the_points_that_show_them() {
         let made = metrics(&baseline(1.0));
         let value = |what, mix: &str| {
-            let found = made.iter().find(|metric| metric.kind == what && metric.mix.to_string() == mix);
+            let found = made
+                .iter()
+                .find(|metric| metric.kind == what && metric.mix.to_string() == mix);
             found.map(|metric| metric.value.round())
         };
-        assert_eq!(value(MetricKind::Highest, "random reads, 4 KiB"), Some(100_000.0));
-        assert_eq!(value(MetricKind::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
+        assert_eq!(
+            value(MetricKind::Highest, "random reads, 4 KiB"),
+            Some(100_000.0)
+        );
+        assert_eq!(
+            value(MetricKind::Knee, "random reads, 4 KiB"),
+            Some(32.0),
+            "29 in flight would do"
+        );
         assert_eq!(value(MetricKind::Knee, "random writes, 4 KiB"), Some(4.0));
-        assert_eq!(value(MetricKind::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
+        assert_eq!(
+            value(MetricKind::P99AtHalf, "random reads, 4 KiB"),
+            Some(462.0),
+            "80 us / 0.52 * 3"
+        );
         // `P99AtHalf` is measured at half of the rate after saturation, not at half of the initial 50,000/s.
-        assert_eq!(value(MetricKind::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
-        assert_eq!(value(MetricKind::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
-        assert_eq!(value(MetricKind::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
+        assert_eq!(
+            value(MetricKind::P99AtHalf, "random writes, 4 KiB"),
+            Some(462.0)
+        );
+        assert_eq!(
+            value(MetricKind::Sustained, "random writes, 4 KiB"),
+            Some(25_000.0),
+            "the last of six rounds"
+        );
+        assert_eq!(
+            value(MetricKind::Iops, "random 95 % reads, 128 KiB"),
+            Some(7_629.0)
+        );
         let mut few = baseline(1.0);
         few.iter_mut()
             .flat_map(|point| [&mut point.reads, &mut point.writes])
             .flatten()
             .for_each(|done| done.ops = 999);
         assert!(
-            metrics(&few).iter().all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)),
+            metrics(&few)
+                .iter()
+                .all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)),
             "by chance"
         );
         let mut points = baseline(1.0);
         points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
-        let mut metrics = metrics(&points).into_iter().filter(|metric| metric.kind == MetricKind::P99AtHalf);
-        assert!(metrics.all(|metric| metric.mix.read_pct == 0), "no rate of reads is near half of their highest");
+        let mut metrics = metrics(&points)
+            .into_iter()
+            .filter(|metric| metric.kind == MetricKind::P99AtHalf);
+        assert!(
+            metrics.all(|metric| metric.mix.read_pct == 0),
+            "no rate of reads is near half of their highest"
+        );
     }
 
     fn measured(scales: &[f64]) -> Series {
         let mut made = series(1);
-        made.devices = (0..scales.len()).map(|at| drive(&format!("/dev/d{at}"), Some(&format!("S{at}")))).collect();
+        made.devices = (0..scales.len())
+            .map(|at| drive(&format!("/dev/d{at}"), Some(&format!("S{at}"))))
+            .collect();
         let step = |device: usize, point: Point| Step {
             devices: vec![device],
             rule: Rule::Completes,
@@ -309,8 +454,11 @@ mod tests {
             ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Pass)
         };
         let steps = scales.iter().enumerate();
-        let steps =
-            steps.flat_map(|(device, scale)| baseline(*scale).into_iter().map(move |point| step(device, point)));
+        let steps = steps.flat_map(|(device, scale)| {
+            baseline(*scale)
+                .into_iter()
+                .map(move |point| step(device, point))
+        });
         made.steps = steps.collect();
         made
     }
@@ -318,13 +466,31 @@ mod tests {
     #[test]
     fn one_drive_that_differs_is_named_and_alike_ones_are_not() {
         let alike = conclude(&measured(&[1.0, 1.01, 0.99]));
-        assert!(alike.remarks.iter().all(|remark| !remark.contains("differs")), "{:?}", alike.remarks);
+        assert!(
+            alike
+                .remarks
+                .iter()
+                .all(|remark| !remark.contains("differs")),
+            "{:?}",
+            alike.remarks
+        );
         let told = conclude(&measured(&[1.0, 1.01, 0.7])).remarks;
-        let differs: Vec<_> = told.iter().filter(|remark| remark.contains("differs")).collect();
-        assert!(!differs.is_empty() && differs.iter().all(|remark| remark.starts_with("/dev/d2 ")), "{differs:?}");
+        let differs: Vec<_> = told
+            .iter()
+            .filter(|remark| remark.contains("differs"))
+            .collect();
+        assert!(
+            !differs.is_empty() && differs.iter().all(|remark| remark.starts_with("/dev/d2 ")),
+            "{differs:?}"
+        );
         let mut other = measured(&[1.0, 1.01, 0.7]);
         other.devices[2].model = Some("another".into());
-        assert!(conclude(&other).remarks.iter().all(|remark| !remark.contains("differs")));
+        assert!(
+            conclude(&other)
+                .remarks
+                .iter()
+                .all(|remark| !remark.contains("differs"))
+        );
     }
 
     #[test]
@@ -332,13 +498,19 @@ mod tests {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Pass);
         let sentence = conclude(&series).sentence;
-        let reads = "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
+        let reads =
+            "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);
         let first = format!("1 of {} jobs in doubt; measured: ", series.steps.len());
         assert!(told.sentence.starts_with(&first), "{}", told.sentence);
-        assert!(told.remarks.contains(&"in doubt: Saturation: this program was late".to_owned()), "{:?}", told.remarks);
+        assert!(
+            told.remarks
+                .contains(&"in doubt: Saturation: this program was late".to_owned()),
+            "{:?}",
+            told.remarks
+        );
         assert_eq!(told.details["in_doubt"]["jobs"], 1);
         series.steps[3].outcome = Some(Outcome::Fail);
         assert_eq!(conclude(&series).outcome, Outcome::Fail);

@@ -58,19 +58,34 @@ impl InDoubt {
 /// `3 of 58 jobs in doubt`.
 impl std::fmt::Display for InDoubt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {} in doubt", number(self.jobs as f64), count(self.measured, "job"))
+        write!(
+            f,
+            "{} of {} in doubt",
+            number(self.jobs as f64),
+            count(self.measured, "job")
+        )
     }
 }
 
 /// The jobs in doubt of `series`; `None` if there are none.
 pub fn in_doubt(series: &Series) -> Option<InDoubt> {
-    let mut points: Vec<_> = (0..series.devices.len()).flat_map(|device| measured(series, device)).collect();
+    let mut points: Vec<_> = (0..series.devices.len())
+        .flat_map(|device| measured(series, device))
+        .collect();
     points.sort_by_key(|(step, _)| *step);
     let doubt = |(step, point): &(usize, Point)| {
-        Some((*step, format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?)))
+        Some((
+            *step,
+            format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?),
+        ))
     };
     let (steps, doubts): (Vec<_>, Vec<_>) = points.iter().filter_map(doubt).unzip();
-    (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: points.len() as u64, doubts, steps })
+    (!doubts.is_empty()).then_some(InDoubt {
+        jobs: doubts.len() as u64,
+        measured: points.len() as u64,
+        doubts,
+        steps,
+    })
 }
 
 /// The points of the finished steps of a series, oldest first.
@@ -80,22 +95,34 @@ pub fn points(series: &Series) -> Vec<Point> {
 
 /// The points of device number `device`, with doubts that follow from other jobs of the device.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
-    measured(series, device).into_iter().map(|(_, point)| point).collect()
+    measured(series, device)
+        .into_iter()
+        .map(|(_, point)| point)
+        .collect()
 }
 
 /// The point measured by a step; `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
-    (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
+    (step.state == State::Done)
+        .then(|| serde_json::from_value(step.details.clone()).ok())
+        .flatten()
 }
 
 /// Lower bound of the number of jobs left. The number is not exact, because a drive may need more than five rounds
 /// until it is steady. A failed drive has no jobs left. `None` if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
-    let healthy_devices: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
-    let jobs_total = jobs.parse::<u64>().ok()?.saturating_mul(healthy_devices.len() as u64);
+    let healthy_devices: Vec<_> = (0..series.devices.len())
+        .filter(|device| !has_failed(series, *device))
+        .collect();
+    let jobs_total = jobs
+        .parse::<u64>()
+        .ok()?
+        .saturating_mul(healthy_devices.len() as u64);
     let counts = |point: &Point| (point.round as usize) < ROUNDS_IN_WINDOW;
-    let points = healthy_devices.into_iter().flat_map(|device| points_of(series, device));
+    let points = healthy_devices
+        .into_iter()
+        .flat_map(|device| points_of(series, device));
     let done = points.filter(counts).count() as u64;
     let is_open = u64::from(series.conclusion.is_none());
     Some(jobs_total.saturating_sub(done).max(is_open) * is_open)
@@ -104,9 +131,18 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
 /// The points of a device with their step numbers. Adds a doubt to each queue depth with a clearly lower rate than a
 /// smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
-    let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
-    let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
-    let doubts: Vec<_> = measured.iter().map(|(_, point)| doubt_by_smaller_depth(point, &measured)).collect();
+    let steps = series
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.devices.contains(&device));
+    let mut measured: Vec<_> = steps
+        .filter_map(|(number, step)| Some((number, point_of(step)?)))
+        .collect();
+    let doubts: Vec<_> = measured
+        .iter()
+        .map(|(_, point)| doubt_by_smaller_depth(point, &measured))
+        .collect();
     for ((_, point), doubt) in measured.iter_mut().zip(doubts) {
         point.doubt = point.doubt.take().or(doubt);
     }
@@ -115,8 +151,12 @@ fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
 
 /// The doubt about a queue depth whose rate is clearly lower than that of a smaller depth with the same mix.
 fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<String> {
-    let sweep = points.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
-    let smaller_depths = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
+    let sweep = points
+        .iter()
+        .map(|(_, other)| other)
+        .filter(|_| point.part == Part::Depth);
+    let smaller_depths =
+        sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
     let of_mix = smaller_depths.filter(|other| Mix::of(other) == Mix::of(point));
     let best_iops = of_mix.map(Point::iops).reduce(f64::max)?;
     (point.iops() < FALLEN * best_iops).then(|| {
@@ -138,25 +178,46 @@ pub fn job_name(device: usize) -> String {
 /// early is not a measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
-    let drive_streams = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
+    let drive_streams = verdict
+        .streams
+        .iter()
+        .filter(|stream| stream.name.starts_with(&prefix));
     let errors: u64 = drive_streams.map(|stream| stream.errors).sum();
     let (outcome, reason) = match &verdict.end {
-        end if errors > 0 && !end.excuses_errors() => {
-            (Outcome::Fail, format!("{} ({end})", count(errors, "I/O error")))
-        }
+        end if errors > 0 && !end.excuses_errors() => (
+            Outcome::Fail,
+            format!("{} ({end})", count(errors, "I/O error")),
+        ),
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
-        End::Completed | End::Enough { .. } => (Outcome::Pass, "ran to its end without an I/O error".to_owned()),
-        end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
-            (Outcome::Invalid, format!("another drive ended the run: {end}"))
-        }
-        end => (Outcome::Invalid, format!("{end} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec)),
+        End::Completed | End::Enough { .. } => (
+            Outcome::Pass,
+            "ran to its end without an I/O error".to_owned(),
+        ),
+        end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => (
+            Outcome::Invalid,
+            format!("another drive ended the run: {end}"),
+        ),
+        end => (
+            Outcome::Invalid,
+            format!(
+                "{end} after {:.0} of {} s",
+                verdict.ran_sec, verdict.duration_sec
+            ),
+        ),
     };
-    StageResult { outcome, reason, notes: Vec::new() }
+    StageResult {
+        outcome,
+        reason,
+        notes: Vec::new(),
+    }
 }
 
 /// True if a job on this device has failed; no further jobs run on such a device.
 pub fn has_failed(series: &Series, device: usize) -> bool {
-    let mut own = series.steps.iter().filter(|step| step.devices.contains(&device));
+    let mut own = series
+        .steps
+        .iter()
+        .filter(|step| step.devices.contains(&device));
     own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))
 }
 
@@ -249,8 +310,14 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
-        let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
-        let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
+        let reads =
+            |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
+        let points = [
+            reads(32, 90_000.0),
+            reads(1, 9_000.0),
+            reads(16, 85_499.0),
+            reads(64, 100_000.0),
+        ];
         // The knee needs 85,500 IOPS: nine tenths of 95,000, the median of the two highest rates.
         assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
         assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
@@ -261,18 +328,24 @@ mod tests {
     fn the_highest_rate_is_not_the_luckiest_of_those_beyond_the_knee() {
         let of = |rates: &[f64]| {
             let depths = (0..).map(|power| 1 << power);
-            let reads = depths
-                .zip(rates)
-                .map(|(depth, iops)| point(Part::Depth, depth, Some((4_096.0, None, *iops, 80.0)), None));
+            let reads = depths.zip(rates).map(|(depth, iops)| {
+                point(Part::Depth, depth, Some((4_096.0, None, *iops, 80.0)), None)
+            });
             let points: Vec<_> = reads.collect();
             let curve: Vec<_> = points.iter().collect();
             highest(&curve).map(|highest| (highest, knee(&curve).unwrap().depth))
         };
-        assert_eq!(of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]), Some((1_000.0, 4)));
+        assert_eq!(
+            of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]),
+            Some((1_000.0, 4))
+        );
         // The rate rises to the end, so the greatest depth is the only known estimate.
         assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), Some((8.0, 8)));
         // Lower rates at large depths do not lower the highest rate.
-        assert_eq!(of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]), Some((400.0, 4)));
+        assert_eq!(
+            of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]),
+            Some((400.0, 4))
+        );
         assert_eq!(of(&[0.0]), None);
     }
 
@@ -300,7 +373,11 @@ mod tests {
         points.push(again.clone());
         let curves = curves(&points, Part::Depth);
         let names: Vec<String> = curves.iter().map(|(mix, _)| mix.to_string()).collect();
-        assert_eq!(names, ["random writes, 4 KiB", "random reads, 4 KiB"], "as they were run");
+        assert_eq!(
+            names,
+            ["random writes, 4 KiB", "random reads, 4 KiB"],
+            "as they were run"
+        );
         let depths: Vec<u32> = curves[1].1.iter().map(|point| point.depth).collect();
         assert_eq!(depths, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
         assert_eq!(curves[1].1[3], &again);
@@ -316,7 +393,11 @@ mod tests {
         let told = in_doubt(&series).unwrap();
         assert_eq!(
             (told.jobs, told.measured, &told.doubts[..]),
-            (2, all, &["job 3: busy".to_owned(), "job 8: late".into()][..])
+            (
+                2,
+                all,
+                &["job 3: busy".to_owned(), "job 8: late".into()][..]
+            )
         );
         assert_eq!((told.of(7), told.of(3)), (Some("job 8: late"), None));
         assert_eq!(told.to_string(), format!("2 of {all} jobs in doubt"));
@@ -326,15 +407,27 @@ mod tests {
     fn a_depth_that_does_less_than_a_smaller_one_is_in_doubt() {
         let mut series = baseline_series(&[("a", 1.0)], "run");
         let is_sweep = |point: &Point| point.part == Part::Depth;
-        let step = series.steps.iter().rposition(|step| point_of(step).is_some_and(|point| is_sweep(&point))).unwrap();
+        let step = series
+            .steps
+            .iter()
+            .rposition(|step| point_of(step).is_some_and(|point| is_sweep(&point)))
+            .unwrap();
         series.steps[step].details["writes"]["iops"] = json!(21_000.0);
         assert_eq!(in_doubt(&series), None, "a fifth less is not told");
         series.steps[step].details["writes"]["iops"] = json!(1_000.0);
         let told = in_doubt(&series).unwrap();
         assert!(
-            told.jobs == 1 && told.doubts[0].contains("1,000 IOPS here, but 25,000 at a smaller queue depth"),
+            told.jobs == 1
+                && told.doubts[0].contains("1,000 IOPS here, but 25,000 at a smaller queue depth"),
             "{told:?}"
         );
-        assert!(points_of(&series, 0).iter().rfind(|point| is_sweep(point)).unwrap().doubt.is_some());
+        assert!(
+            points_of(&series, 0)
+                .iter()
+                .rfind(|point| is_sweep(point))
+                .unwrap()
+                .doubt
+                .is_some()
+        );
     }
 }

@@ -117,14 +117,16 @@ pub struct Latency {
 impl Latency {
     /// Stored percentiles, percent: fio's list, and additional low and high percentiles for a fit.
     pub const PERCENTILES: [f64; 21] = [
-        1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
-        99.99, 99.999, 100.0,
+        1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0,
+        99.5, 99.9, 99.95, 99.99, 99.999, 100.0,
     ];
 
     /// The percentile `percent`, microseconds; `None` without operations, or if this percentile is unknown or not
     /// stored.
     pub fn at(&self, percent: f64) -> Option<f64> {
-        let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
+        let at = Self::PERCENTILES
+            .iter()
+            .position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()
     }
 }
@@ -153,7 +155,11 @@ impl Percentile {
 
     /// Value, microseconds, if known.
     pub fn us(self) -> Option<f64> {
-        if let Self::Us(us) = self { Some(us) } else { None }
+        if let Self::Us(us) = self {
+            Some(us)
+        } else {
+            None
+        }
     }
 }
 
@@ -195,7 +201,8 @@ impl Done {
 
     /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
-        self.offered_iops.is_none_or(|offered| self.iops >= 0.99 * offered)
+        self.offered_iops
+            .is_none_or(|offered| self.iops >= 0.99 * offered)
     }
 }
 
@@ -214,24 +221,44 @@ pub struct Mix {
 
 impl Mix {
     pub fn of(point: &Point) -> Self {
-        let bytes = |done: &Option<Done>| done.as_ref().map_or(0, |done| done.bytes_each.round() as u64);
+        let bytes = |done: &Option<Done>| {
+            done.as_ref()
+                .map_or(0, |done| done.bytes_each.round() as u64)
+        };
         let (read_bytes, write_bytes) = (bytes(&point.reads), bytes(&point.writes));
-        Self { random: point.random, read_pct: point.read_pct.round() as u32, read_bytes, write_bytes }
+        Self {
+            random: point.random,
+            read_pct: point.read_pct.round() as u32,
+            read_bytes,
+            write_bytes,
+        }
     }
 }
 
 /// `random reads, 4 KiB`, `random 95 % reads, 128 KiB`.
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.random { "random " } else { "sequential " })?;
+        f.write_str(if self.random {
+            "random "
+        } else {
+            "sequential "
+        })?;
         let size = |bytes: u64| units::binary_bytes(bytes as f64);
         match (self.read_bytes, self.write_bytes) {
             (0, 0) => write!(f, "operations"),
             (reads, 0) => write!(f, "reads, {}", size(reads)),
             (0, writes) => write!(f, "writes, {}", size(writes)),
-            (reads, writes) if reads == writes => write!(f, "{} % reads, {}", self.read_pct, size(reads)),
+            (reads, writes) if reads == writes => {
+                write!(f, "{} % reads, {}", self.read_pct, size(reads))
+            }
             (reads, writes) => {
-                write!(f, "{} % reads, {} and writes of {}", self.read_pct, size(reads), size(writes))
+                write!(
+                    f,
+                    "{} % reads, {} and writes of {}",
+                    self.read_pct,
+                    size(reads),
+                    size(writes)
+                )
             }
         }
     }
@@ -240,13 +267,23 @@ impl fmt::Display for Mix {
 /// The points of `part`, grouped by mix. Mixes are in the order of their first points; points within a mix are sorted
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
-    let sort_key = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
+    let sort_key = |point: &Point| {
+        (
+            point.round,
+            point.depth,
+            point.offered_iops().unwrap_or(f64::INFINITY),
+        )
+    };
     let of_part = points.iter().filter(|point| point.part == part);
     let mut curves = grouped(of_part.map(|point| (Mix::of(point), point)));
     for (_, curve) in &mut curves {
         // Reversed, so that the last of several equal points is kept.
         curve.reverse();
-        curve.sort_by(|a, b| sort_key(a).partial_cmp(&sort_key(b)).unwrap_or(Ordering::Equal));
+        curve.sort_by(|a, b| {
+            sort_key(a)
+                .partial_cmp(&sort_key(b))
+                .unwrap_or(Ordering::Equal)
+        });
         curve.dedup_by_key(|point| sort_key(point));
     }
     curves
@@ -258,8 +295,16 @@ const KNEE: f64 = 0.9;
 /// Highest sustained rate in a sweep of depths: the median of the rates that are at least 90 % of the best rate. The
 /// best rate alone is biased upwards: 95 % of the best rate can be more than the drive sustains.
 pub fn highest(curve: &[&Point]) -> Option<f64> {
-    let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
-    let rates: Vec<f64> = curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect();
+    let best = curve
+        .iter()
+        .map(|point| point.iops())
+        .reduce(f64::max)
+        .filter(|best| *best > 0.0)?;
+    let rates: Vec<f64> = curve
+        .iter()
+        .map(|point| point.iops())
+        .filter(|iops| *iops >= KNEE * best)
+        .collect();
     Some(median(&rates))
 }
 
@@ -267,7 +312,11 @@ pub fn highest(curve: &[&Point]) -> Option<f64> {
 /// take longer, but the rate hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
-    curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
+    curve
+        .iter()
+        .copied()
+        .filter(|point| point.iops() >= KNEE * highest)
+        .min_by_key(|point| point.depth)
 }
 
 impl Point {
@@ -315,16 +364,25 @@ mod tests {
     #[test]
     fn a_percentile_that_too_few_operations_tell_is_a_dash() {
         // 10 s at 50 operations per second.
-        let mut done = point(Part::Rate, 1, Some((4_096.0, Some(50.0), 50.0, 80.0)), None).reads.unwrap();
-        let told = |done: &Done| [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string());
+        let mut done = point(Part::Rate, 1, Some((4_096.0, Some(50.0), 50.0, 80.0)), None)
+            .reads
+            .unwrap();
+        let told =
+            |done: &Done| [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string());
         assert_eq!(done.ops, 500);
         assert_eq!(told(&done), ["80 us", "240 us", "-"]);
-        assert_eq!((done.answer_at(99.9).us(), done.service_at(99.9)), (None, Percentile::TooFew));
+        assert_eq!(
+            (done.answer_at(99.9).us(), done.service_at(99.9)),
+            (None, Percentile::TooFew)
+        );
         // 20 operations that never completed count as longer than the longest completed operation.
         done.undone = 20;
         done.answer.percentiles_us.truncate(12);
         assert_eq!(told(&done), ["80 us", "> 320 us", "-"]);
-        assert_eq!((done.is_compared(98.0), done.is_compared(99.0)), (true, false));
+        assert_eq!(
+            (done.is_compared(98.0), done.is_compared(99.0)),
+            (true, false)
+        );
         done.ops = 40;
         assert_eq!(told(&done), ["80 us", "-", "-"]);
     }

@@ -51,7 +51,13 @@ pub struct PtsTable {
 
 impl Pts {
     /// All tests, in the order in which they are run.
-    pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
+    pub const ALL: [Self; 5] = [
+        Self::Iops,
+        Self::Throughput,
+        Self::Throughput128,
+        Self::Latency,
+        Self::Saturation,
+    ];
 
     /// Name on the command line; tests with the same name run together.
     pub fn option_name(self) -> &'static str {
@@ -78,14 +84,26 @@ impl Pts {
         let (mixes, sizes): (&[u32], &[u64]) = match self {
             Self::Iops => (
                 &[100, 95, 65, 50, 35, 5, 0],
-                &[1024 * KIB, 128 * KIB, 64 * KIB, 32 * KIB, 16 * KIB, 8 * KIB, 4 * KIB, 512],
+                &[
+                    1024 * KIB,
+                    128 * KIB,
+                    64 * KIB,
+                    32 * KIB,
+                    16 * KIB,
+                    8 * KIB,
+                    4 * KIB,
+                    512,
+                ],
             ),
             Self::Throughput => (&[100, 0], &[1024 * KIB]),
             Self::Throughput128 => (&[100, 0], &[128 * KIB]),
             Self::Latency => (&[100, 65, 0], &[8 * KIB, 4 * KIB, 512]),
             Self::Saturation => (&[0], &[4 * KIB]),
         };
-        mixes.iter().flat_map(|read_pct| sizes.iter().map(move |bytes| (*read_pct, *bytes))).collect()
+        mixes
+            .iter()
+            .flat_map(|read_pct| sizes.iter().map(move |bytes| (*read_pct, *bytes)))
+            .collect()
     }
 
     /// True if `point` belongs to this test.
@@ -112,7 +130,9 @@ impl Pts {
             Self::Throughput | Self::Throughput128 => [sides().map(|done| done.mbps).sum(), 0.0],
             Self::Latency => {
                 let ops: u64 = sides().map(|done| done.ops).sum();
-                let sum: f64 = sides().map(|done| done.service.mean_us * done.ops as f64).sum();
+                let sum: f64 = sides()
+                    .map(|done| done.service.mean_us * done.ops as f64)
+                    .sum();
                 [
                     if ops > 0 { sum / ops as f64 } else { 0.0 },
                     sides().map(|done| done.service.max_us).fold(0.0, f64::max),
@@ -124,12 +144,22 @@ impl Pts {
     /// Number of the round, from 1, at whose end the tracked jobs were first steady over five tracked rounds; `None`:
     /// not yet. Incomplete rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
-        let stride = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
-        let values_of = |job: &(u64, u32)| -> Vec<f64> {
-            let own = points.iter().filter(|point| point.part == self.part() && key(point) == *job);
-            own.map(|point| self.value(point)[0]).skip(stride - 1).step_by(stride).collect()
+        let stride = if self == Self::Saturation {
+            SATURATION_TRACKED
+        } else {
+            1
         };
-        steady_at(&self.tracked().iter().map(values_of).collect::<Vec<_>>()).map(|tracked| tracked * stride)
+        let values_of = |job: &(u64, u32)| -> Vec<f64> {
+            let own = points
+                .iter()
+                .filter(|point| point.part == self.part() && key(point) == *job);
+            own.map(|point| self.value(point)[0])
+                .skip(stride - 1)
+                .step_by(stride)
+                .collect()
+        };
+        steady_at(&self.tracked().iter().map(values_of).collect::<Vec<_>>())
+            .map(|tracked| tracked * stride)
     }
 
     /// The result table of `points` of a drive; `None` before the fifth round.
@@ -137,16 +167,32 @@ impl Pts {
         let steady_at = self.steady_at(points);
         let test_points = points.iter().filter(|point| self.has(point));
         let mut by_job: BTreeMap<(u64, u32), Vec<[f64; 2]>> = BTreeMap::new();
-        test_points.for_each(|point| by_job.entry(key(point)).or_default().push(self.value(point)));
+        test_points.for_each(|point| {
+            by_job
+                .entry(key(point))
+                .or_default()
+                .push(self.value(point))
+        });
         let rounds = by_job.values().map(Vec::len).min().unwrap_or(0);
         let end = steady_at.unwrap_or(rounds).min(rounds);
         let first = end.checked_sub(ROUNDS_IN_WINDOW)?;
         let cell = |(job, values): (_, Vec<[f64; 2]>)| {
             let window = &values[first..end];
             let mean = window.iter().map(|value| value[0]).sum::<f64>() / window.len() as f64;
-            (job, [mean, window.iter().map(|value| value[1]).fold(0.0, f64::max)])
+            (
+                job,
+                [
+                    mean,
+                    window.iter().map(|value| value[1]).fold(0.0, f64::max),
+                ],
+            )
         };
-        Some(PtsTable { test: self, rounds, steady_at, cells: by_job.into_iter().map(cell).collect() })
+        Some(PtsTable {
+            test: self,
+            rounds,
+            steady_at,
+            cells: by_job.into_iter().map(cell).collect(),
+        })
     }
 }
 
@@ -170,7 +216,10 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
 /// Size of an operation (bytes), and percent of reads.
 fn key(point: &Point) -> (u64, u32) {
     let done = point.writes.as_ref().or(point.reads.as_ref());
-    (done.map_or(0, |done| done.bytes_each.round() as u64), point.read_pct.round() as u32)
+    (
+        done.map_or(0, |done| done.bytes_each.round() as u64),
+        point.read_pct.round() as u32,
+    )
 }
 
 #[cfg(test)]
@@ -181,7 +230,9 @@ mod tests {
     /// Rounds of a test whose 4 KiB writes have these rates.
     fn rounds(test: Pts, iops: &[f64]) -> Vec<Point> {
         let done = |iops: &f64| Some((4_096.0, None, *iops, 1e6 / iops));
-        iops.iter().map(|iops| point(test.part(), 1, None, done(iops))).collect()
+        iops.iter()
+            .map(|iops| point(test.part(), 1, None, done(iops)))
+            .collect()
     }
 
     #[test]
@@ -192,11 +243,23 @@ mod tests {
         assert_eq!(at(&[89.9, 100.0, 110.0, 100.0, 100.0]), None, "over 20 %");
         // A line that moves by exactly 10 % of its average, and one that moves further.
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5, 105.0]), Some(5));
-        assert_eq!(at(&[94.9, 97.4, 100.0, 102.6, 105.1]), None, "its slope is over 10 %");
+        assert_eq!(
+            at(&[94.9, 97.4, 100.0, 102.6, 105.1]),
+            None,
+            "its slope is over 10 %"
+        );
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5]), None, "four rounds");
-        assert_eq!(at(&[500.0, 300.0, 100.0, 100.0, 100.0, 100.0, 100.0]), Some(7), "the window moves on");
+        assert_eq!(
+            at(&[500.0, 300.0, 100.0, 100.0, 100.0, 100.0, 100.0]),
+            Some(7),
+            "the window moves on"
+        );
         assert_eq!(at(&[0.0; 5]), None, "nothing was done");
-        assert_eq!(steady_at(&[vec![100.0; 5], vec![100.0, 100.0, 100.0, 100.0, 150.0]]), None, "all of them must be");
+        assert_eq!(
+            steady_at(&[vec![100.0; 5], vec![100.0, 100.0, 100.0, 100.0, 150.0]]),
+            None,
+            "all of them must be"
+        );
     }
 
     #[test]
@@ -205,30 +268,55 @@ mod tests {
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;
-                let done = |does: bool| does.then_some((bytes as f64, None, if is_wild { 50.0 } else { 100.0 }, 80.0));
+                let done = |does: bool| {
+                    does.then_some((bytes as f64, None, if is_wild { 50.0 } else { 100.0 }, 80.0))
+                };
                 let made = point(test.part(), 1, done(read_pct > 0), done(read_pct < 100));
-                Point { read_pct: read_pct.into(), round, ..made }
+                Point {
+                    read_pct: read_pct.into(),
+                    round,
+                    ..made
+                }
             };
-            (0..5).flat_map(|round| test.jobs().into_iter().map(move |job| of(round, job))).collect::<Vec<_>>()
+            (0..5)
+                .flat_map(|round| test.jobs().into_iter().map(move |job| of(round, job)))
+                .collect::<Vec<_>>()
         };
         let tracked = |test: Pts| {
             let jobs = test.jobs().into_iter();
-            jobs.filter(|job| test.steady_at(&but(test, *job)).is_none()).collect::<Vec<_>>()
+            jobs.filter(|job| test.steady_at(&but(test, *job)).is_none())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(tracked(Pts::Iops), [(100, 1 << 20), (65, 64 << 10), (0, 4 << 10)]);
-        assert_eq!((tracked(Pts::Throughput), tracked(Pts::Throughput128)), (vec![(0, 1 << 20)], vec![(0, 128 << 10)]));
+        assert_eq!(
+            tracked(Pts::Iops),
+            [(100, 1 << 20), (65, 64 << 10), (0, 4 << 10)]
+        );
+        assert_eq!(
+            (tracked(Pts::Throughput), tracked(Pts::Throughput128)),
+            (vec![(0, 1 << 20)], vec![(0, 128 << 10)])
+        );
     }
 
     #[test]
     fn of_a_write_saturation_one_minute_after_each_thirty_is_tracked() {
         // Rates that alternate from minute to minute, except in the tracked minutes.
         let iops: Vec<f64> = (1..=5 * 31)
-            .map(|minute| if minute % 31 == 0 { 100.0 } else { f64::from(50 + minute % 2 * 100) })
+            .map(|minute| {
+                if minute % 31 == 0 {
+                    100.0
+                } else {
+                    f64::from(50 + minute % 2 * 100)
+                }
+            })
             .collect();
         let points = rounds(Pts::Saturation, &iops);
         assert_eq!(Pts::Saturation.steady_at(&points), Some(155));
         assert_eq!(Pts::Saturation.steady_at(&points[..154]), None);
-        assert_eq!(Pts::Saturation.steady_at(&rounds(Pts::Saturation, &[100.0; 100])), None, "three of them");
+        assert_eq!(
+            Pts::Saturation.steady_at(&rounds(Pts::Saturation, &[100.0; 100])),
+            None,
+            "three of them"
+        );
     }
 
     #[test]
@@ -240,10 +328,17 @@ mod tests {
         }
         let table = Pts::Latency.table(&points).unwrap();
         assert_eq!((table.rounds, table.steady_at), (7, Some(6)));
-        assert!((table.cells[&(4_096, 0)][0] - 100.2).abs() < 1e-9, "{table:?}");
+        assert!(
+            (table.cells[&(4_096, 0)][0] - 100.2).abs() < 1e-9,
+            "{table:?}"
+        );
         let wild = rounds(Pts::Saturation, &[500.0, 100.0, 500.0, 100.0, 500.0, 100.0]);
         let table = Pts::Saturation.table(&wild).unwrap();
-        assert_eq!((table.steady_at, table.cells[&(4_096, 0)][0]), (None, 260.0), "the last five");
+        assert_eq!(
+            (table.steady_at, table.cells[&(4_096, 0)][0]),
+            (None, 260.0),
+            "the last five"
+        );
         assert_eq!(Pts::Saturation.table(&wild[..4]), None);
         assert_eq!(Pts::Iops.table(&points), None, "of another test");
     }
@@ -251,6 +346,9 @@ mod tests {
     #[test]
     fn a_round_has_the_jobs_of_the_specification() {
         assert_eq!(Pts::ALL.map(|test| test.jobs().len()), [56, 2, 2, 9, 1]);
-        assert_eq!((Pts::Iops.jobs()[0], Pts::Iops.jobs()[55]), ((100, 1 << 20), (0, 512)));
+        assert_eq!(
+            (Pts::Iops.jobs()[0], Pts::Iops.jobs()[55]),
+            ((100, 1 << 20), (0, 512))
+        );
     }
 }

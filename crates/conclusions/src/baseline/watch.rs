@@ -97,11 +97,22 @@ impl Watch {
         let limit_us = (PAUSE_FACTOR * usual_us).max(usual_us + PAUSE_US);
         let pause = |(at, second): (usize, &Option<Second>)| {
             let us = second.as_ref()?.max_us;
-            (us > limit_us).then_some(Pause { second: at as u64, us })
+            (us > limit_us).then_some(Pause {
+                second: at as u64,
+                us,
+            })
         };
         let pauses: Vec<_> = seconds.iter().enumerate().filter_map(pause).collect();
         let parts = seconds.chunks(seconds.len().div_ceil(PARTS).max(1));
-        let medians = parts.map(|part| at(part.iter().flatten().map(|second| second.median_us).collect(), 0.5));
+        let medians = parts.map(|part| {
+            at(
+                part.iter()
+                    .flatten()
+                    .map(|second| second.median_us)
+                    .collect(),
+                0.5,
+            )
+        });
         Self {
             seconds: seconds.len() as u64,
             medians_us: medians.collect(),
@@ -128,37 +139,71 @@ impl Watch {
         // The longest operation of a stall arrived up to one inter-arrival time after the start of the stall.
         let gap_us = 1e6 / iops;
         let excesses_us = || stalls.iter().map(|stall| stall.us - usual_us);
-        let (mean_us, longest_us) = (excesses_us().sum::<f64>() / stall_count, excesses_us().fold(0.0, f64::max));
+        let (mean_us, longest_us) = (
+            excesses_us().sum::<f64>() / stall_count,
+            excesses_us().fold(0.0, f64::max),
+        );
         let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
             // The stalls differ in length.
-            Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
+            Estimate {
+                value: mean_us / 1e3,
+                low: mean_us / 2e3,
+                high: longest_us / 1e3,
+            }
         } else {
             // The more stalls were observed, the closer the longest operation is to the full length of a stall.
             let missed_us = 3.0 * gap_us / stall_count;
             let low = (longest_us - self.usual_us) * 0.99;
-            Estimate { value: longest_us / 1e3, low: low / 1e3, high: (longest_us * 1.01 + missed_us) / 1e3 }
+            Estimate {
+                value: longest_us / 1e3,
+                low: low / 1e3,
+                high: (longest_us * 1.01 + missed_us) / 1e3,
+            }
         };
-        let gaps: Vec<_> = stalls.windows(2).map(|pair| (pair[1].second - pair[0].second) as f64).collect();
+        let gaps: Vec<_> = stalls
+            .windows(2)
+            .map(|pair| (pair[1].second - pair[0].second) as f64)
+            .collect();
         let usual_gap = at(gaps.clone(), 0.5);
-        let regular_gaps = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
-        let regular = stalls.len() as u64 >= PAUSES_MIN && regular_gaps as f64 >= 0.8 * gaps.len() as f64;
+        let regular_gaps = gaps
+            .iter()
+            .filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap)
+            .count();
+        let regular =
+            stalls.len() as u64 >= PAUSES_MIN && regular_gaps as f64 >= 0.8 * gaps.len() as f64;
         // A stall shows only if an operation arrives during the stall.
         let visible_fraction = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
         let every_s = if regular {
             let total_sec: f64 = gaps.iter().sum();
             let periods = match usual_gap {
                 // A stall without an operation leaves a gap of two periods.
-                LONG_GAP_SEC.. => gaps.iter().map(|gap| (gap / usual_gap).round().max(1.0)).sum::<f64>(),
+                LONG_GAP_SEC.. => gaps
+                    .iter()
+                    .map(|gap| (gap / usual_gap).round().max(1.0))
+                    .sum::<f64>(),
                 _ => gaps.len() as f64 / visible_fraction,
             };
-            Estimate { value: total_sec / periods, low: (total_sec - 1.0) / periods, high: (total_sec + 1.0) / periods }
+            Estimate {
+                value: total_sec / periods,
+                low: (total_sec - 1.0) / periods,
+                high: (total_sec + 1.0) / periods,
+            }
         } else {
             let count = stall_count / visible_fraction;
             let (least, most) = chance(count);
-            Estimate { value: seconds / count, low: seconds / most, high: seconds / least }
+            Estimate {
+                value: seconds / count,
+                low: seconds / most,
+                high: seconds / least,
+            }
         };
         let seen = (stall_count * self.seconds as f64 / seconds).round() as u64;
-        Some(Stalls { count: seen, ms, every_s, regular })
+        Some(Stalls {
+            count: seen,
+            ms,
+            every_s,
+            regular,
+        })
     }
 
     /// Merges pauses into stalls, given that the mean latency over `seconds` was `excess_us` above normal. Operations
@@ -167,7 +212,8 @@ impl Watch {
     fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
         let mut joined: Vec<Pause> = Vec::new();
         for pause in &self.first_pauses {
-            let within = |first: &Pause| (pause.second - first.second) as f64 <= first.us / 1e6 + 1.0;
+            let within =
+                |first: &Pause| (pause.second - first.second) as f64 <= first.us / 1e6 + 1.0;
             if !joined.last().is_some_and(within) {
                 joined.push(*pause);
             }
@@ -177,14 +223,21 @@ impl Watch {
         let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
         let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
         let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();
-        if far(joined.len()) <= far(self.first_pauses.len()) { joined } else { self.first_pauses.clone() }
+        if far(joined.len()) <= far(self.first_pauses.len()) {
+            joined
+        } else {
+            self.first_pauses.clone()
+        }
     }
 
     /// A sentence about a change of the median latency after the first tenth; `None` if the median did not change.
     pub fn drift(&self) -> Option<String> {
         let later_medians = self.medians_us.get(1..)?;
-        let (low, high) =
-            later_medians.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
+        let (low, high) = later_medians
+            .iter()
+            .fold((f64::INFINITY, 0.0), |(low, high), us| {
+                (us.min(low), us.max(high))
+            });
         differ(low, high).then(|| {
             let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
@@ -211,15 +264,23 @@ fn differ(low: f64, high: f64) -> bool {
 /// 95 % bounds of the expected number of events, given `count` observed events. Source: Garwood's interval,
 /// approximated.
 fn chance(count: f64) -> (f64, f64) {
-    let bound = |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
-    let least = if count > 0.0 { bound(count, -1.96) } else { 0.0 };
+    let bound =
+        |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
+    let least = if count > 0.0 {
+        bound(count, -1.96)
+    } else {
+        0.0
+    };
     (least.max(0.0), bound(count + 1.0, 1.96))
 }
 
 /// Quantile `quantile` of the values.
 fn at(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    values.get((quantile * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()
+    values
+        .get((quantile * values.len().saturating_sub(1) as f64).round() as usize)
+        .copied()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -238,24 +299,59 @@ mod tests {
     #[test]
     fn stalls_have_the_length_of_the_longest_and_the_period_of_all() {
         // A stall every 24 s. The longest operations arrive up to 5 ms after the start of a stall.
-        let watch = watch(|at| (100.0, if at % 24 == 23 { 150_000.0 - (at % 5) as f64 * 1e3 } else { 300.0 }));
-        let stalls = watch.stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0).unwrap();
+        let watch = watch(|at| {
+            (
+                100.0,
+                if at % 24 == 23 {
+                    150_000.0 - (at % 5) as f64 * 1e3
+                } else {
+                    300.0
+                },
+            )
+        });
+        let stalls = watch
+            .stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0)
+            .unwrap();
         assert!(stalls.regular && stalls.count == 300, "{stalls:?}");
         let Stalls { ms, every_s, .. } = stalls;
-        assert!((ms.value - 149.9).abs() < 0.1 && ms.low < 150.0 && ms.high > 150.0, "{ms:?}");
-        assert!((every_s.value - 24.0).abs() < 0.01 && every_s.low < 24.0 && every_s.high > 24.0, "{every_s:?}");
+        assert!(
+            (ms.value - 149.9).abs() < 0.1 && ms.low < 150.0 && ms.high > 150.0,
+            "{ms:?}"
+        );
+        assert!(
+            (every_s.value - 24.0).abs() < 0.01 && every_s.low < 24.0 && every_s.high > 24.0,
+            "{every_s:?}"
+        );
         assert_eq!(watch.drift(), None);
     }
 
     #[test]
     fn of_a_single_pause_no_period_is_known_and_of_none_nothing() {
         // The later an operation arrives in the stall, the shorter it waits.
-        let frozen = |at: u64| if (1_800..=1_804).contains(&at) { 5e6 - (at - 1_800) as f64 * 1e6 } else { 300.0 };
-        let one = watch(|at| (100.0, frozen(at))).stalls(210.0, 100.0 + 5e6 / 2.0 * 5.0 / 7_200.0).unwrap();
-        assert!(one.count == 1 && !one.regular && one.every_s.low < 1_500.0 && one.every_s.high > 100_000.0, "{one:?}");
+        let frozen = |at: u64| {
+            if (1_800..=1_804).contains(&at) {
+                5e6 - (at - 1_800) as f64 * 1e6
+            } else {
+                300.0
+            }
+        };
+        let one = watch(|at| (100.0, frozen(at)))
+            .stalls(210.0, 100.0 + 5e6 / 2.0 * 5.0 / 7_200.0)
+            .unwrap();
+        assert!(
+            one.count == 1
+                && !one.regular
+                && one.every_s.low < 1_500.0
+                && one.every_s.high > 100_000.0,
+            "{one:?}"
+        );
         assert_eq!(watch(|_| (100.0, 300.0)).stalls(210.0, 100.0), None);
         let each = watch(|_| (100.0, 9_000.0));
-        assert_eq!((each.pauses, each.stalls(210.0, 100.0)), (0, None), "what each second has is usual");
+        assert_eq!(
+            (each.pauses, each.stalls(210.0, 100.0)),
+            (0, None),
+            "what each second has is usual"
+        );
     }
 
     #[test]
@@ -263,8 +359,19 @@ mod tests {
         // Of three seconds, the first two have a pause. The two pauses can be one stall of 0.2 s that begins at 0.9 s,
         // or a stall in each of the two seconds.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
-        let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
-        assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));
+        let every = |every_s: f64| {
+            watch
+                .stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s)
+                .unwrap()
+                .every_s
+                .value
+        };
+        assert!(
+            (every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01,
+            "{} {}",
+            every(3.0),
+            every(1.5)
+        );
     }
 
     #[test]
@@ -272,7 +379,11 @@ mod tests {
         let at_half = watch(|at| (if at < 3_600 { 100.0 } else { 300.0 }, 900.0));
         let told = at_half.drift().unwrap();
         assert!(told.contains("from 100 us to 300 us within 2 h"), "{told}");
-        assert_eq!(watch(|at| (if at < 30 { 100.0 } else { 300.0 }, 900.0)).drift(), None, "settled at once");
+        assert_eq!(
+            watch(|at| (if at < 30 { 100.0 } else { 300.0 }, 900.0)).drift(),
+            None,
+            "settled at once"
+        );
         assert_eq!(Watch::of(&[]).drift(), None);
     }
 }

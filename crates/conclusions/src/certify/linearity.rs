@@ -42,19 +42,37 @@ pub struct Linearity {
 
 /// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
 pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
-    let ratios: Vec<Ratio> = together.iter().filter_map(|together| compare_with_alone(alone, together)).collect();
+    let ratios: Vec<Ratio> = together
+        .iter()
+        .filter_map(|together| compare_with_alone(alone, together))
+        .collect();
     if ratios.is_empty() {
         return None;
     }
-    let behind = |ratio: &Ratio| ratio.achieved.is_some_and(|achieved| achieved < ACHIEVED_MIN);
-    let linear = ratios.iter().all(|ratio| !behind(ratio) && ratio.together.within_limits);
-    Some(Linearity { linear, sentence: sentence(&ratios, linear), ratios })
+    let behind = |ratio: &Ratio| {
+        ratio
+            .achieved
+            .is_some_and(|achieved| achieved < ACHIEVED_MIN)
+    };
+    let linear = ratios
+        .iter()
+        .all(|ratio| !behind(ratio) && ratio.together.within_limits);
+    Some(Linearity {
+        linear,
+        sentence: sentence(&ratios, linear),
+        ratios,
+    })
 }
 
 fn compare_with_alone(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Option<Ratio> {
     let same_stream = || alone.iter().filter(|alone| alone.stream == together.stream);
-    let alone = same_stream().find(|alone| alone.device == together.device).or_else(|| same_stream().next())?;
-    let p99 = together.service_p99_ns.zip(alone.service_p99_ns).filter(|(_, alone)| *alone > 0);
+    let alone = same_stream()
+        .find(|alone| alone.device == together.device)
+        .or_else(|| same_stream().next())?;
+    let p99 = together
+        .service_p99_ns
+        .zip(alone.service_p99_ns)
+        .filter(|(_, alone)| *alone > 0);
     Some(Ratio {
         achieved: (alone.achieved_iops > 0.0).then(|| together.achieved_iops / alone.achieved_iops),
         p99: p99.map(|(together, alone)| together as f64 / alone as f64),
@@ -65,15 +83,24 @@ fn compare_with_alone(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Opti
 
 fn sentence(ratios: &[Ratio], linear: bool) -> String {
     let achieved_of = |ratio: &&Ratio| ratio.achieved.unwrap_or(1.0);
-    let worst = ratios.iter().min_by(|one, other| achieved_of(one).total_cmp(&achieved_of(other)));
-    let slowest = ratios.iter().filter(|ratio| ratio.p99.is_some_and(|p99| p99 > P99_RATIO_MAX));
-    let slowest = slowest.max_by(|one, other| one.p99.unwrap_or(0.0).total_cmp(&other.p99.unwrap_or(0.0)));
+    let worst = ratios
+        .iter()
+        .min_by(|one, other| achieved_of(one).total_cmp(&achieved_of(other)));
+    let slowest = ratios
+        .iter()
+        .filter(|ratio| ratio.p99.is_some_and(|p99| p99 > P99_RATIO_MAX));
+    let slowest =
+        slowest.max_by(|one, other| one.p99.unwrap_or(0.0).total_cmp(&other.p99.unwrap_or(0.0)));
     let achieved = worst.and_then(|ratio| Some((ratio, ratio.achieved?)));
     let over_limit = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
         Some((worst, achieved)) => {
             let (device, percent) = (&worst.together.device, achieved * 100.0);
-            let alone = if is_itself(worst) { "it" } else { &worst.alone.device };
+            let alone = if is_itself(worst) {
+                "it"
+            } else {
+                &worst.alone.device
+            };
             format!("{device} achieves {percent:.1} % of the rate that {alone} achieved alone")
         }
         None => "the rate of the device, tested alone, is unknown".to_owned(),
@@ -98,7 +125,10 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
             "linear: with all devices under load, every device stays within the limits; the slowest device: {rate}"
         ),
         (false, Some(first)) => {
-            format!("not linear: with all devices under load, {} is over the limits; {rate}", first.together.device)
+            format!(
+                "not linear: with all devices under load, {} is over the limits; {rate}",
+                first.together.device
+            )
         }
         (false, None) => format!("not linear: {rate}"),
     };
@@ -113,7 +143,13 @@ fn is_itself(ratio: &Ratio) -> bool {
 impl fmt::Display for Linearity {
     /// A table with a line for each stream and device, followed by the sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.ratios.iter().map(|ratio| ratio.together.device.len()).max().unwrap_or(0).max("device".len());
+        let width = self
+            .ratios
+            .iter()
+            .map(|ratio| ratio.together.device.len())
+            .max()
+            .unwrap_or(0)
+            .max("device".len());
         writeln!(
             f,
             "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  compared with",
@@ -121,7 +157,12 @@ impl fmt::Display for Linearity {
         )?;
         let factor_text = |value: f64| format!("{value:.2}");
         for ratio in &self.ratios {
-            let Ratio { together, alone, achieved, p99 } = ratio;
+            let Ratio {
+                together,
+                alone,
+                achieved,
+                p99,
+            } = ratio;
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             writeln!(
                 f,
@@ -130,9 +171,17 @@ impl fmt::Display for Linearity {
                 together.stream,
                 together.achieved_iops,
                 or_dash(achieved.map(factor_text)),
-                or_dash(together.service_p99_ns.map(|ns| format!("{:.3}", ns as f64 / 1e6))),
+                or_dash(
+                    together
+                        .service_p99_ns
+                        .map(|ns| format!("{:.3}", ns as f64 / 1e6))
+                ),
                 or_dash(p99.map(factor_text)),
-                if is_itself(ratio) { "itself" } else { &alone.device }
+                if is_itself(ratio) {
+                    "itself"
+                } else {
+                    &alone.device
+                }
             )?;
         }
         writeln!(f, "{}", self.sentence)
@@ -143,7 +192,12 @@ impl fmt::Display for Linearity {
 mod tests {
     use super::*;
 
-    fn numbers(device: &str, achieved_iops: f64, p99_ns: u64, within_limits: bool) -> DeviceNumbers {
+    fn numbers(
+        device: &str,
+        achieved_iops: f64,
+        p99_ns: u64,
+        within_limits: bool,
+    ) -> DeviceNumbers {
         DeviceNumbers {
             device: device.into(),
             stream: "reads".into(),
@@ -162,7 +216,10 @@ mod tests {
 
     #[test]
     fn devices_that_keep_their_rate_within_the_limits_are_linear() {
-        let together = [numbers("/dev/a", 60_000.0, 420_000, true), numbers("/dev/b", 59_700.0, ALONE_NS, true)];
+        let together = [
+            numbers("/dev/a", 60_000.0, 420_000, true),
+            numbers("/dev/b", 59_700.0, ALONE_NS, true),
+        ];
         let found = linearity(&alone(), &together).unwrap();
         assert!(found.linear);
         assert_eq!(
@@ -175,10 +232,16 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_not_held_is_not_linear_and_the_slowest_is_named() {
-        let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 54_000.0, ALONE_NS, true)];
+        let together = [
+            numbers("/dev/a", 60_000.0, ALONE_NS, true),
+            numbers("/dev/b", 54_000.0, ALONE_NS, true),
+        ];
         let found = linearity(&alone(), &together).unwrap();
         assert!(!found.linear);
-        assert_eq!(found.sentence, "not linear: /dev/b achieves 90.0 % of the rate that /dev/a achieved alone");
+        assert_eq!(
+            found.sentence,
+            "not linear: /dev/b achieves 90.0 % of the rate that /dev/a achieved alone"
+        );
     }
 
     #[test]
@@ -199,7 +262,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
-        let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 60_000.0, 4_520_000, true)];
+        let together = [
+            numbers("/dev/a", 60_000.0, ALONE_NS, true),
+            numbers("/dev/b", 60_000.0, 4_520_000, true),
+        ];
         let sentence = linearity(&alone(), &together).unwrap().sentence;
         let words = "; /dev/b was not tested alone; its p99 is 11.3 times the p99 of /dev/a alone";
         assert!(sentence.ends_with(words), "{sentence}");

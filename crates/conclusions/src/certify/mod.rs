@@ -48,21 +48,46 @@ pub(crate) mod testing;
 /// the stage whose share of slow operations was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
-    let step_with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
+    let step_with = |outcome| {
+        steps
+            .iter()
+            .find(|step| step.state == State::Done && step.outcome == Some(outcome))
+    };
     let open_step = steps.iter().find(|step| step.state != State::Done);
-    let (outcome, sentence) = match (step_with(Outcome::Fail), step_with(Outcome::Invalid), open_step) {
-        (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), stage_text(failed))),
-        (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), stage_text(unknown))),
-        (None, None, Some(open)) => (Outcome::Invalid, format!("{}: {} was not run", claim.undecided(), open.name)),
+    let (outcome, sentence) = match (
+        step_with(Outcome::Fail),
+        step_with(Outcome::Invalid),
+        open_step,
+    ) {
+        (Some(failed), ..) => (
+            Outcome::Fail,
+            format!("{}: {}", claim.failed(), stage_text(failed)),
+        ),
+        (None, Some(unknown), _) => (
+            Outcome::Invalid,
+            format!("{}: {}", claim.undecided(), stage_text(unknown)),
+        ),
+        (None, None, Some(open)) => (
+            Outcome::Invalid,
+            format!("{}: {} was not run", claim.undecided(), open.name),
+        ),
         (None, None, None) => {
-            let tightest = tightest(steps).map(|step| format!(": {}", stage_text(step))).unwrap_or_default();
+            let tightest = tightest(steps)
+                .map(|step| format!(": {}", stage_text(step)))
+                .unwrap_or_default();
             (Outcome::Pass, format!("{}{tightest}", claim.passed()))
         }
     };
-    let linearity_of = |step: &Step| serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok();
+    let linearity_of = |step: &Step| {
+        serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok()
+    };
     let linearity = steps.iter().find_map(linearity_of);
     let mut remarks = steps_remarks(series, outcome);
-    remarks.extend(linearity.as_ref().map(|linearity| linearity.sentence.clone()));
+    remarks.extend(
+        linearity
+            .as_ref()
+            .map(|linearity| linearity.sentence.clone()),
+    );
     remarks.extend(claim.remarks());
     Conclusion {
         outcome,
@@ -84,25 +109,50 @@ fn stage_text(step: &Step) -> String {
 /// The stage under [`Rule::Limits`] whose share of slow operations came nearest to its limit.
 fn tightest(steps: &[Step]) -> Option<&Step> {
     let of_limit = |step: &Step| {
-        let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+        let decided: Deciding =
+            serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
         Some(decided.share / decided.share_max)
     };
     let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
     // Reversed, so that the first of several equal stages is taken.
-    judged.rev().max_by(|one, other| of_limit(one).unwrap_or(0.0).total_cmp(&of_limit(other).unwrap_or(0.0)))
+    judged.rev().max_by(|one, other| {
+        of_limit(one)
+            .unwrap_or(0.0)
+            .total_cmp(&of_limit(other).unwrap_or(0.0))
+    })
 }
 
 fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
-    for step in series.steps.iter().filter(|step| step.rule == Rule::Completes && step.outcome == Some(Outcome::Pass)) {
-        remarks.push(format!("{}, at {} times the load of 1x, {}", step.name, step.multiple, step.reason));
+    for step in series
+        .steps
+        .iter()
+        .filter(|step| step.rule == Rule::Completes && step.outcome == Some(Outcome::Pass))
+    {
+        remarks.push(format!(
+            "{}, at {} times the load of 1x, {}",
+            step.name, step.multiple, step.reason
+        ));
     }
     for step in &series.steps {
-        let notes = step.details.get("notes").and_then(Value::as_array).into_iter().flatten();
-        remarks.extend(notes.filter_map(Value::as_str).map(|note| format!("{}: {note}", step.name)));
+        let notes = step
+            .details
+            .get("notes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        remarks.extend(
+            notes
+                .filter_map(Value::as_str)
+                .map(|note| format!("{}: {note}", step.name)),
+        );
     }
-    let skipped: Vec<_> =
-        series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
+    let skipped: Vec<_> = series
+        .steps
+        .iter()
+        .filter(|step| step.state == State::Planned)
+        .map(|step| &*step.name)
+        .collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
         remarks.push(format!(
             "stages skipped because an earlier stage failed: {} (--all-stages runs them)",
@@ -110,11 +160,20 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
         ));
     }
     if let (true, Some(first)) = (series.devices.len() > 1, series.steps.first()) {
-        let alone = first.devices.first().and_then(|device| series.devices.get(*device));
-        remarks.extend(alone.map(|device| format!("in the first two stages, {} was tested alone", device.name)));
+        let alone = first
+            .devices
+            .first()
+            .and_then(|device| series.devices.get(*device));
+        remarks
+            .extend(alone.map(|device| {
+                format!("in the first two stages, {} was tested alone", device.name)
+            }));
     }
     for step in series.steps.iter().filter(|step| step.attempts > 1) {
-        remarks.push(format!("{} was begun {} times; the last attempt counts", step.name, step.attempts));
+        remarks.push(format!(
+            "{} was begun {} times; the last attempt counts",
+            step.name, step.attempts
+        ));
     }
     remarks
 }
@@ -134,7 +193,11 @@ pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
 pub fn begin(step: &mut Step, now_unix_ms: u64) {
     let base_name = step.name.replace(' ', "-");
     step.attempts = step.attempts.saturating_add(1);
-    step.dir = if step.attempts > 1 { format!("{base_name}.{}", step.attempts) } else { base_name };
+    step.dir = if step.attempts > 1 {
+        format!("{base_name}.{}", step.attempts)
+    } else {
+        base_name
+    };
     step.state = State::Running;
     step.outcome = None;
     step.reason.clear();
@@ -173,14 +236,29 @@ fn by_limits(verdict: &Verdict) -> StageResult {
         Outcome::Pass => (decided.or(first), texts.collect()),
         _ => (first.or(decided), Vec::new()),
     };
-    StageResult { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
+    StageResult {
+        outcome: verdict.outcome,
+        reason: reason.unwrap_or_else(|| verdict.end.to_string()),
+        notes,
+    }
 }
 
 fn by_completion(verdict: &Verdict) -> StageResult {
-    let judged = |outcome, reason| StageResult { outcome, reason, notes: Vec::new() };
-    let time_text = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
+    let judged = |outcome, reason| StageResult {
+        outcome,
+        reason,
+        notes: Vec::new(),
+    };
+    let time_text = format!(
+        "after {:.0} of {} s",
+        verdict.ran_sec,
+        Grouped(verdict.duration_sec)
+    );
     let is_broken = |reason: &&Reason| {
-        matches!(reason.code, Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late)
+        matches!(
+            reason.code,
+            Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late
+        )
     };
     if let Some(broken) = verdict.reasons.iter().find(is_broken) {
         return judged(
@@ -193,14 +271,24 @@ fn by_completion(verdict: &Verdict) -> StageResult {
         );
     }
     match &verdict.end {
-        End::LagExceeded { whose: Whose::Ours, .. } => {
-            judged(Outcome::Invalid, format!("{} {time_text}, so nothing is known about the device", verdict.end))
-        }
-        end @ End::LagExceeded { .. } => {
-            judged(Outcome::Fail, format!("{end} {time_text}: the stage did not run to completion"))
-        }
+        End::LagExceeded {
+            whose: Whose::Ours, ..
+        } => judged(
+            Outcome::Invalid,
+            format!(
+                "{} {time_text}, so nothing is known about the device",
+                verdict.end
+            ),
+        ),
+        end @ End::LagExceeded { .. } => judged(
+            Outcome::Fail,
+            format!("{end} {time_text}: the stage did not run to completion"),
+        ),
         End::Completed | End::Enough { .. } => match verdict.undone.first() {
-            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program delayed the load")),
+            Some(undone) if undone.ours => judged(
+                Outcome::Invalid,
+                format!("{undone}: this program delayed the load"),
+            ),
             Some(undone) => judged(Outcome::Fail, undone.to_string()),
             None => judged(Outcome::Pass, completed(verdict)),
         },
@@ -210,17 +298,29 @@ fn by_completion(verdict: &Verdict) -> StageResult {
 
 /// The reason for the outcome of a completed stage, with numbers.
 fn completed(verdict: &Verdict) -> String {
-    let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
-        Outcome::Pass => format!("; {worst}"),
-        _ => format!("; {worst}, which this stage allows"),
-    });
-    let unfinished_ops: u64 =
-        verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
+    let worst = verdict
+        .decided_by
+        .as_ref()
+        .map(|worst| match verdict.outcome {
+            Outcome::Pass => format!("; {worst}"),
+            _ => format!("; {worst}, which this stage allows"),
+        });
+    let unfinished_ops: u64 = verdict
+        .streams
+        .iter()
+        .map(|stream| stream.overtime.saturating_add(stream.unissued))
+        .sum();
     let backlog = match unfinished_ops {
         0 => String::new(),
-        behind => format!("; {} had not completed at the end of the run", count(behind, "operation")),
+        behind => format!(
+            "; {} had not completed at the end of the run",
+            count(behind, "operation")
+        ),
     };
-    format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
+    format!(
+        "ran to completion without an I/O error{}{backlog}",
+        worst.unwrap_or_default()
+    )
 }
 
 /// Minimum length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
@@ -265,7 +365,11 @@ impl Claim {
         }
         shortfalls.extend(self.virtual_kinds.iter().cloned());
         if self.stage_sec < STAGE_SEC {
-            shortfalls.push(format!("a stage lasts {}, not {}", span(self.stage_sec), span(STAGE_SEC)));
+            shortfalls.push(format!(
+                "a stage lasts {}, not {}",
+                span(self.stage_sec),
+                span(STAGE_SEC)
+            ));
         }
         if !self.unprepared.is_empty() {
             shortfalls.push(format!("NOT PREPARED: {}", self.unprepared.join(", ")));
@@ -280,7 +384,11 @@ impl Claim {
 
     /// `certification` or `screening`.
     pub fn noun(&self) -> &'static str {
-        if self.is_certification() { "certification" } else { "screening" }
+        if self.is_certification() {
+            "certification"
+        } else {
+            "screening"
+        }
     }
 
     /// The load: `30x`, or `30 times my.conf`.
@@ -298,20 +406,33 @@ impl Claim {
             false => format!(" within its own limits ({})", self.sla),
         };
         // A short stage cannot have slices longer than itself.
-        let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
-        let slices = if is_usual { String::new() } else { format!(" in slices of {}", span(self.slice_sec)) };
+        let is_usual =
+            self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
+        let slices = if is_usual {
+            String::new()
+        } else {
+            format!(" in slices of {}", span(self.slice_sec))
+        };
         format!("{}{limits}{slices}", self.load())
     }
 
     /// The beginning of the sentence after a pass.
     pub fn passed(&self) -> String {
-        let passed = if self.is_certification() { "certified" } else { "passed the screening" };
+        let passed = if self.is_certification() {
+            "certified"
+        } else {
+            "passed the screening"
+        };
         format!("{passed} for {}", self.subject())
     }
 
     /// The beginning of the sentence after a failure.
     pub fn failed(&self) -> String {
-        let failed = if self.is_certification() { "not certified" } else { "failed the screening" };
+        let failed = if self.is_certification() {
+            "not certified"
+        } else {
+            "failed the screening"
+        };
         format!("{failed} for {}", self.subject())
     }
 
@@ -368,7 +489,8 @@ pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u6
     let all_devices = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
     let groups = [vec![single_device]].into_iter().chain(all_devices);
-    let of_groups = groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
+    let of_groups =
+        groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
     let numbered = (1_usize..).zip(of_groups);
     let stage = |(number, (devices, times, rule))| {
         let (name, dir) = (format!("stage {number}"), format!("stage-{number}"));
@@ -396,33 +518,64 @@ mod tests {
         done(&mut series.steps[1], Outcome::Pass, "ran to completion");
         let conclusion = conclude(&series, &claim());
         assert_eq!(conclusion.outcome, Outcome::Pass);
-        assert_eq!(conclusion.sentence, "certified for 30x: stage 1: 2.70 % of reads");
-        assert_eq!(conclusion.remarks[0], "stage 2, at 60 times the load of 1x, ran to completion");
+        assert_eq!(
+            conclusion.sentence,
+            "certified for 30x: stage 1: 2.70 % of reads"
+        );
+        assert_eq!(
+            conclusion.remarks[0],
+            "stage 2, at 60 times the load of 1x, ran to completion"
+        );
         assert!(!conclusion.comparable);
-        assert!(conclude(&series, &Claim { as_act: true, ..claim() }).comparable);
+        assert!(
+            conclude(
+                &series,
+                &Claim {
+                    as_act: true,
+                    ..claim()
+                }
+            )
+            .comparable
+        );
     }
 
     #[test]
     fn the_stage_nearest_to_its_limit_is_the_one_that_is_named() {
         let mut series = series(2);
-        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series
+            .steps
+            .iter_mut()
+            .for_each(|step| done(step, Outcome::Pass, "so"));
         let details = |share: f64| {
             json!({"decided_by": {"stream": "reads", "device": null, "slice": 1, "threshold_ns": 1_000_000,
                 "over": 1, "wanted": 100, "cut": false, "share": share, "share_max": 0.05}})
         };
         series.steps[0].details = details(0.01);
         series.steps[2].details = details(0.04);
-        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 3: so");
+        assert_eq!(
+            conclude(&series, &claim()).sentence,
+            "certified for 30x: stage 3: so"
+        );
         series.steps[0].details = details(0.04);
-        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 1: so");
+        assert_eq!(
+            conclude(&series, &claim()).sentence,
+            "certified for 30x: stage 1: so"
+        );
     }
 
     #[test]
     fn what_a_run_says_beside_its_pass_is_said_of_its_stage() {
         let mut series = series(1);
-        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series
+            .steps
+            .iter_mut()
+            .for_each(|step| done(step, Outcome::Pass, "so"));
         series.steps[0].details = json!({"notes": ["reads did not hold its rate"]});
-        assert!(conclude(&series, &claim()).remarks.contains(&"stage 1: reads did not hold its rate".to_owned()));
+        assert!(
+            conclude(&series, &claim())
+                .remarks
+                .contains(&"stage 1: reads did not hold its rate".to_owned())
+        );
     }
 
     #[test]
@@ -431,30 +584,58 @@ mod tests {
         done(&mut series.steps[0], Outcome::Fail, "7.00 % of reads");
         let conclusion = conclude(&series, &claim());
         assert_eq!(conclusion.outcome, Outcome::Fail);
-        assert_eq!(conclusion.sentence, "not certified for 30x: stage 1 failed: 7.00 % of reads");
-        assert!(conclusion.remarks[0].contains("stage 2 (--all-stages runs them)"), "{:?}", conclusion.remarks);
+        assert_eq!(
+            conclusion.sentence,
+            "not certified for 30x: stage 1 failed: 7.00 % of reads"
+        );
+        assert!(
+            conclusion.remarks[0].contains("stage 2 (--all-stages runs them)"),
+            "{:?}",
+            conclusion.remarks
+        );
     }
 
     #[test]
     fn nothing_unknown_passes() {
         let mut series = series(1);
-        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "nothing was run");
+        assert_eq!(
+            conclude(&series, &claim()).outcome,
+            Outcome::Invalid,
+            "nothing was run"
+        );
         done(&mut series.steps[0], Outcome::Pass, "so");
-        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "stage 2 was not run");
+        assert_eq!(
+            conclude(&series, &claim()).outcome,
+            Outcome::Invalid,
+            "stage 2 was not run"
+        );
         done(&mut series.steps[1], Outcome::Invalid, "our own lag");
         let conclusion = conclude(&series, &claim());
-        assert_eq!(conclusion.sentence, "the certification for 30x is undecided: stage 2: our own lag");
+        assert_eq!(
+            conclusion.sentence,
+            "the certification for 30x is undecided: stage 2: our own lag"
+        );
         done(&mut series.steps[0], Outcome::Fail, "7 %");
-        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Fail, "a failure outranks a doubt");
+        assert_eq!(
+            conclude(&series, &claim()).outcome,
+            Outcome::Fail,
+            "a failure outranks a doubt"
+        );
     }
 
     #[test]
     fn which_device_was_alone_and_what_was_repeated_is_said() {
         let mut series = series(2);
-        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series
+            .steps
+            .iter_mut()
+            .for_each(|step| done(step, Outcome::Pass, "so"));
         series.steps[0].attempts = 2;
         let remarks = conclude(&series, &claim()).remarks.join("\n");
-        assert!(remarks.contains("in the first two stages, /dev/nvme0n1 was tested alone"), "{remarks}");
+        assert!(
+            remarks.contains("in the first two stages, /dev/nvme0n1 was tested alone"),
+            "{remarks}"
+        );
         assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
     }
 
@@ -466,7 +647,9 @@ mod tests {
         assert_eq!(next(&series, false), Some(1));
         series.steps[1].state = State::Interrupted;
         assert_eq!(next(&series, false), Some(1));
-        series.steps[1..].iter_mut().for_each(|step| done(step, Outcome::Pass, ""));
+        series.steps[1..]
+            .iter_mut()
+            .for_each(|step| done(step, Outcome::Pass, ""));
         assert_eq!(next(&series, false), None);
     }
 
@@ -488,13 +671,19 @@ mod tests {
     fn what_was_killed_is_run_again_in_a_directory_of_its_own() {
         let mut series = series(1);
         begin(&mut series.steps[0], 5);
-        assert_eq!((series.steps[0].dir.as_str(), series.steps[0].state), ("stage-1", State::Running));
+        assert_eq!(
+            (series.steps[0].dir.as_str(), series.steps[0].state),
+            ("stage-1", State::Running)
+        );
         series.interrupt_running_steps();
         assert_eq!(series.steps[0].state, State::Interrupted);
         assert_eq!(next(&series, false), Some(0));
         begin(&mut series.steps[0], 6);
         let step = &series.steps[0];
-        assert_eq!((step.dir.as_str(), step.attempts, step.began_unix_ms), ("stage-1.2", 2, Some(6)));
+        assert_eq!(
+            (step.dir.as_str(), step.attempts, step.began_unix_ms),
+            ("stage-1.2", 2, Some(6))
+        );
     }
 
     fn lag(whose: Whose) -> End {
@@ -512,21 +701,36 @@ mod tests {
     fn the_stage_at_the_load_has_the_verdict_of_its_run_with_the_deciding_number() {
         let judged = judge_stage(Rule::Limits, &verdict(Outcome::Pass, End::Completed, 0.027));
         assert_eq!(judged.outcome, Outcome::Pass);
-        assert!(judged.reason.starts_with("2.70 % of reads on x took over 1 ms in slice 9"), "{}", judged.reason);
+        assert!(
+            judged
+                .reason
+                .starts_with("2.70 % of reads on x took over 1 ms in slice 9"),
+            "{}",
+            judged.reason
+        );
         let judged = judge_stage(Rule::Limits, &verdict(Outcome::Fail, End::Completed, 0.07));
-        assert_eq!((judged.outcome, judged.reason.as_str()), (Outcome::Fail, "the first reason"));
+        assert_eq!(
+            (judged.outcome, judged.reason.as_str()),
+            (Outcome::Fail, "the first reason")
+        );
     }
 
     #[test]
     fn remarks_of_a_pass_are_kept_as_notes() {
         let mut passed = verdict(Outcome::Pass, End::Completed, 0.027);
-        passed.reasons.push(Reason::new(Code::Note, "reads are a closed loop"));
+        passed
+            .reasons
+            .push(Reason::new(Code::Note, "reads are a closed loop"));
         let judged = judge_stage(Rule::Limits, &passed);
-        assert_eq!((judged.outcome, judged.notes), (Outcome::Pass, vec!["reads are a closed loop".to_owned()]));
+        assert_eq!(
+            (judged.outcome, judged.notes),
+            (Outcome::Pass, vec!["reads are a closed loop".to_owned()])
+        );
     }
 
     #[test]
-    fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did() {
+    fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did()
+     {
         let undone = |ours| results::judge::Undone {
             stream: "large-block-writes".into(),
             device: "x".into(),
@@ -540,28 +744,69 @@ mod tests {
             growth_allowed: None,
         };
         let completed = |share| verdict(Outcome::Fail, End::Completed, share);
-        let not_done = |ours| Verdict { undone: vec![undone(ours)], ..completed(0.0) };
-        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any error fails the run");
-        let failed = Verdict { reasons: vec![failing], ..completed(0.0) };
+        let not_done = |ours| Verdict {
+            undone: vec![undone(ours)],
+            ..completed(0.0)
+        };
+        let failing = Reason::new(
+            Code::IoError,
+            "3 I/O errors (3 reads): any error fails the run",
+        );
+        let failed = Verdict {
+            reasons: vec![failing],
+            ..completed(0.0)
+        };
         let unknown = |end| (verdict(Outcome::Invalid, end, 0.0), Outcome::Invalid, "");
         for (verdict, outcome, words) in [
-            (completed(0.6), Outcome::Pass, "ran to completion without an I/O error; 60.0 % of reads"),
-            (not_done(false), Outcome::Fail, "the load of large-block-writes on x was not carried out"),
+            (
+                completed(0.6),
+                Outcome::Pass,
+                "ran to completion without an I/O error; 60.0 % of reads",
+            ),
+            (
+                not_done(false),
+                Outcome::Fail,
+                "the load of large-block-writes on x was not carried out",
+            ),
             (not_done(true), Outcome::Invalid, ""),
-            (failed, Outcome::Fail, "3 I/O errors (3 reads): any error fails the run (completed"),
-            (verdict(Outcome::Fail, lag(Whose::Device), 0.5), Outcome::Fail, "stopped because reads@x was 10.2 s late"),
-            (verdict(Outcome::Fail, lag(Whose::Limit), 0.5), Outcome::Fail, ""),
-            (verdict(Outcome::Invalid, lag(Whose::Ours), 0.5), Outcome::Invalid, ""),
+            (
+                failed,
+                Outcome::Fail,
+                "3 I/O errors (3 reads): any error fails the run (completed",
+            ),
+            (
+                verdict(Outcome::Fail, lag(Whose::Device), 0.5),
+                Outcome::Fail,
+                "stopped because reads@x was 10.2 s late",
+            ),
+            (
+                verdict(Outcome::Fail, lag(Whose::Limit), 0.5),
+                Outcome::Fail,
+                "",
+            ),
+            (
+                verdict(Outcome::Invalid, lag(Whose::Ours), 0.5),
+                Outcome::Invalid,
+                "",
+            ),
             // Other ends say nothing about the device.
             unknown(End::Unrecorded),
-            unknown(End::Interrupted { signal: "SIGINT".into() }),
+            unknown(End::Interrupted {
+                signal: "SIGINT".into(),
+            }),
             unknown(End::EngineFailed { why: "x".into() }),
         ] {
             let judged = judge_stage(Rule::Completes, &verdict);
             assert_eq!(judged.outcome, outcome, "{}", judged.reason);
             assert!(judged.reason.starts_with(words), "{}", judged.reason);
-            let is_late = outcome == Outcome::Fail && matches!(verdict.end, End::LagExceeded { .. });
-            assert_eq!(judged.reason.ends_with("did not run to completion"), is_late, "{}", judged.reason);
+            let is_late =
+                outcome == Outcome::Fail && matches!(verdict.end, End::LagExceeded { .. });
+            assert_eq!(
+                judged.reason.ends_with("did not run to completion"),
+                is_late,
+                "{}",
+                judged.reason
+            );
         }
     }
 
@@ -576,13 +821,34 @@ mod tests {
     #[test]
     fn whatever_falls_short_is_named_a_screening_and_never_certified() {
         for short in [
-            Claim { stage_sec: STAGE_SEC - 1, ..claim() },
-            Claim { simulated: true, ..claim() },
-            Claim { files: true, ..claim() },
-            Claim { virtual_kinds: vec!["/dev/loop3 is a loop device, which is a file".into()], ..claim() },
-            Claim { unprepared: vec!["/dev/x".into()], ..claim() },
+            Claim {
+                stage_sec: STAGE_SEC - 1,
+                ..claim()
+            },
+            Claim {
+                simulated: true,
+                ..claim()
+            },
+            Claim {
+                files: true,
+                ..claim()
+            },
+            Claim {
+                virtual_kinds: vec!["/dev/loop3 is a loop device, which is a file".into()],
+                ..claim()
+            },
+            Claim {
+                unprepared: vec!["/dev/x".into()],
+                ..claim()
+            },
         ] {
-            let words = [short.passed(), short.failed(), short.undecided(), short.remarks().join(" ")].join(" ");
+            let words = [
+                short.passed(),
+                short.failed(),
+                short.undecided(),
+                short.remarks().join(" "),
+            ]
+            .join(" ");
             assert!(!words.contains("certif"), "{words}");
             assert!(words.contains("passed the screening for 30x"), "{words}");
             assert!(words.contains("this is only a screening"), "{words}");
@@ -591,40 +857,119 @@ mod tests {
 
     #[test]
     fn a_load_and_limits_of_its_own_are_named() {
-        let own = Claim { config: Some("my.conf".into()), ..claim() };
+        let own = Claim {
+            config: Some("my.conf".into()),
+            ..claim()
+        };
         assert_eq!(own.passed(), "certified for 30 times my.conf");
-        let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
-        assert_eq!(lax.passed(), "certified for 30x within its own limits (10%>1ms)");
-        let long = Claim { slice_sec: 86_400, ..claim() };
-        assert_eq!(long.passed(), "certified for 30x in slices of 24 h", "an average over a day hides an hour");
-        assert_eq!(Claim { stage_sec: 60, ..claim() }.passed(), "passed the screening for 30x");
+        let lax = Claim {
+            sla: "10%>1ms".parse().unwrap(),
+            ..claim()
+        };
+        assert_eq!(
+            lax.passed(),
+            "certified for 30x within its own limits (10%>1ms)"
+        );
+        let long = Claim {
+            slice_sec: 86_400,
+            ..claim()
+        };
+        assert_eq!(
+            long.passed(),
+            "certified for 30x in slices of 24 h",
+            "an average over a day hides an hour"
+        );
+        assert_eq!(
+            Claim {
+                stage_sec: 60,
+                ..claim()
+            }
+            .passed(),
+            "passed the screening for 30x"
+        );
     }
 
     #[test]
     fn only_acts_load_pacing_and_limits_for_a_day_are_comparable() {
         assert!(!claim().is_comparable(), "paced evenly");
-        assert!(Claim { as_act: true, ..claim() }.is_comparable());
-        assert!(!Claim { as_act: true, config: Some("my.conf".into()), ..claim() }.is_comparable());
-        assert!(!Claim { as_act: true, stage_sec: 21_600, ..claim() }.is_comparable());
-        assert!(!Claim { as_act: true, slice_sec: 86_400, ..claim() }.is_comparable());
-        assert!(!Claim { as_act: true, virtual_kinds: vec!["/dev/zram1 is memory".into()], ..claim() }.is_comparable());
-        assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
+        assert!(
+            Claim {
+                as_act: true,
+                ..claim()
+            }
+            .is_comparable()
+        );
+        assert!(
+            !Claim {
+                as_act: true,
+                config: Some("my.conf".into()),
+                ..claim()
+            }
+            .is_comparable()
+        );
+        assert!(
+            !Claim {
+                as_act: true,
+                stage_sec: 21_600,
+                ..claim()
+            }
+            .is_comparable()
+        );
+        assert!(
+            !Claim {
+                as_act: true,
+                slice_sec: 86_400,
+                ..claim()
+            }
+            .is_comparable()
+        );
+        assert!(
+            !Claim {
+                as_act: true,
+                virtual_kinds: vec!["/dev/zram1 is memory".into()],
+                ..claim()
+            }
+            .is_comparable()
+        );
+        assert!(
+            !Claim {
+                as_act: true,
+                sla: "6%>1ms".parse().unwrap(),
+                ..claim()
+            }
+            .is_comparable()
+        );
     }
 
     #[test]
     fn the_second_stage_is_at_twice_the_load_and_several_devices_follow_one_of_them_alone() {
-        let expected =
-            [("stage 1".into(), 30.0, vec![0], Rule::Limits), ("stage 2".into(), 60.0, vec![0], Rule::Completes)];
+        let expected = [
+            ("stage 1".into(), 30.0, vec![0], Rule::Limits),
+            ("stage 2".into(), 60.0, vec![0], Rule::Completes),
+        ];
         let one = stages(30.0, 1, 0, 86_400);
-        assert!(one.iter().all(|step| step.duration_sec == 86_400 && step.state == State::Planned));
-        let shape = one.into_iter().map(|step| (step.name, step.multiple, step.devices, step.rule));
+        assert!(
+            one.iter()
+                .all(|step| step.duration_sec == 86_400 && step.state == State::Planned)
+        );
+        let shape = one
+            .into_iter()
+            .map(|step| (step.name, step.multiple, step.devices, step.rule));
         assert_eq!(shape.collect::<Vec<_>>(), expected);
         let stages = stages(30.0, 3, 1, 86_400);
-        let stages: Vec<_> = stages.iter().map(|step| (step.dir.as_str(), step.multiple, &step.devices[..])).collect();
+        let stages: Vec<_> = stages
+            .iter()
+            .map(|step| (step.dir.as_str(), step.multiple, &step.devices[..]))
+            .collect();
         let all = &[0, 1, 2][..];
         assert_eq!(
             stages,
-            [("stage-1", 30.0, &[1][..]), ("stage-2", 60.0, &[1]), ("stage-3", 30.0, all), ("stage-4", 60.0, all)]
+            [
+                ("stage-1", 30.0, &[1][..]),
+                ("stage-2", 60.0, &[1]),
+                ("stage-3", 30.0, all),
+                ("stage-4", 60.0, all)
+            ]
         );
     }
 }

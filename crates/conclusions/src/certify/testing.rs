@@ -3,7 +3,8 @@
 use super::{Claim, stages};
 use crate::series::{Identity, Purpose, Series};
 use results::judge::{
-    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
+    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION,
+    Verdict,
 };
 
 /// A stream with `errors` failed operations.
@@ -63,7 +64,12 @@ pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         undone: Vec::new(),
         insufficient: Vec::new(),
         streams: vec![total("reads", 0)],
-        gaps: GapSummary { count: 0, limit_ns: 0, over: 0, max_ns: 0 },
+        gaps: GapSummary {
+            count: 0,
+            limit_ns: 0,
+            over: 0,
+            max_ns: 0,
+        },
         blame: Vec::new(),
     }
 }
@@ -82,8 +88,13 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
 /// A series of `devices` drives, with all stages planned.
 pub(crate) fn series(devices: usize) -> Series {
     Series {
-        devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
-        terms: vec![("load".into(), "30x".into()), ("limits".into(), Sla::default().to_string())],
+        devices: (0..devices)
+            .map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}"))))
+            .collect(),
+        terms: vec![
+            ("load".into(), "30x".into()),
+            ("limits".into(), Sla::default().to_string()),
+        ],
         ..crate::testing::series(Purpose::Certify, &[], stages(30.0, devices, 0, 86_400))
     }
 }

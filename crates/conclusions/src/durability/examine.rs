@@ -106,8 +106,17 @@ pub fn examine<E>(
         // A file gets its name only after the flush, so a torn file is never allowed.
         let may_be_torn = next <= acknowledged + lane.window() && lane.mode != Mode::Rename;
         let newer = |sector: &&Sector| matches!(sector, Sector::Write(sequence) if *sequence >= last.max(1));
-        let sequence = |sector: &Sector| if let Sector::Write(sequence) = sector { Some(*sequence) } else { None };
-        let (first, found_newer) = (content.first().and_then(sequence), content.iter().filter(newer).count());
+        let sequence = |sector: &Sector| {
+            if let Sector::Write(sequence) = sector {
+                Some(*sequence)
+            } else {
+                None
+            }
+        };
+        let (first, found_newer) = (
+            content.first().and_then(sequence),
+            content.iter().filter(newer).count(),
+        );
         let is_whole = content.windows(2).all(|pair| pair[0] == pair[1]);
         let has_next = content.contains(&Sector::Write(next));
         let is_corrupt = content.contains(&Sector::Corrupt);
@@ -119,8 +128,13 @@ pub fn examine<E>(
             newest = newest.max(found);
             continue;
         }
-        let rest_is_last = content.iter().filter_map(sequence).all(|of| of == last || of == next);
-        let is_known = content.iter().all(|sector| matches!(sector, Sector::Write(_) | Sector::Corrupt));
+        let rest_is_last = content
+            .iter()
+            .filter_map(sequence)
+            .all(|of| of == last || of == next);
+        let is_known = content
+            .iter()
+            .all(|sector| matches!(sector, Sector::Write(_) | Sector::Corrupt));
         if may_be_torn && rest_is_last && is_known && (has_next || is_corrupt) {
             torn.push(next);
             continue;
@@ -132,7 +146,12 @@ pub fn examine<E>(
         let has_sector = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
         match () {
             () if found_newer > 0 || is_corrupt => counts.torn += 1,
-            () if has_sector(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) => counts.stale += 1,
+            () if has_sector(
+                |sector| matches!(sector, Sector::Write(sequence) if *sequence > 0),
+            ) =>
+            {
+                counts.stale += 1
+            }
             () if has_sector(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
             () => counts.lost += 1,
         }
@@ -147,8 +166,14 @@ pub fn examine<E>(
             lost_writes.push(next - slots);
         }
     }
-    counts.reordered = lost_writes.iter().filter(|sequence| **sequence < newest).count() as u64;
-    counts.reach = lost_writes.iter().min().map_or(0, |oldest| acknowledged - oldest + 1);
+    counts.reordered = lost_writes
+        .iter()
+        .filter(|sequence| **sequence < newest)
+        .count() as u64;
+    counts.reach = lost_writes
+        .iter()
+        .min()
+        .map_or(0, |oldest| acknowledged - oldest + 1);
     Ok(counts)
 }
 
@@ -176,9 +201,23 @@ pub enum Sector {
 
 /// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf`
 /// are kept.
-pub fn stamp(buf: &mut [u8], session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64) {
+pub fn stamp(
+    buf: &mut [u8],
+    session: SessionId,
+    lane_number: u32,
+    lane: &Lane,
+    slot: u64,
+    sequence: u64,
+) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
-        sector[..CRC_AT][..56].copy_from_slice(&header(session, lane_number, lane, slot, sequence, index));
+        sector[..CRC_AT][..56].copy_from_slice(&header(
+            session,
+            lane_number,
+            lane,
+            slot,
+            sequence,
+            index,
+        ));
         let crc = crc32c::crc32c(&sector[..CRC_AT]);
         sector[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     }
@@ -190,7 +229,14 @@ pub fn put_secret(buf: &mut [u8], secret: Secret) {
     sectors.for_each(|sector| sector[SECRET].copy_from_slice(&secret.0.to_le_bytes()));
 }
 
-fn header(session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64, index: u32) -> [u8; 56] {
+fn header(
+    session: SessionId,
+    lane_number: u32,
+    lane: &Lane,
+    slot: u64,
+    sequence: u64,
+    index: u32,
+) -> [u8; 56] {
     let mut header = [0; 56];
     let fields: [&[u8]; 7] = [
         &MAGIC,
@@ -217,19 +263,27 @@ pub fn sectors<'a>(
     lane: &'a Lane,
     slot: u64,
 ) -> impl Iterator<Item = Sector> + 'a {
-    (0_u32..).zip(bytes.chunks(SECTOR)).map(move |(index, sector)| {
-        let Some(sequence) = sector.get(32..40).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes) else {
-            return Sector::Foreign;
-        };
-        let expected = header(session, lane_number, lane, slot, sequence, index);
-        match sector {
-            _ if sector.iter().all(|byte| *byte == 0) => Sector::Blank,
-            _ if sector.len() < SECTOR || sector[..HEAD] != expected[..HEAD] => Sector::Foreign,
-            _ if !is_whole(sector) => Sector::Corrupt,
-            _ if sector[..56] != expected || sequence > 0 && lane.slot(sequence) != slot => Sector::Foreign,
-            _ => Sector::Write(sequence),
-        }
-    })
+    (0_u32..)
+        .zip(bytes.chunks(SECTOR))
+        .map(move |(index, sector)| {
+            let Some(sequence) = sector
+                .get(32..40)
+                .and_then(|field| field.try_into().ok())
+                .map(u64::from_le_bytes)
+            else {
+                return Sector::Foreign;
+            };
+            let expected = header(session, lane_number, lane, slot, sequence, index);
+            match sector {
+                _ if sector.iter().all(|byte| *byte == 0) => Sector::Blank,
+                _ if sector.len() < SECTOR || sector[..HEAD] != expected[..HEAD] => Sector::Foreign,
+                _ if !is_whole(sector) => Sector::Corrupt,
+                _ if sector[..56] != expected || sequence > 0 && lane.slot(sequence) != slot => {
+                    Sector::Foreign
+                }
+                _ => Sector::Write(sequence),
+            }
+        })
 }
 
 fn is_whole(sector: &[u8]) -> bool {
@@ -238,10 +292,17 @@ fn is_whole(sector: &[u8]) -> bool {
 
 /// The session of the first intact stamped sector in `bytes`, and the session's secret, if the session has one.
 pub fn find_session(bytes: &[u8]) -> Option<(SessionId, Option<Secret>)> {
-    let of_ours = bytes.chunks_exact(SECTOR).find(|sector| sector[..8] == MAGIC && is_whole(sector))?;
+    let of_ours = bytes
+        .chunks_exact(SECTOR)
+        .find(|sector| sector[..8] == MAGIC && is_whole(sector))?;
     let number = |range: Range<usize>| of_ours[range].try_into().ok().map(u128::from_le_bytes);
     let id = number(8..HEAD).map(SessionId)?;
-    Some((id, number(SECRET).map(Secret).filter(|secret| secret.session() == id)))
+    Some((
+        id,
+        number(SECRET)
+            .map(Secret)
+            .filter(|secret| secret.session() == id),
+    ))
 }
 
 #[cfg(test)]
@@ -250,7 +311,13 @@ mod tests {
 
     #[test]
     fn a_reader_tells_sectors_apart() {
-        let lane = Lane { mode: Mode::Fua, write_bytes: 2048, slots: 16, at: 1 << 20, scattered: false };
+        let lane = Lane {
+            mode: Mode::Fua,
+            write_bytes: 2048,
+            slots: 16,
+            at: 1 << 20,
+            scattered: false,
+        };
         let (ours, other) = (SessionId(7), SessionId(8));
         let of = |session, number, slot, sequence| {
             let mut buf = vec![0xa5; 2048];
@@ -260,16 +327,31 @@ mod tests {
         let read = |bytes: &[u8]| sectors(bytes, ours, 3, &lane, 5).collect::<Vec<_>>();
         let right = of(ours, 3, 5, 21);
         assert_eq!(read(&right), [Sector::Write(21); 4]);
-        assert_eq!(find_session(&right), Some((ours, None)), "as version 1 wrote it");
+        assert_eq!(
+            find_session(&right),
+            Some((ours, None)),
+            "as version 1 wrote it"
+        );
         let secret = Secret(9);
         let mut with_secret = vec![0xa5; 2048];
         put_secret(&mut with_secret, secret);
         stamp(&mut with_secret, secret.session(), 3, &lane, 5, 21);
-        assert_eq!(find_session(&with_secret), Some((secret.session(), Some(secret))));
-        assert_eq!(sectors(&with_secret, secret.session(), 3, &lane, 5).collect::<Vec<_>>(), [Sector::Write(21); 4]);
+        assert_eq!(
+            find_session(&with_secret),
+            Some((secret.session(), Some(secret)))
+        );
+        assert_eq!(
+            sectors(&with_secret, secret.session(), 3, &lane, 5).collect::<Vec<_>>(),
+            [Sector::Write(21); 4]
+        );
         assert_eq!(read(&of(ours, 3, 5, 0)), [Sector::Write(0); 4]);
         // Sectors of another session, lane or slot, and a sequence that belongs to another slot.
-        for wrong in [of(other, 3, 5, 21), of(ours, 2, 5, 21), of(ours, 3, 6, 21), of(ours, 3, 5, 22)] {
+        for wrong in [
+            of(other, 3, 5, 21),
+            of(ours, 2, 5, 21),
+            of(ours, 3, 6, 21),
+            of(ours, 3, 5, 22),
+        ] {
             assert_eq!(read(&wrong), [Sector::Foreign; 4]);
         }
         assert_eq!(read(&[0; 1024]), [Sector::Blank; 2]);

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 const EXPOSED_MIN: u64 = 20;
 
 /// End of the sentence of a PASS without a drive's counters.
-const UNCONFIRMED: &str = "; no counter of the drive confirms the cut, so the cut rests on the user's word";
+const UNCONFIRMED: &str =
+    "; no counter of the drive confirms the cut, so the cut rests on the user's word";
 
 /// Claims of the drive. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +84,9 @@ impl Durability {
     ) -> Self {
         let no_cut = no_cut(record, after_cut);
         let result = |(mode, lanes): (Mode, Vec<usize>)| {
-            let sum = |of_lane: &dyn Fn(usize) -> u64| lanes.iter().map(|lane| of_lane(*lane)).sum::<u64>();
+            let sum = |of_lane: &dyn Fn(usize) -> u64| {
+                lanes.iter().map(|lane| of_lane(*lane)).sum::<u64>()
+            };
             let exposed = sum(&|lane| record.upto[lane] - record.upto_before[lane]);
             let mut mode_counts = Counts::default();
             lanes.iter().for_each(|lane| mode_counts += counts[*lane]);
@@ -93,9 +96,21 @@ impl Durability {
                 () => Outcome::Pass,
             };
             let (calls, acknowledged) = (mode.calls().to_owned(), sum(&|lane| record.upto[lane]));
-            ModeResult { mode, calls, acknowledged, exposed, counts: mode_counts, outcome }
+            ModeResult {
+                mode,
+                calls,
+                acknowledged,
+                exposed,
+                counts: mode_counts,
+                outcome,
+            }
         };
-        let lanes = record.session.lanes.iter().zip(0..).map(|(lane, number)| (lane.mode, number));
+        let lanes = record
+            .session
+            .lanes
+            .iter()
+            .zip(0..)
+            .map(|(lane, number)| (lane.mode, number));
         let modes: Vec<ModeResult> = grouped(lanes).into_iter().map(result).collect();
         let has_mode = |outcome| modes.iter().any(|result| result.outcome == outcome);
         let outcome = match () {
@@ -115,7 +130,13 @@ impl Durability {
                 pass_sentence(&modes) + if power_counts(record, after_cut).is_none() { UNCONFIRMED } else { "" }
             }
         };
-        let remarks = remarks(&modes, record, after_cut, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
+        let remarks = remarks(
+            &modes,
+            record,
+            after_cut,
+            &claims,
+            no_cut.filter(|_| outcome == Outcome::Fail),
+        );
         Self {
             tool: record.session.tool.clone(),
             session: record.session.id,
@@ -138,10 +159,14 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
         (Some((_, true)), true) => {}
         (Some((why, has_vanished)), _) => {
             let advice = match has_vanished {
-                true => "cut the power while they run; if only the drive lost power, give --drive-cut",
+                true => {
+                    "cut the power while they run; if only the drive lost power, give --drive-cut"
+                }
                 false => "cut the power while they run",
             };
-            return Some(format!("cannot tell: the writes had ended before any cut ({why}); {advice}"));
+            return Some(format!(
+                "cannot tell: the writes had ended before any cut ({why}); {advice}"
+            ));
         }
         (None, true) => {
             return Some(
@@ -160,9 +185,11 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
         (None, false) => {}
     }
     let (power_before, power_now) = power_counts(record, after_cut)?;
-    let [cycles, unsafe_shutdowns] =
-        [(power_now.cycles, "power cycle"), (power_now.unsafe_shutdowns, "unsafe shutdown")]
-            .map(|(of, what)| count(of, what));
+    let [cycles, unsafe_shutdowns] = [
+        (power_now.cycles, "power cycle"),
+        (power_now.unsafe_shutdowns, "unsafe shutdown"),
+    ]
+    .map(|(of, what)| count(of, what));
     match () {
         () if power_now.cycles == power_before.cycles => Some(format!(
             "cannot tell: the drive counts {cycles}, as before, so it kept its power; a restart of the machine alone proves little"
@@ -185,17 +212,32 @@ fn fail_sentence(modes: &[ModeResult]) -> String {
     let of_mode = |result: &ModeResult| {
         let Counts { checked, reach, .. } = result.counts;
         let gone = number(result.counts.failed_writes() as f64);
-        format!("{}: {gone} of {} (all among the last {})", result.mode, number(checked as f64), number(reach as f64))
+        format!(
+            "{}: {gone} of {} (all among the last {})",
+            result.mode,
+            number(checked as f64),
+            number(reach as f64)
+        )
     };
-    let failed: Vec<_> = modes.iter().filter(|result| result.counts.failed_writes() > 0).map(of_mode).collect();
+    let failed: Vec<_> = modes
+        .iter()
+        .filter(|result| result.counts.failed_writes() > 0)
+        .map(of_mode)
+        .collect();
     format!("acknowledged writes are gone: {}", failed.join(", "))
 }
 
 fn pass_sentence(modes: &[ModeResult]) -> String {
     let checked: u64 = modes.iter().map(|result| result.counts.checked).sum();
-    let passed: Vec<_> = modes.iter().filter(|result| result.outcome == Outcome::Pass).collect();
+    let passed: Vec<_> = modes
+        .iter()
+        .filter(|result| result.outcome == Outcome::Pass)
+        .collect();
     let exposed: u64 = passed.iter().map(|result| result.exposed).sum();
-    let names: Vec<_> = passed.iter().map(|result| result.mode.to_string()).collect();
+    let names: Vec<_> = passed
+        .iter()
+        .map(|result| result.mode.to_string())
+        .collect();
     format!(
         "all {} are there; the cut tested {}, with {} writes that no other mode had flushed",
         count(checked, "acknowledged write"),
@@ -213,7 +255,10 @@ fn remarks(
 ) -> Vec<String> {
     let mut remarks: Vec<String> = no_cut.into_iter().collect();
     let sum = |of: fn(&Counts) -> u64| modes.iter().map(|result| of(&result.counts)).sum::<u64>();
-    let untested: Vec<_> = modes.iter().filter(|result| result.outcome == Outcome::Invalid).collect();
+    let untested: Vec<_> = modes
+        .iter()
+        .filter(|result| result.outcome == Outcome::Invalid)
+        .collect();
     if untested.len() < modes.len() {
         remarks.extend(untested.iter().map(|result| {
             format!(
@@ -234,7 +279,10 @@ fn remarks(
     let has_lost_writes = sum(Counts::failed_writes) > 0;
     match claims.write_cache.as_deref() {
         Some("write through") if has_lost_writes => {
-            remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
+            remarks.push(
+                "the drive claims to have no volatile cache, so Linux sent it no flushes"
+                    .to_owned(),
+            );
         }
         Some("write back") if has_lost_writes => {
             remarks.push(
@@ -247,12 +295,23 @@ fn remarks(
     if torn > 0 {
         let claim = match claims.atomic_write_bytes {
             Some(claimed) if claimed > 0 => {
-                format!("the drive claims atomic writes of {}", binary_bytes(claimed as f64))
+                format!(
+                    "the drive claims atomic writes of {}",
+                    binary_bytes(claimed as f64)
+                )
             }
             _ => "the drive claims no atomic writes".to_owned(),
         };
-        let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
-        let (smallest, largest) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
+        let sizes: Vec<_> = record
+            .session
+            .lanes
+            .iter()
+            .map(|lane| lane.write_bytes)
+            .collect();
+        let (smallest, largest) = (
+            sizes.iter().min().copied().unwrap_or(0),
+            sizes.iter().max().copied().unwrap_or(0),
+        );
         remarks.push(format!(
             "allowed: {} torn before the acknowledgement (writes of {} to {}); {claim}",
             count(torn, "write"),
@@ -263,8 +322,16 @@ fn remarks(
     if let (Some(power_before), Some(power_now)) = (record.session.power, after_cut.power) {
         remarks.push(format!(
             "the drive counted {} and {} since the writes began",
-            count(power_now.cycles.saturating_sub(power_before.cycles), "power cycle"),
-            count(power_now.unsafe_shutdowns.saturating_sub(power_before.unsafe_shutdowns), "unsafe shutdown")
+            count(
+                power_now.cycles.saturating_sub(power_before.cycles),
+                "power cycle"
+            ),
+            count(
+                power_now
+                    .unsafe_shutdowns
+                    .saturating_sub(power_before.unsafe_shutdowns),
+                "unsafe shutdown"
+            )
         ));
     }
     remarks
@@ -278,10 +345,26 @@ mod tests {
 
     #[test]
     fn only_a_drive_that_lost_its_power_while_it_was_written_is_judged() {
-        let counts = |cycles, unsafe_shutdowns| Some(PowerCounts { cycles, unsafe_shutdowns });
-        let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered: false };
+        let counts = |cycles, unsafe_shutdowns| {
+            Some(PowerCounts {
+                cycles,
+                unsafe_shutdowns,
+            })
+        };
+        let lane = Lane {
+            mode: Mode::Fua,
+            write_bytes: 4096,
+            slots: 64,
+            at: 0,
+            scattered: false,
+        };
         let record = |power, end: Option<(&str, bool)>| Record {
-            session: Session { boot_id: "before".into(), power, lanes: vec![lane.clone()], ..session(1) },
+            session: Session {
+                boot_id: "before".into(),
+                power,
+                lanes: vec![lane.clone()],
+                ..session(1)
+            },
             upto: vec![90],
             phase: 0,
             upto_before: vec![0],
@@ -289,30 +372,95 @@ mod tests {
             judged: None,
             is_open: false,
         };
-        let after = |boot_id: &str, power, is_drive_cut| StateAfterCut { boot_id: boot_id.into(), power, is_drive_cut };
+        let after = |boot_id: &str, power, is_drive_cut| StateAfterCut {
+            boot_id: boot_id.into(),
+            power,
+            is_drive_cut,
+        };
         let sentence = |record: &Record, after: &StateAfterCut| {
-            let counts = Counts { checked: 64, intact: 64, ..Counts::default() };
+            let counts = Counts {
+                checked: 64,
+                intact: 64,
+                ..Counts::default()
+            };
             let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
-            assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);
+            assert_eq!(
+                of.outcome == Outcome::Pass,
+                of.sentence.starts_with("all 64 "),
+                "{}",
+                of.sentence
+            );
             of.sentence
         };
         let (closed, vanished) = (Some(("it was closed", false)), Some(("EIO", true)));
         let unconfirmed = "so the cut rests on the user's word";
         for (record, after, says) in [
             (record(None, None), after("now", None, false), unconfirmed),
-            (record(None, None), after("before", None, false), "this machine has not been restarted"),
-            (record(None, None), after("before", None, true), "the command fell silent"),
-            (record(None, None), after("now", None, true), "the command fell silent"),
-            (record(None, closed), after("now", None, false), "ended before any cut (it was closed); cut the power"),
-            (record(None, closed), after("before", None, true), "ended before any cut (it was closed); cut the power"),
-            (record(None, vanished), after("before", None, true), unconfirmed),
-            (record(None, vanished), after("before", None, false), "if only the drive lost power, give --drive-cut"),
-            (record(counts(7, 3), None), after("now", counts(8, 4), false), "that no other mode had flushed"),
-            (record(counts(7, 3), vanished), after("before", counts(8, 4), true), "that no other mode had flushed"),
-            (record(counts(7, 3), vanished), after("before", counts(7, 3), true), "counts 7 power cycles, as before"),
-            (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns, as before"),
-            (record(counts(7, 3), None), after("now", None, false), unconfirmed),
-            (record(counts(0, 0), None), after("now", counts(0, 0), false), unconfirmed),
+            (
+                record(None, None),
+                after("before", None, false),
+                "this machine has not been restarted",
+            ),
+            (
+                record(None, None),
+                after("before", None, true),
+                "the command fell silent",
+            ),
+            (
+                record(None, None),
+                after("now", None, true),
+                "the command fell silent",
+            ),
+            (
+                record(None, closed),
+                after("now", None, false),
+                "ended before any cut (it was closed); cut the power",
+            ),
+            (
+                record(None, closed),
+                after("before", None, true),
+                "ended before any cut (it was closed); cut the power",
+            ),
+            (
+                record(None, vanished),
+                after("before", None, true),
+                unconfirmed,
+            ),
+            (
+                record(None, vanished),
+                after("before", None, false),
+                "if only the drive lost power, give --drive-cut",
+            ),
+            (
+                record(counts(7, 3), None),
+                after("now", counts(8, 4), false),
+                "that no other mode had flushed",
+            ),
+            (
+                record(counts(7, 3), vanished),
+                after("before", counts(8, 4), true),
+                "that no other mode had flushed",
+            ),
+            (
+                record(counts(7, 3), vanished),
+                after("before", counts(7, 3), true),
+                "counts 7 power cycles, as before",
+            ),
+            (
+                record(counts(7, 3), None),
+                after("now", counts(8, 3), false),
+                "counts 3 unsafe shutdowns, as before",
+            ),
+            (
+                record(counts(7, 3), None),
+                after("now", None, false),
+                unconfirmed,
+            ),
+            (
+                record(counts(0, 0), None),
+                after("now", counts(0, 0), false),
+                unconfirmed,
+            ),
         ] {
             let said = sentence(&record, &after);
             assert!(said.contains(says), "{said}");

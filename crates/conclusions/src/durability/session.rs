@@ -43,7 +43,12 @@ impl TryFrom<String> for SessionId {
 
     fn try_from(text: String) -> Result<Self, String> {
         let number = of_digits(&text);
-        number.map(Self).ok_or_else(|| format!("{} is not a session ID of 32 hexadecimal digits", quoted(&text)))
+        number.map(Self).ok_or_else(|| {
+            format!(
+                "{} is not a session ID of 32 hexadecimal digits",
+                quoted(&text)
+            )
+        })
     }
 }
 
@@ -67,8 +72,15 @@ pub struct Secret(pub u128);
 impl Secret {
     /// ID of the session with this secret.
     pub fn session(self) -> SessionId {
-        let hash = Sha256::new().chain_update("flashproof durability").chain_update(self.0.to_le_bytes()).finalize();
-        SessionId(hash[..16].iter().fold(0, |id, byte| id << 8 | u128::from(*byte)))
+        let hash = Sha256::new()
+            .chain_update("flashproof durability")
+            .chain_update(self.0.to_le_bytes())
+            .finalize();
+        SessionId(
+            hash[..16]
+                .iter()
+                .fold(0, |id, byte| id << 8 | u128::from(*byte)),
+        )
     }
 }
 
@@ -82,7 +94,9 @@ impl FromStr for Secret {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        of_digits(text).map(Self).ok_or_else(|| format!("{} is not a secret of 32 hexadecimal digits", quoted(text)))
+        of_digits(text)
+            .map(Self)
+            .ok_or_else(|| format!("{} is not a secret of 32 hexadecimal digits", quoted(text)))
     }
 }
 
@@ -101,7 +115,9 @@ impl From<Secret> for String {
 }
 
 /// Method by which databases make a write durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// `O_DIRECT` writes, then fdatasync(2).
@@ -117,7 +133,13 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const ALL: [Self; 5] = [Self::Fdatasync, Self::Fua, Self::Dsync, Self::Fsync, Self::Rename];
+    pub const ALL: [Self; 5] = [
+        Self::Fdatasync,
+        Self::Fua,
+        Self::Dsync,
+        Self::Fsync,
+        Self::Rename,
+    ];
 
     /// System calls of the mode.
     pub fn calls(self) -> &'static str {
@@ -172,7 +194,11 @@ impl Lane {
     pub fn slot(&self, sequence: u64) -> u64 {
         let slots = u64::from(self.slots);
         let place = sequence % slots;
-        if self.scattered { place * STRIDE % slots } else { place }
+        if self.scattered {
+            place * STRIDE % slots
+        } else {
+            place
+        }
     }
 
     /// Generation, from 0, of write number `sequence`.
@@ -241,11 +267,17 @@ impl Session {
                 self.format_version
             ));
         }
-        for text in [&self.subject, &self.path, &self.tool, &self.boot_id].into_iter().chain(&self.disk) {
+        for text in [&self.subject, &self.path, &self.tool, &self.boot_id]
+            .into_iter()
+            .chain(&self.disk)
+        {
             check_text(text)?;
         }
         if !(1..=LANES_MAX).contains(&self.lanes.len()) {
-            return Err(format!("the session has {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
+            return Err(format!(
+                "the session has {} lanes, not 1 to {LANES_MAX}",
+                self.lanes.len()
+            ));
         }
         let is_good = |lane: &Lane| {
             let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
@@ -253,10 +285,15 @@ impl Session {
                 && lane.write_bytes.is_multiple_of(SECTOR_BYTES)
                 && (2..=SLOTS_MAX).contains(&lane.slots)
                 && lane.slots.is_power_of_two()
-                && lane.at.checked_add(lane.bytes()).is_some_and(|end| end <= i64::MAX as u64)
+                && lane
+                    .at
+                    .checked_add(lane.bytes())
+                    .is_some_and(|end| end <= i64::MAX as u64)
         };
         match self.lanes.iter().position(|lane| !is_good(lane)) {
-            Some(lane) => Err(format!("lane {lane} of the session has values out of bounds")),
+            Some(lane) => Err(format!(
+                "lane {lane} of the session has values out of bounds"
+            )),
             None => Ok(()),
         }
     }
@@ -265,7 +302,9 @@ impl Session {
 /// Checks that a text from a peer can be printed.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
     match text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
-        true => Err(format!("a text of the session is longer than {TEXT_MAX} bytes or has control characters")),
+        true => Err(format!(
+            "a text of the session is longer than {TEXT_MAX} bytes or has control characters"
+        )),
         false => Ok(()),
     }
 }
@@ -277,7 +316,13 @@ mod tests {
     #[test]
     fn the_writes_of_a_generation_fill_every_slot_once() {
         for scattered in [false, true] {
-            let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered };
+            let lane = Lane {
+                mode: Mode::Fua,
+                write_bytes: 4096,
+                slots: 64,
+                at: 0,
+                scattered,
+            };
             let mut slots: Vec<_> = (1_000..1_064).map(|sequence| lane.slot(sequence)).collect();
             slots.sort_unstable();
             assert!(slots.into_iter().eq(0..64), "{scattered}");
@@ -294,12 +339,25 @@ mod tests {
         }
         let id = SessionId(0xab);
         assert_eq!(SessionId::try_from(id.to_string()), Ok(id));
-        assert!(["ab".to_owned(), format!("+{:031x}", 1)].map(SessionId::try_from).iter().all(Result::is_err));
+        assert!(
+            ["ab".to_owned(), format!("+{:031x}", 1)]
+                .map(SessionId::try_from)
+                .iter()
+                .all(Result::is_err)
+        );
         let secret = Secret(7);
         assert_eq!(secret.to_string().parse(), Ok(secret));
         // The ID as written by this version: `printf 'flashproof durability\x07' + 15 zero bytes | sha256sum`.
-        assert_eq!(secret.session().to_string(), "5b9ade402901def6337dcf2ad17b0fd9");
+        assert_eq!(
+            secret.session().to_string(),
+            "5b9ade402901def6337dcf2ad17b0fd9"
+        );
         assert!("7".parse::<Secret>().is_err());
-        assert!("direct".parse::<Mode>().unwrap_err().contains("fdatasync, fua, dsync, fsync, rename"));
+        assert!(
+            "direct"
+                .parse::<Mode>()
+                .unwrap_err()
+                .contains("fdatasync, fua, dsync, fsync, rename")
+        );
     }
 }

@@ -28,7 +28,10 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -98,12 +101,22 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
         .map(|mode| {
             let (slots, sectors) = (4 << draw.below(3), 1 + draw.below(5) as u32);
             let scattered = draw.below(2) == 0;
-            let lane = Lane { mode, write_bytes: sectors * SECTOR_BYTES, slots, at, scattered };
+            let lane = Lane {
+                mode,
+                write_bytes: sectors * SECTOR_BYTES,
+                slots,
+                at,
+                scattered,
+            };
             at += lane.bytes();
             lane
         })
         .into();
-    let mut drive = Drive { medium: vec![0; at as usize], cache: Vec::new(), lie };
+    let mut drive = Drive {
+        medium: vec![0; at as usize],
+        cache: Vec::new(),
+        lie,
+    };
     let mut writes = BTreeMap::new();
     let mut issued = vec![0_u64; lanes.len()];
     let mut acknowledged = vec![0_u64; lanes.len()];
@@ -114,14 +127,20 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
         if issued[number] > flushed[number] {
             continue;
         }
-        let batch = if lane.mode == Mode::Fua { 1 } else { 1 + draw.below(3) };
+        let batch = if lane.mode == Mode::Fua {
+            1
+        } else {
+            1 + draw.below(3)
+        };
         for _ in 0..batch {
             if issued[number] >= acknowledged[number] + lane.window() {
                 break;
             }
             issued[number] += 1;
             let sequence = issued[number];
-            let mut bytes: Vec<_> = (0..lane.write_bytes).map(|_| draw.below(256) as u8).collect();
+            let mut bytes: Vec<_> = (0..lane.write_bytes)
+                .map(|_| draw.below(256) as u8)
+                .collect();
             let slot = lane.slot(sequence);
             stamp(&mut bytes, SESSION, number as u32, lane, slot, sequence);
             drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
@@ -139,7 +158,13 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
         }
     }
     drive.cut(&mut draw);
-    Scenario { drive, lanes, writes, acknowledged, flushed }
+    Scenario {
+        drive,
+        lanes,
+        writes,
+        acknowledged,
+        flushed,
+    }
 }
 
 impl Scenario {
@@ -153,7 +178,13 @@ impl Scenario {
             pass(Slot::Bytes(self.slot(lane, slot)));
             Ok::<_, Infallible>(())
         };
-        let Ok(counts) = examine(SESSION, number as u32, lane, self.acknowledged[number], read);
+        let Ok(counts) = examine(
+            SESSION,
+            number as u32,
+            lane,
+            self.acknowledged[number],
+            read,
+        );
         counts
     }
 
@@ -168,10 +199,13 @@ impl Scenario {
             let later = || self.writes.range((number, *last)..=(number, u64::MAX));
             let same_slot = |sequence: u64| (sequence - last).is_multiple_of(slots);
             let is_there = |range: std::ops::Range<usize>| {
-                later()
-                    .any(|((_, sequence), bytes)| same_slot(*sequence) && bytes[range.clone()] == there[range.clone()])
+                later().any(|((_, sequence), bytes)| {
+                    same_slot(*sequence) && bytes[range.clone()] == there[range.clone()]
+                })
             };
-            !(0..there.len()).step_by(SECTOR).all(|at| is_there(at..at + SECTOR))
+            !(0..there.len())
+                .step_by(SECTOR)
+                .all(|at| is_there(at..at + SECTOR))
         };
         last_of_slots.filter(is_gone).count() as u64
     }
@@ -207,7 +241,9 @@ proptest! {
 #[test]
 fn each_lie_loses_writes_in_many_stories() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
-        let loses = |seed: &u64| (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0);
+        let loses = |seed: &u64| {
+            (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0)
+        };
         // Flushes of other lanes usually save the writes that FUA did not save.
         assert!((0..200).filter(loses).count() > 20, "{lie:?}");
     }
@@ -215,10 +251,19 @@ fn each_lie_loses_writes_in_many_stories() {
 
 /// Examines a lane in which the slot of write 20 has this content; 28 is the next write of that slot.
 fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
-    let lane = Lane { mode: Mode::Fdatasync, write_bytes: 2 * SECTOR_BYTES, slots: 8, at: 0, scattered: false };
+    let lane = Lane {
+        mode: Mode::Fdatasync,
+        write_bytes: 2 * SECTOR_BYTES,
+        slots: 8,
+        at: 0,
+        scattered: false,
+    };
     let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
         // All other slots are correct.
-        let last = (0..=acknowledged).rev().find(|last| lane.slot(*last) == slot).unwrap();
+        let last = (0..=acknowledged)
+            .rev()
+            .find(|last| lane.slot(*last) == slot)
+            .unwrap();
         let of = if last == 20 { content } else { &[last, last] };
         let mut bytes = Vec::new();
         for (sector, sequence) in of.iter().enumerate() {
@@ -226,7 +271,11 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
             stamp(&mut write, SESSION, 0, &lane, slot, *sequence);
             bytes.extend_from_slice(&write[sector * SECTOR..][..SECTOR]);
         }
-        pass(if content.is_empty() && last == 20 { Slot::Missing } else { Slot::Bytes(&bytes) });
+        pass(if content.is_empty() && last == 20 {
+            Slot::Missing
+        } else {
+            Slot::Bytes(&bytes)
+        });
         Ok::<_, Infallible>(())
     };
     let Ok(counts) = examine(SESSION, 0, &lane, acknowledged, read);
@@ -236,11 +285,33 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
 #[test]
 fn each_kind_of_damage_has_its_name() {
     let of = |content: &[u64]| one_slot(24, content);
-    let whole = Counts { checked: 8, intact: 8, ..Counts::default() };
-    let gone = Counts { checked: 8, intact: 7, reordered: 1, reach: 5, ..Counts::default() };
+    let whole = Counts {
+        checked: 8,
+        intact: 8,
+        ..Counts::default()
+    };
+    let gone = Counts {
+        checked: 8,
+        intact: 7,
+        reordered: 1,
+        reach: 5,
+        ..Counts::default()
+    };
     assert_eq!(of(&[20, 20]), whole);
-    assert_eq!(of(&[28, 28]), Counts { unacknowledged: 1, ..whole });
-    assert_eq!(of(&[28, 20]), Counts { unacknowledged_torn: 1, ..whole });
+    assert_eq!(
+        of(&[28, 28]),
+        Counts {
+            unacknowledged: 1,
+            ..whole
+        }
+    );
+    assert_eq!(
+        of(&[28, 20]),
+        Counts {
+            unacknowledged_torn: 1,
+            ..whole
+        }
+    );
     assert_eq!(of(&[20, 12]), Counts { torn: 1, ..gone });
     assert_eq!(of(&[28, 12]), Counts { torn: 1, ..gone });
     assert_eq!(of(&[12, 12]), Counts { stale: 1, ..gone });
@@ -249,12 +320,29 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(of(&[]), Counts { lost: 1, ..gone });
     // Counts of a lane with torn writes (`is_torn`), after all writes up to `there` reached the medium.
     let damaged = |is_torn: fn(u64) -> bool, there: u64| {
-        let lane = Lane { mode: Mode::Fdatasync, write_bytes: SECTOR_BYTES, slots: 32, at: 0, scattered: false };
+        let lane = Lane {
+            mode: Mode::Fdatasync,
+            write_bytes: SECTOR_BYTES,
+            slots: 32,
+            at: 0,
+            scattered: false,
+        };
         let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
             let next = if slot == 0 { 64 } else { 32 + slot };
             let mut sector = vec![0; SECTOR];
-            stamp(&mut sector, SESSION, 0, &lane, slot, if next <= there { next } else { next - 32 });
-            pass(if is_torn(next) { Slot::Unreadable } else { Slot::Bytes(&sector) });
+            stamp(
+                &mut sector,
+                SESSION,
+                0,
+                &lane,
+                slot,
+                if next <= there { next } else { next - 32 },
+            );
+            pass(if is_torn(next) {
+                Slot::Unreadable
+            } else {
+                Slot::Bytes(&sector)
+            });
             Ok::<_, Infallible>(())
         };
         let Ok(counts) = examine(SESSION, 0, &lane, 32, read);
@@ -266,5 +354,13 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(damaged(|next| next == 36, 40), (1, 0));
     // The next write was too far ahead to be in flight.
     assert_eq!(one_slot(20, &[28, 20]).unacknowledged_torn, 0);
-    assert_eq!(one_slot(20, &[12, 12]), Counts { stale: 1, reordered: 0, reach: 1, ..gone });
+    assert_eq!(
+        one_slot(20, &[12, 12]),
+        Counts {
+            stale: 1,
+            reordered: 0,
+            reach: 1,
+            ..gone
+        }
+    );
 }

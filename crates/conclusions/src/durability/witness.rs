@@ -28,7 +28,11 @@ pub enum Message {
     Begin(Session),
     /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained; then
     /// other modes write.
-    Durable { session: SessionId, phase: u64, upto: Vec<u64> },
+    Durable {
+        session: SessionId,
+        phase: u64,
+        upto: Vec<u64>,
+    },
     /// The writes ended before any power cut of the machine. `vanished`: the drive lost its power or its link. `failed`
     /// in old files: the device returned any error; not used.
     End {
@@ -54,7 +58,11 @@ pub enum Message {
     Dropped { session: SessionId },
     /// Asks for the session `found`, whose ID is on the target, or for the last session of `subject` that was not
     /// examined.
-    Ask { format_version: u32, subject: String, found: Option<SessionId> },
+    Ask {
+        format_version: u32,
+        subject: String,
+        found: Option<SessionId>,
+    },
 }
 
 /// Answer of the witness.
@@ -93,13 +101,21 @@ impl Record {
     /// Checks bounds, like [`Session::check`].
     pub fn check(&self) -> Result<(), String> {
         self.session.check()?;
-        self.end.iter().map(|(why, _)| why).chain(&self.judged).try_for_each(|text| check_text(text))?;
+        self.end
+            .iter()
+            .map(|(why, _)| why)
+            .chain(&self.judged)
+            .try_for_each(|text| check_text(text))?;
         let lanes = self.session.lanes.len();
         let is_behind = |(before, upto): (&u64, &u64)| before <= upto && *upto <= MOST_WRITES;
         let is_good = self.upto.len() == lanes
             && self.upto_before.len() == lanes
             && self.upto_before.iter().zip(&self.upto).all(is_behind);
-        if is_good { Ok(()) } else { Err("the numbers in the record do not fit the lanes of its session".to_owned()) }
+        if is_good {
+            Ok(())
+        } else {
+            Err("the numbers in the record do not fit the lanes of its session".to_owned())
+        }
     }
 }
 
@@ -123,16 +139,24 @@ impl WitnessSessions {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = (&mut file).take(LINE_MAX as u64).read_until(b'\n', &mut line);
+            let read = (&mut file)
+                .take(LINE_MAX as u64)
+                .read_until(b'\n', &mut line);
             read.map_err(|error| error.to_string())?;
             number += 1;
             match line.last() {
                 Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
                 // The power failed, or the disk was full, when the file was made.
                 Some(_) if number == 1 && FILE_MARK.as_bytes().starts_with(&line) => break,
-                Some(_) if number == 1 => return Err("it is not a witness's file; give another file".to_owned()),
-                Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
-                Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
+                Some(_) if number == 1 => {
+                    return Err("it is not a witness's file; give another file".to_owned());
+                }
+                Some(b'\n') => register
+                    .reload(&line)
+                    .map_err(|why| format!("line {number} is damaged: {why}"))?,
+                Some(_) if line.len() == LINE_MAX => {
+                    return Err(format!("line {number} is damaged: too long"));
+                }
                 _ => break,
             }
             bytes += line.len() as u64;
@@ -145,16 +169,21 @@ impl WitnessSessions {
     pub fn end(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.is_open) {
             record.is_open = false;
-            record.end.get_or_insert_with(|| ("the witness ended, which also ended the writes".to_owned(), false));
+            record.end.get_or_insert_with(|| {
+                (
+                    "the witness ended, which also ended the writes".to_owned(),
+                    false,
+                )
+            });
         }
     }
 
     fn reload(&mut self, line: &[u8]) -> Result<(), String> {
         let message = parse(line)?;
         let mut own_session = match &message {
-            Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
-                Some(*session)
-            }
+            Message::Durable { session, .. }
+            | Message::End { session, .. }
+            | Message::Silent { session } => Some(*session),
             // If the session is in the file of another witness, there is nothing to change here.
             Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
             Message::Judged { session, .. } => {
@@ -168,7 +197,11 @@ impl WitnessSessions {
 
     /// Applies a message that changes a session. `own_session` is the session of the connection. Errors: the message is
     /// refused, and nothing has changed.
-    pub fn change(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
+    pub fn change(
+        &mut self,
+        message: &Message,
+        own_session: &mut Option<SessionId>,
+    ) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
                 check_version(session.format_version)?;
@@ -179,16 +212,26 @@ impl WitnessSessions {
                     ));
                 }
             }
-            Message::Durable { session, phase, upto } => {
+            Message::Durable {
+                session,
+                phase,
+                upto,
+            } => {
                 let has_progress = |record: &Record| record.phase != *phase || record.upto != *upto;
                 if !self.find(*session).is_none_or(has_progress) {
                     return Err("the acknowledgement makes no progress".to_owned());
                 }
             }
-            Message::Judged { session, secret, .. } => {
-                let needs_secret = self.find(*session).is_some_and(|record| record.session.has_secret());
+            Message::Judged {
+                session, secret, ..
+            } => {
+                let needs_secret = self
+                    .find(*session)
+                    .is_some_and(|record| record.session.has_secret());
                 if needs_secret && secret.map(Secret::session) != Some(*session) {
-                    return Err("only the secret of a session permits closing the session".to_owned());
+                    return Err(
+                        "only the secret of a session permits closing the session".to_owned()
+                    );
                 }
             }
             _ => {}
@@ -197,12 +240,19 @@ impl WitnessSessions {
     }
 
     /// Applies a message from a connection, or from a file of this or an earlier version.
-    fn apply(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
+    fn apply(
+        &mut self,
+        message: &Message,
+        own_session: &mut Option<SessionId>,
+    ) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
                 session.check()?;
                 if own_session.is_some() || self.find(session.id).is_some() {
-                    return Err("this session, or another session of this connection, has already begun".to_owned());
+                    return Err(
+                        "this session, or another session of this connection, has already begun"
+                            .to_owned(),
+                    );
                 }
                 *own_session = Some(session.id);
                 let zeros = vec![0; session.lanes.len()];
@@ -216,12 +266,23 @@ impl WitnessSessions {
                     is_open: true,
                 });
             }
-            Message::Durable { session, phase, upto } => {
+            Message::Durable {
+                session,
+                phase,
+                upto,
+            } => {
                 let record = self.own_record_mut(*session, *own_session)?;
-                let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
+                let ascends = record
+                    .upto
+                    .iter()
+                    .zip(upto)
+                    .all(|(before, now)| before <= now && *now <= MOST_WRITES);
                 let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
                 if !fits || !record.is_running() {
-                    return Err("the acknowledgement is below an earlier one, or does not fit the session".to_owned());
+                    return Err(
+                        "the acknowledgement is below an earlier one, or does not fit the session"
+                            .to_owned(),
+                    );
                 }
                 if *phase > record.phase {
                     record.upto_before.clone_from(&record.upto);
@@ -229,7 +290,12 @@ impl WitnessSessions {
                 }
                 record.upto.clone_from(upto);
             }
-            Message::End { session, why, vanished, .. } => {
+            Message::End {
+                session,
+                why,
+                vanished,
+                ..
+            } => {
                 check_text(why)?;
                 let record = self.own_record_mut(*session, *own_session)?;
                 if !record.is_running() {
@@ -237,8 +303,12 @@ impl WitnessSessions {
                 }
                 record.end = Some((why.clone(), *vanished));
             }
-            Message::Silent { session } => self.own_record_mut(*session, *own_session)?.is_open = false,
-            Message::Judged { session, sentence, .. } => {
+            Message::Silent { session } => {
+                self.own_record_mut(*session, *own_session)?.is_open = false
+            }
+            Message::Judged {
+                session, sentence, ..
+            } => {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
                 if record.is_open || record.judged.is_some() {
@@ -246,8 +316,12 @@ impl WitnessSessions {
                 }
                 record.judged = Some(sentence.clone());
             }
-            Message::Dropped { session } => self.records.retain(|record| record.session.id != *session),
-            Message::Ask { .. } | Message::Alive { .. } => return Err("this message changes no session".to_owned()),
+            Message::Dropped { session } => {
+                self.records.retain(|record| record.session.id != *session)
+            }
+            Message::Ask { .. } | Message::Alive { .. } => {
+                return Err("this message changes no session".to_owned());
+            }
         }
         Ok(())
     }
@@ -256,10 +330,13 @@ impl WitnessSessions {
     /// reported writes happened.
     pub fn undo(&mut self, message: &Message) {
         match message {
-            Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
-            Message::Judged { session, .. } => {
-                self.find_mut(*session).into_iter().for_each(|record| record.judged = None)
-            }
+            Message::Begin(session) => self
+                .records
+                .retain(|record| record.session.id != session.id),
+            Message::Judged { session, .. } => self
+                .find_mut(*session)
+                .into_iter()
+                .for_each(|record| record.judged = None),
             Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } => {}
             Message::Dropped { .. } | Message::Ask { .. } | Message::Alive { .. } => {}
         }
@@ -268,10 +345,18 @@ impl WitnessSessions {
     /// The session that makes room for another, if there is no room: the oldest without acknowledged writes, or else
     /// the oldest that was examined. A session that runs, or that waits with acknowledged writes, is never dropped.
     pub fn superfluous(&self) -> Option<SessionId> {
-        let is_empty = |record: &&Record| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
+        let is_empty =
+            |record: &&Record| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
         let is_judged = |record: &&Record| record.judged.is_some();
-        let superfluous = || self.records.iter().find(is_empty).or_else(|| self.records.iter().find(is_judged));
-        (self.records.len() >= SESSIONS_MAX).then(superfluous)?.map(|record| record.session.id)
+        let superfluous = || {
+            self.records
+                .iter()
+                .find(is_empty)
+                .or_else(|| self.records.iter().find(is_judged))
+        };
+        (self.records.len() >= SESSIONS_MAX)
+            .then(superfluous)?
+            .map(|record| record.session.id)
     }
 
     /// The shortest file that gives these sessions, without [`FILE_MARK`].
@@ -288,13 +373,22 @@ impl WitnessSessions {
                 upto: upto.clone(),
             }));
             if let Some((why, vanished)) = record.end.clone() {
-                messages.push(Message::End { session, why, vanished, failed: false });
+                messages.push(Message::End {
+                    session,
+                    why,
+                    vanished,
+                    failed: false,
+                });
             }
             if !record.is_open {
                 messages.push(Message::Silent { session });
             }
             if let Some(sentence) = record.judged.clone() {
-                messages.push(Message::Judged { session, sentence, secret: None });
+                messages.push(Message::Judged {
+                    session,
+                    sentence,
+                    secret: None,
+                });
             }
             for message in &messages {
                 lines.extend(line(message)?);
@@ -308,7 +402,8 @@ impl WitnessSessions {
         if let Err(why) = check_version(version) {
             return Reply::Refused(why);
         }
-        let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
+        let of_subject =
+            |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found_record = found_id.and_then(|id| self.find(id));
         // If the drive lost its whole last session, `found_record` is an older session, which was already examined.
         let unjudged = found_record.filter(|record| record.judged.is_none());
@@ -318,7 +413,9 @@ impl WitnessSessions {
 
     /// Records that the connection of `session` is closed.
     pub fn disconnected(&mut self, session: SessionId) {
-        self.find_mut(session).into_iter().for_each(|record| record.is_open = false);
+        self.find_mut(session)
+            .into_iter()
+            .for_each(|record| record.is_open = false);
     }
 
     /// Sessions that were not yet examined.
@@ -331,10 +428,16 @@ impl WitnessSessions {
     }
 
     fn find_mut(&mut self, id: SessionId) -> Option<&mut Record> {
-        self.records.iter_mut().find(|record| record.session.id == id)
+        self.records
+            .iter_mut()
+            .find(|record| record.session.id == id)
     }
 
-    fn own_record_mut(&mut self, session: SessionId, own_session: Option<SessionId>) -> Result<&mut Record, String> {
+    fn own_record_mut(
+        &mut self,
+        session: SessionId,
+        own_session: Option<SessionId>,
+    ) -> Result<&mut Record, String> {
         let of_own = (own_session == Some(session)).then_some(session);
         of_own
             .and_then(|id| self.find_mut(id))
@@ -354,8 +457,12 @@ fn check_version(version: u32) -> Result<(), String> {
 
 /// Reads a message, or a reply. An error is a text of one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line)
-        .map_err(|error| format!("not a message of flashproof ({})", quoted(&error.to_string())))
+    serde_json::from_slice(line).map_err(|error| {
+        format!(
+            "not a message of flashproof ({})",
+            quoted(&error.to_string())
+        )
+    })
 }
 
 /// The line of a message or a reply, including the newline.
@@ -364,7 +471,10 @@ pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
     line.push(b'\n');
     match line.len() <= LINE_MAX {
         true => Ok(line),
-        false => Err(format!("a message of {} bytes is longer than {LINE_MAX}", line.len())),
+        false => Err(format!(
+            "a message of {} bytes is longer than {LINE_MAX}",
+            line.len()
+        )),
     }
 }
 
@@ -379,12 +489,22 @@ pub(super) mod tests {
     }
 
     fn judged(secret: u128, told: Option<u128>) -> Message {
-        Message::Judged { session: id(secret), sentence: "all there".into(), secret: told.map(Secret) }
+        Message::Judged {
+            session: id(secret),
+            sentence: "all there".into(),
+            secret: told.map(Secret),
+        }
     }
 
     /// The session with this secret.
     pub(crate) fn session(secret: u128) -> Session {
-        let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 8, at: 0, scattered: false };
+        let lane = Lane {
+            mode: Mode::Fua,
+            write_bytes: 4096,
+            slots: 8,
+            at: 0,
+            scattered: false,
+        };
         Session {
             format_version: FORMAT_VERSION,
             id: id(secret),
@@ -400,39 +520,78 @@ pub(super) mod tests {
     }
 
     fn durable(secret: u128, phase: u64, upto: [u64; 2]) -> Message {
-        Message::Durable { session: id(secret), phase, upto: upto.to_vec() }
+        Message::Durable {
+            session: id(secret),
+            phase,
+            upto: upto.to_vec(),
+        }
     }
 
     #[test]
     fn only_the_connection_of_a_session_appends_and_nothing_goes_back() {
         let mut register = WitnessSessions::default();
         let (mut own, mut other) = (None, None);
-        register.change(&Message::Begin(session(1)), &mut own).unwrap();
+        register
+            .change(&Message::Begin(session(1)), &mut own)
+            .unwrap();
         register.change(&durable(1, 0, [3, 0]), &mut own).unwrap();
         register.change(&durable(1, 1, [4, 9]), &mut own).unwrap();
-        let refused =
-            [durable(1, 1, [3, 9]), durable(1, 0, [4, 9]), durable(2, 1, [5, 9]), durable(1, 1, [5, u64::MAX])];
+        let refused = [
+            durable(1, 1, [3, 9]),
+            durable(1, 0, [4, 9]),
+            durable(2, 1, [5, 9]),
+            durable(1, 1, [5, u64::MAX]),
+        ];
         for message in &refused {
             assert!(register.change(message, &mut own).is_err(), "{message:?}");
         }
         assert!(register.change(&durable(1, 1, [5, 9]), &mut other).is_err());
-        assert!(register.change(&Message::Begin(session(1)), &mut other).is_err());
-        assert!(register.change(&Message::Begin(session(2)), &mut own).is_err());
-        assert!(register.change(&judged(1, Some(1)), &mut other).is_err(), "it still runs");
-        let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None) else { panic!() };
-        assert_eq!((&record.upto[..], &record.upto_before[..], record.is_open), (&[4, 9][..], &[3, 0][..], true));
+        assert!(
+            register
+                .change(&Message::Begin(session(1)), &mut other)
+                .is_err()
+        );
+        assert!(
+            register
+                .change(&Message::Begin(session(2)), &mut own)
+                .is_err()
+        );
+        assert!(
+            register.change(&judged(1, Some(1)), &mut other).is_err(),
+            "it still runs"
+        );
+        let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None)
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (&record.upto[..], &record.upto_before[..], record.is_open),
+            (&[4, 9][..], &[3, 0][..], true)
+        );
         assert!(record.check().is_ok());
         register.disconnected(id(1));
-        assert!(register.change(&durable(1, 1, [5, 9]), &mut own).is_err(), "its machine had lost its power");
+        assert!(
+            register.change(&durable(1, 1, [5, 9]), &mut own).is_err(),
+            "its machine had lost its power"
+        );
         for told in [None, Some(2)] {
             let why = register.change(&judged(1, told), &mut other).unwrap_err();
             assert!(why.contains("only the secret"), "{why}");
         }
         assert!(register.find(id(1)).unwrap().judged.is_none());
         register.change(&judged(1, Some(1)), &mut other).unwrap();
-        assert_eq!(register.answer(FORMAT_VERSION, "host:/data", None), Reply::Record(None));
-        assert!(matches!(register.answer(FORMAT_VERSION, "", Some(id(1))), Reply::Record(Some(_))));
-        assert!(matches!(register.answer(9, "host:/data", None), Reply::Refused(_)));
+        assert_eq!(
+            register.answer(FORMAT_VERSION, "host:/data", None),
+            Reply::Record(None)
+        );
+        assert!(matches!(
+            register.answer(FORMAT_VERSION, "", Some(id(1))),
+            Reply::Record(Some(_))
+        ));
+        assert!(matches!(
+            register.answer(9, "host:/data", None),
+            Reply::Refused(_)
+        ));
     }
 
     #[test]
@@ -440,7 +599,14 @@ pub(super) mod tests {
         let mut file = FILE_MARK.as_bytes().to_vec();
         let silent = Message::Silent { session: id(2) };
         let begin = |id| Message::Begin(session(id));
-        for message in [begin(1), durable(1, 2, [7, 8]), begin(2), silent, judged(1, None), begin(3)] {
+        for message in [
+            begin(1),
+            durable(1, 2, [7, 8]),
+            begin(2),
+            silent,
+            judged(1, None),
+            begin(3),
+        ] {
             let line = line(&message).unwrap();
             assert_eq!(parse::<Message>(&line).unwrap(), message);
             file.extend_from_slice(&line);
@@ -449,8 +615,13 @@ pub(super) mod tests {
         file.extend_from_slice(b"{\"durable\":{\"ses");
         let (register, bytes) = WitnessSessions::load(&file[..]).unwrap();
         assert_eq!(bytes, whole);
-        assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
-        let waiting = register.waiting().map(|record| (record.session.id, record.end.is_some()));
+        assert_eq!(
+            (&register.records[0].upto[..], register.records[0].is_open),
+            (&[7, 8][..], false)
+        );
+        let waiting = register
+            .waiting()
+            .map(|record| (record.session.id, record.end.is_some()));
         assert_eq!(
             waiting.collect::<Vec<_>>(),
             [(id(2), false), (id(3), true)],
@@ -466,7 +637,11 @@ pub(super) mod tests {
             assert!(error.contains(why) && error.len() < 200, "{error}");
         }
         for torn in ["", "f", "flashproof witness 1"] {
-            assert_eq!(WitnessSessions::load(torn.as_bytes()).unwrap().1, 0, "begun again: {torn}");
+            assert_eq!(
+                WitnessSessions::load(torn.as_bytes()).unwrap().1,
+                0,
+                "begun again: {torn}"
+            );
         }
         let mut register = WitnessSessions::default();
         let changes: [fn(&mut Session); 6] = [
@@ -480,7 +655,9 @@ pub(super) mod tests {
         for change in changes {
             let mut wrong = session(2);
             change(&mut wrong);
-            let error = register.change(&Message::Begin(wrong), &mut None).unwrap_err();
+            let error = register
+                .change(&Message::Begin(wrong), &mut None)
+                .unwrap_err();
             assert!(!error.contains(char::is_control), "{error}");
         }
     }
@@ -489,7 +666,9 @@ pub(super) mod tests {
     fn a_message_without_progress_is_refused_and_the_shortest_file_gives_the_same_sessions() {
         let mut register = WitnessSessions::default();
         let mut own = None;
-        register.change(&Message::Begin(session(1)), &mut own).unwrap();
+        register
+            .change(&Message::Begin(session(1)), &mut own)
+            .unwrap();
         for (message, is_progress) in [
             (durable(1, 0, [0, 0]), false),
             (durable(1, 0, [3, 0]), true),
@@ -497,13 +676,29 @@ pub(super) mod tests {
             (durable(1, 1, [3, 0]), true),
             (durable(1, 1, [4, 9]), true),
             (durable(1, 1, [4, 9]), false),
-            (Message::End { session: id(1), why: "EIO".into(), vanished: true, failed: false }, true),
+            (
+                Message::End {
+                    session: id(1),
+                    why: "EIO".into(),
+                    vanished: true,
+                    failed: false,
+                },
+                true,
+            ),
         ] {
-            assert_eq!(register.change(&message, &mut own).is_ok(), is_progress, "{message:?}");
+            assert_eq!(
+                register.change(&message, &mut own).is_ok(),
+                is_progress,
+                "{message:?}"
+            );
         }
         register.disconnected(id(1));
-        register.change(&Message::Begin(session(2)), &mut None).unwrap();
-        register.change(&Message::Silent { session: id(2) }, &mut Some(id(2))).unwrap();
+        register
+            .change(&Message::Begin(session(2)), &mut None)
+            .unwrap();
+        register
+            .change(&Message::Silent { session: id(2) }, &mut Some(id(2)))
+            .unwrap();
         register.change(&judged(2, Some(2)), &mut None).unwrap();
         let file = [FILE_MARK.as_bytes(), &register.lines().unwrap()].concat();
         assert!(!String::from_utf8_lossy(&file).contains("secret"));
@@ -513,19 +708,43 @@ pub(super) mod tests {
 
     #[test]
     fn sessions_of_an_earlier_version_need_no_secret_and_none_begins() {
-        let first = Session { format_version: 1, ..session(1) };
+        let first = Session {
+            format_version: 1,
+            ..session(1)
+        };
         let begin = Message::Begin(first);
         // A file of version 1 also has messages without progress.
-        let lines = [begin.clone(), durable(1, 0, [0, 0]), durable(1, 0, [3, 3]), durable(1, 0, [3, 3])];
-        let lines: String = lines.iter().map(|message| String::from_utf8(line(message).unwrap()).unwrap()).collect();
-        let lines = format!("{lines}{{\"end\":{{\"session\":\"{}\",\"why\":\"EPERM\",\"failed\":true}}}}\n", id(1));
-        let (mut register, _) = WitnessSessions::load(format!("{FILE_MARK}{lines}").as_bytes()).unwrap();
+        let lines = [
+            begin.clone(),
+            durable(1, 0, [0, 0]),
+            durable(1, 0, [3, 3]),
+            durable(1, 0, [3, 3]),
+        ];
+        let lines: String = lines
+            .iter()
+            .map(|message| String::from_utf8(line(message).unwrap()).unwrap())
+            .collect();
+        let lines = format!(
+            "{lines}{{\"end\":{{\"session\":\"{}\",\"why\":\"EPERM\",\"failed\":true}}}}\n",
+            id(1)
+        );
+        let (mut register, _) =
+            WitnessSessions::load(format!("{FILE_MARK}{lines}").as_bytes()).unwrap();
         let record = register.find(id(1)).unwrap();
         assert_eq!(record.upto, [3, 3]);
-        assert_eq!(record.end, Some(("EPERM".to_owned(), false)), "any error set the old flag");
+        assert_eq!(
+            record.end,
+            Some(("EPERM".to_owned(), false)),
+            "any error set the old flag"
+        );
         register.change(&judged(1, None), &mut None).unwrap();
-        let why = WitnessSessions::default().change(&begin, &mut None).unwrap_err();
-        assert!(why.contains("the same version of flashproof on both machines"), "{why}");
+        let why = WitnessSessions::default()
+            .change(&begin, &mut None)
+            .unwrap_err();
+        assert!(
+            why.contains("the same version of flashproof on both machines"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -534,23 +753,43 @@ pub(super) mod tests {
         for secret in 0..SESSIONS_MAX as u128 {
             assert_eq!(register.superfluous(), None);
             let mut own = None;
-            register.change(&Message::Begin(session(secret)), &mut own).unwrap();
+            register
+                .change(&Message::Begin(session(secret)), &mut own)
+                .unwrap();
             if secret != 3 && secret != 5 {
-                register.change(&durable(secret, 0, [1, 0]), &mut own).unwrap();
+                register
+                    .change(&durable(secret, 0, [1, 0]), &mut own)
+                    .unwrap();
             }
             register.disconnected(id(secret));
         }
         register.change(&judged(2, Some(2)), &mut None).unwrap();
         let more = SESSIONS_MAX as u128;
         for (secret, dropped) in (more..).zip([3, 5, 2]) {
-            assert!(register.change(&Message::Begin(session(secret)), &mut None).is_err(), "no room");
+            assert!(
+                register
+                    .change(&Message::Begin(session(secret)), &mut None)
+                    .is_err(),
+                "no room"
+            );
             assert_eq!(register.superfluous(), Some(id(dropped)));
-            register.change(&Message::Dropped { session: id(dropped) }, &mut None).unwrap();
+            register
+                .change(
+                    &Message::Dropped {
+                        session: id(dropped),
+                    },
+                    &mut None,
+                )
+                .unwrap();
             // The newcomer is empty, too, but its tester is connected.
-            register.change(&Message::Begin(session(secret)), &mut None).unwrap();
+            register
+                .change(&Message::Begin(session(secret)), &mut None)
+                .unwrap();
         }
         assert_eq!(register.superfluous(), None);
-        let why = register.change(&Message::Begin(session(9_999)), &mut None).unwrap_err();
+        let why = register
+            .change(&Message::Begin(session(9_999)), &mut None)
+            .unwrap_err();
         assert!(why.contains("wait for their examination"), "{why}");
     }
 }

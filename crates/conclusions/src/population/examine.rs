@@ -2,8 +2,8 @@
 
 use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, lower_median};
 use super::{
-    Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric, Reason, Slow, Undecided,
-    Window,
+    Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric,
+    Reason, Slow, Undecided, Window,
 };
 use std::collections::BTreeMap;
 
@@ -35,20 +35,42 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
     let mut examination = Examination::default();
     for (name, members) in models {
         if members.len() < VALUES_MIN {
-            let reason = Reason::FewDrives { drives: members.len() };
-            examination.undecided.push(Undecided { model: name.to_owned(), of: None, reason });
+            let reason = Reason::FewDrives {
+                drives: members.len(),
+            };
+            examination.undecided.push(Undecided {
+                model: name.to_owned(),
+                of: None,
+                reason,
+            });
             continue;
         }
         let centers = Centers::of(members.iter().map(|at| windows[*at]));
         let member = |drive: usize| {
             let scores = Scores::of(&centers.residuals(windows[drive]));
-            Member { drive, labels: &drives[drive], windows: windows[drive], scores, shift: [0.0; SCORES] }
+            Member {
+                drive,
+                labels: &drives[drive],
+                windows: windows[drive],
+                scores,
+                shift: [0.0; SCORES],
+            }
         };
         let members = members.into_iter().map(member).collect();
-        let mut model = Model { name, centers, members, examination: &mut examination };
+        let mut model = Model {
+            name,
+            centers,
+            members,
+            examination: &mut examination,
+        };
         model.exclude_undecided();
         if model.members.len() < VALUES_MIN {
-            model.undecided(None, Reason::FewDrives { drives: model.members.len() });
+            model.undecided(
+                None,
+                Reason::FewDrives {
+                    drives: model.members.len(),
+                },
+            );
             continue;
         }
         model.firmwares();
@@ -89,33 +111,62 @@ struct Best {
 
 /// Replaces `best` if the candidate has a smaller p-value, unless its slowdown is too small to be reported.
 fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
-    if candidate.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| candidate.p < best.outlier.p) {
-        *best = Some(Best { score, outlier: candidate });
+    if candidate.excess >= FACTOR_MIN.ln()
+        && best
+            .as_ref()
+            .is_none_or(|best| candidate.p < best.outlier.p)
+    {
+        *best = Some(Best {
+            score,
+            outlier: candidate,
+        });
     }
 }
 
 impl Model<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
-        let typical = lower_median(self.members.iter().map(|member| member.scores.windows as f64));
+        let typical = lower_median(
+            self.members
+                .iter()
+                .map(|member| member.scores.windows as f64),
+        );
         let has_few_windows = |Member { scores, .. }: &mut Member<'_>| {
             (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan()
         };
         let excluded: Vec<_> = self.members.extract_if(.., has_few_windows).collect();
         for Member { labels, scores, .. } in excluded.into_iter().rev() {
-            let Scores { windows, without_peers: alone, invalid, .. } = scores;
-            let reason = Reason::FewWindows { windows, typical: typical as usize, alone, invalid };
+            let Scores {
+                windows,
+                without_peers: alone,
+                invalid,
+                ..
+            } = scores;
+            let reason = Reason::FewWindows {
+                windows,
+                typical: typical as usize,
+                alone,
+                invalid,
+            };
             self.undecided(Some((Level::Drive, labels.drive.clone())), reason);
         }
     }
 
     fn undecided(&mut self, subject: Option<(Level, String)>, reason: Reason) {
-        self.examination.undecided.push(Undecided { model: self.name.to_owned(), of: subject, reason });
+        self.examination.undecided.push(Undecided {
+            model: self.name.to_owned(),
+            of: subject,
+            reason,
+        });
     }
 
     /// Allowed probability of a false alarm in one score, among all drives or among all groups of a level.
     fn alpha(&self, level: Level) -> f64 {
-        let share = if level == Level::Drive { FOR_DRIVES } else { (1.0 - FOR_DRIVES) / 3.0 };
+        let share = if level == Level::Drive {
+            FOR_DRIVES
+        } else {
+            (1.0 - FOR_DRIVES) / 3.0
+        };
         FALSE_ALARMS.min(FALSE_ALARMS_PER_DRIVE * self.members.len() as f64) * share / SCORES as f64
     }
 
@@ -132,7 +183,10 @@ impl Model<'_> {
     /// True if nearly all members of a group are slow.
     fn is_common(&self, members: &[usize], score: usize, excess: f64) -> bool {
         let middle = self.median(members, score) - excess / 2.0;
-        let slow = members.iter().filter(|member| self.value(**member, score) > middle).count();
+        let slow = members
+            .iter()
+            .filter(|member| self.value(**member, score) > middle)
+            .count();
         excess >= FACTOR_MIN.ln() && slow as f64 > COMMON * members.len() as f64
     }
 
@@ -142,7 +196,10 @@ impl Model<'_> {
         for (index, member) in self.members.iter().enumerate() {
             groups.entry(label(member.labels)).or_default().push(index);
         }
-        groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
+        groups
+            .into_iter()
+            .map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members))
+            .collect()
     }
 
     /// Examines firmwares: compares the medians of the hosts that have the firmware with those of all other hosts.
@@ -154,32 +211,60 @@ impl Model<'_> {
             return;
         }
         // A drive with an unknown host counts as a separate host.
-        let hosts = self
-            .by_label(|labels| (&labels.firmware, if labels.host.is_empty() { &labels.drive } else { &labels.host }));
+        let hosts = self.by_label(|labels| {
+            (
+                &labels.firmware,
+                if labels.host.is_empty() {
+                    &labels.drive
+                } else {
+                    &labels.host
+                },
+            )
+        });
         let mut slow = Vec::new();
         // A firmware with a single drive is examined as a drive.
-        for ((name, _), members) in firmwares.into_iter().filter(|(_, members)| members.len() > 1) {
+        for ((name, _), members) in firmwares
+            .into_iter()
+            .filter(|(_, members)| members.len() > 1)
+        {
             let (mut best, mut few_groups) = (None, None);
             for score in 0..SCORES {
                 let medians = |own: bool| {
-                    let hosts =
-                        hosts.iter().filter(|((firmware, _), _)| !firmware.is_empty() && (*firmware == name) == own);
-                    hosts.map(|(_, members)| self.median(members, score)).filter(|m| m.is_finite()).collect::<Vec<_>>()
+                    let hosts = hosts.iter().filter(|((firmware, _), _)| {
+                        !firmware.is_empty() && (*firmware == name) == own
+                    });
+                    hosts
+                        .map(|(_, members)| self.median(members, score))
+                        .filter(|m| m.is_finite())
+                        .collect::<Vec<_>>()
                 };
                 let (own_medians, other_medians) = (medians(true), medians(false));
                 if own_medians.is_empty() || other_medians.is_empty() {
                     continue;
                 }
-                let excess = lower_median(own_medians.iter().copied()) - lower_median(other_medians.iter().copied());
+                let excess = lower_median(own_medians.iter().copied())
+                    - lower_median(other_medians.iter().copied());
                 if excess < FACTOR_MIN.ln() {
                     continue;
                 }
-                let p = outliers::difference_p(&own_medians, &other_medians) * firmware_count as f64;
+                let p =
+                    outliers::difference_p(&own_medians, &other_medians) * firmware_count as f64;
                 if p <= self.alpha(Level::Firmware) {
-                    keep_smaller_p(&mut best, score, Outlier { index: 0, excess, p, peers: other_medians.len() });
+                    keep_smaller_p(
+                        &mut best,
+                        score,
+                        Outlier {
+                            index: 0,
+                            excess,
+                            p,
+                            peers: other_medians.len(),
+                        },
+                    );
                 } else if score == 0
                     && self.is_common(&members, score, excess)
-                    && own_medians.iter().all(|own| other_medians.iter().all(|other| own > other))
+                    && own_medians
+                        .iter()
+                        .all(|own| other_medians.iter().all(|other| own > other))
                 {
                     few_groups = Some(Reason::FewGroups {
                         factor: excess.exp(),
@@ -206,7 +291,10 @@ impl Model<'_> {
         let mut best: Vec<Option<Best>> = groups.iter().map(|_| None).collect();
         let mut separate = None;
         for score in 0..SCORES {
-            let medians: Vec<f64> = groups.iter().map(|(_, members)| self.median(members, score)).collect();
+            let medians: Vec<f64> = groups
+                .iter()
+                .map(|(_, members)| self.median(members, score))
+                .collect();
             if medians.iter().any(|median| median.is_nan()) {
                 continue;
             }
@@ -223,7 +311,9 @@ impl Model<'_> {
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
         // A group is blamed only if nearly all of its members are slow. The most significant score shows this best.
-        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess)).collect();
+        let slow = slow
+            .filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess))
+            .collect();
         self.blame(level, slow);
     }
 
@@ -233,8 +323,12 @@ impl Model<'_> {
         order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
         let (slowest, next) = (*order.first()?, *order.get(1)?);
         let gap = medians[slowest] - medians[next];
-        let reason = Reason::FewGroups { factor: gap.exp(), groups: groups.len() };
-        self.is_common(&groups[slowest].1, 0, gap).then_some((slowest, reason))
+        let reason = Reason::FewGroups {
+            factor: gap.exp(),
+            groups: groups.len(),
+        };
+        self.is_common(&groups[slowest].1, 0, gap)
+            .then_some((slowest, reason))
     }
 
     /// Examines drives by their scores, without the slowness that groups explain.
@@ -242,14 +336,22 @@ impl Model<'_> {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
         for score in 0..SCORES {
-            let known_members = (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
+            let known_members =
+                (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
             let known_members: Vec<usize> = known_members.collect();
-            let values: Vec<f64> = known_members.iter().map(|member| self.value(*member, score)).collect();
+            let values: Vec<f64> = known_members
+                .iter()
+                .map(|member| self.value(*member, score))
+                .collect();
             let outliers = outliers::above(&values, self.alpha(Level::Drive));
             if score % Extent::ALL.len() == 0 {
                 let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.index == *at);
-                let rest: Vec<f64> = (0..values.len()).filter(|at| !is_slow(at)).map(|at| values[at]).collect();
-                detectable = detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
+                let rest: Vec<f64> = (0..values.len())
+                    .filter(|at| !is_slow(at))
+                    .map(|at| values[at])
+                    .collect();
+                detectable =
+                    detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
             }
             for outlier in outliers {
                 keep_smaller_p(&mut best[known_members[outlier.index]], score, outlier);
@@ -257,12 +359,24 @@ impl Model<'_> {
         }
         let (model, drives) = (self.name.to_owned(), self.members.len());
         let detectable = detectable.max(FACTOR_MIN);
-        self.examination.compared.push(Compared { model, drives, detectable });
+        self.examination.compared.push(Compared {
+            model,
+            drives,
+            detectable,
+        });
         if detectable > FACTOR_WANTED {
-            self.undecided(None, Reason::Insensitive { factor: detectable, drives });
+            self.undecided(
+                None,
+                Reason::Insensitive {
+                    factor: detectable,
+                    drives,
+                },
+            );
         }
         let slow = self.members.iter().zip(best).enumerate();
-        let slow = slow.filter_map(|(index, (member, best))| Some((member.labels.drive.clone(), vec![index], best?)));
+        let slow = slow.filter_map(|(index, (member, best))| {
+            Some((member.labels.drive.clone(), vec![index], best?))
+        });
         let slow = slow.collect();
         self.blame(Level::Drive, slow);
     }
@@ -270,20 +384,42 @@ impl Model<'_> {
     /// Reports the slow groups of a level, and subtracts their slowness from the scores of their members.
     fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
         slow.sort_by(|a, b| a.2.outlier.p.total_cmp(&b.2.outlier.p));
-        let blamed_members: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
+        let blamed_members: Vec<usize> = slow
+            .iter()
+            .flat_map(|slow| slow.1.iter().copied())
+            .collect();
         let count = self.members.len();
-        let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
+        let others = |of: &[usize]| {
+            (0..count)
+                .filter(|member| !of.contains(member))
+                .collect::<Vec<_>>()
+        };
         let normal = others(&blamed_members);
         for (name, members, best) in slow {
             // If all drives are blamed (for example two firmwares, by different scores), the peers of a group are all
             // drives outside it.
-            let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
+            let rest = if normal.is_empty() {
+                others(&members)
+            } else {
+                normal.clone()
+            };
             let evidence = self.evidence(&members, &rest, &best);
             let or = self.other_causes(level, &members);
-            let drives = members.iter().map(|member| self.members[*member].drive).collect();
-            self.examination.slow.push(Slow { model: self.name.to_owned(), level, name, drives, or, evidence });
-            let shift: [f64; SCORES] =
-                std::array::from_fn(|score| self.median(&members, score) - self.median(&rest, score));
+            let drives = members
+                .iter()
+                .map(|member| self.members[*member].drive)
+                .collect();
+            self.examination.slow.push(Slow {
+                model: self.name.to_owned(),
+                level,
+                name,
+                drives,
+                or,
+                evidence,
+            });
+            let shift: [f64; SCORES] = std::array::from_fn(|score| {
+                self.median(&members, score) - self.median(&rest, score)
+            });
             for member in members {
                 for (shifted, shift) in self.members[member].shift.iter_mut().zip(shift) {
                     *shifted += shift;
@@ -300,8 +436,12 @@ impl Model<'_> {
             let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
             *other != level && !name.is_empty() && having.eq(members.iter().copied())
         };
-        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive].into_iter().filter(has_same_drives);
-        causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
+        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive]
+            .into_iter()
+            .filter(has_same_drives);
+        causes
+            .map(|cause| (cause, label(cause, members[0]).to_owned()))
+            .collect()
     }
 
     /// Evidence for the slowness of `members`, relative to `rest`. For several members, the medians of their values.
@@ -311,16 +451,20 @@ impl Model<'_> {
         let whole_run_score = metric * Extent::ALL.len();
         let shift_of = |member: &Member<'_>| member.shift[whole_run_score];
         let peers = || rest.iter().map(|member| &self.members[*member]);
-        let [low, high] =
-            [0, 1].map(|edge| lower_median(peers().map(|peer| peer.scores.band[metric][edge] - shift_of(peer))));
+        let [low, high] = [0, 1].map(|edge| {
+            lower_median(peers().map(|peer| peer.scores.band[metric][edge] - shift_of(peer)))
+        });
         let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;
         let (mut outside_shares, mut since_times, mut lasting) = (Vec::new(), Vec::new(), 0);
         for member in members.iter().map(|member| &self.members[*member]) {
             let explained_shift = shift_of(member);
             let mut windows = self.centers.residuals(member.windows).windows;
             windows.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let is_above =
-                |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained_shift > limit;
+            let is_above = |limit: f64| {
+                move |window: &(f64, [f64; Metric::ALL.len()])| {
+                    window.1[metric] - explained_shift > limit
+                }
+            };
             let windows_above = windows.iter().copied().filter(is_above(high)).count();
             outside_shares.push(windows_above as f64 / windows.len() as f64);
             // The final period of the run with the largest surplus of slow windows over normal windows.
@@ -335,8 +479,16 @@ impl Model<'_> {
             let count = |windows: &[bool]| windows.iter().filter(|slow| **slow).count() as f64;
             let is_lasting = count(&slow[slow_from..]) >= LASTING * count(&slow).max(1.0);
             lasting += usize::from(is_lasting);
-            let first = if is_lasting { Some(slow_from) } else { slow.iter().position(|slow| *slow) };
-            since_times.extend(first.and_then(|first| windows.get(first)).map(|window| window.0));
+            let first = if is_lasting {
+                Some(slow_from)
+            } else {
+                slow.iter().position(|slow| *slow)
+            };
+            since_times.extend(
+                first
+                    .and_then(|first| windows.get(first))
+                    .map(|window| window.0),
+            );
         }
         since_times.sort_by(f64::total_cmp);
         Evidence {
@@ -347,7 +499,10 @@ impl Model<'_> {
             p_value: (best.outlier.p * SCORES as f64).min(1.0),
             band: [low.exp(), high.exp()],
             outside: lower_median(outside_shares),
-            since_s: since_times.get(since_times.len() / 2).copied().unwrap_or(0.0),
+            since_s: since_times
+                .get(since_times.len() / 2)
+                .copied()
+                .unwrap_or(0.0),
             lasting: 2 * lasting > members.len(),
         }
     }

@@ -223,22 +223,50 @@ pub struct Evidence {
 
 impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, name, model, evidence, .. } = self;
-        let Evidence { metric, extent, factor, peers, p_value, outside, since_s, lasting, .. } = evidence;
+        let Self {
+            level,
+            name,
+            model,
+            evidence,
+            ..
+        } = self;
+        let Evidence {
+            metric,
+            extent,
+            factor,
+            peers,
+            p_value,
+            outside,
+            since_s,
+            lasting,
+            ..
+        } = evidence;
         let have = match self.drives.len() {
             1 => String::new(),
             drives => format!("its {drives} drives have "),
         };
-        let (name, model, factor) = (units::quoted(name), units::in_one_line(model), units::number(*factor));
+        let (name, model, factor) = (
+            units::quoted(name),
+            units::in_one_line(model),
+            units::number(*factor),
+        );
         let (since, outside) = (units::span_of(*since_s), units::percent(*outside));
-        let when = if *lasting { "beginning after" } else { "at times, first after" };
+        let when = if *lasting {
+            "beginning after"
+        } else {
+            "at times, first after"
+        };
         write!(
             f,
             "{level} {name} ({model}) is slow: {have}{factor} times the {metric} of {peers} peers {extent}, {when} {since}; \
              {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
         let or = |(level, name): &(Level, String)| {
-            write!(f, "; or the cause is its {level} {}, which no other drive has", units::quoted(name))
+            write!(
+                f,
+                "; or the cause is its {level} {}, which no other drive has",
+                units::quoted(name)
+            )
         };
         self.or.iter().try_for_each(or)
     }
@@ -265,7 +293,12 @@ pub enum Reason {
         "only {windows} windows can be compared, but {typical} are typical; {alone} windows had no peers at the same time and \
          load, and {invalid} had no valid latencies. Run this drive as long and with the same load as the others"
     )]
-    FewWindows { windows: usize, typical: usize, alone: usize, invalid: usize },
+    FewWindows {
+        windows: usize,
+        typical: usize,
+        alone: usize,
+        invalid: usize,
+    },
     /// The group is slow, but there are too few groups to know how much healthy groups differ.
     #[error(
         "{} times as slow as the others, but {groups} groups are too few to know how much healthy groups differ. Exchange \
@@ -324,23 +357,39 @@ impl DriveLatencies {
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);
-        let compared_streams = || layout.streams.iter().enumerate().filter(|(_, info)| info.judged == any_judged);
+        let compared_streams = || {
+            layout
+                .streams
+                .iter()
+                .enumerate()
+                .filter(|(_, info)| info.judged == any_judged)
+        };
         // Reversed, so that the first stream with the highest rate is taken.
-        let highest = compared_streams().rev().max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
+        let highest = compared_streams()
+            .rev()
+            .max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
         let all_paced = compared_streams().all(|(_, info)| info.offered_iops > 0.0);
         let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);
         let devices = layout.devices.len().max(1);
         let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
         each_buckets(dir, &layout, HlogKind::Service, stream, |window| {
             let stream = window.cell / devices;
-            let Some(info) = layout.streams.get(stream).filter(|info| info.judged == any_judged) else { return };
-            let (histogram, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
+            let Some(info) = layout
+                .streams
+                .get(stream)
+                .filter(|info| info.judged == any_judged)
+            else {
+                return;
+            };
+            let (histogram, windows) = by_stream
+                .entry(stream)
+                .or_insert_with(|| (latencies(), Vec::new()));
             let (mut sum_ns, mut count) = (0.0, 0);
             for bucket in window.buckets {
                 // Other programs may write longer durations; only durations that fit are counted.
                 let _ = histogram.record_n(bucket.least_ns, bucket.count);
-                sum_ns +=
-                    (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64 * f64::from(bucket.count);
+                sum_ns += (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64
+                    * f64::from(bucket.count);
                 count += u64::from(bucket.count);
             }
             let quantile = |quantile: f64| {
@@ -349,12 +398,24 @@ impl DriveLatencies {
                     cumulative += u64::from(bucket.count);
                     cumulative >= target
                 };
-                window.buckets.iter().find(reaches).map_or(0.0, |bucket| bucket.most_ns as f64)
+                window
+                    .buckets
+                    .iter()
+                    .find(reaches)
+                    .map_or(0.0, |bucket| bucket.most_ns as f64)
             };
             windows.push(Window {
                 start_s: window.from_sec,
-                load: if info.offered_iops > 0.0 { info.offered_iops } else { 1.0 },
-                mean_ns: if count > 0 { sum_ns / count as f64 } else { 0.0 },
+                load: if info.offered_iops > 0.0 {
+                    info.offered_iops
+                } else {
+                    1.0
+                },
+                mean_ns: if count > 0 {
+                    sum_ns / count as f64
+                } else {
+                    0.0
+                },
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),
             });
@@ -388,16 +449,29 @@ mod tests {
     fn check(rates: [f64; 3]) {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
-        let streams = [("reads", true), ("large-block-reads", true), ("large-block-writes", false)];
+        let streams = [
+            ("reads", true),
+            ("large-block-reads", true),
+            ("large-block-writes", false),
+        ];
         let mut layout = layout(&streams, 0.0, ["/dev/nvme0n1"]);
-        layout.streams.iter_mut().zip(rates).for_each(|(stream, rate)| stream.offered_iops = rate);
-        let manifest = Manifest { report_interval_sec: 10, ..Manifest::new(&layout, Sla::default()) };
+        layout
+            .streams
+            .iter_mut()
+            .zip(rates)
+            .for_each(|(stream, rate)| stream.offered_iops = rate);
+        let manifest = Manifest {
+            report_interval_sec: 10,
+            ..Manifest::new(&layout, Sla::default())
+        };
         let mut writer = Writer::create(&run, &manifest, &[]).unwrap();
         for index in 0..3 {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * 10_000_000_000);
             for (cell, ops, us) in [(0, 100, 200 * (index + 1)), (1, 10, 3_000), (2, 900, 7_000)] {
-                (0..ops).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, us * 1_000), 0, 4_096));
+                (0..ops).for_each(|_| {
+                    interval.cells[cell].record(&Times::new(0, 0, 0, us * 1_000), 0, 4_096)
+                });
             }
             interval.close();
             writer.write_interval(&interval, &[]).unwrap();
@@ -405,10 +479,21 @@ mod tests {
         drop(writer);
         let measured = DriveLatencies::read(&run).unwrap();
         let near = |value: f64, us: f64| (value / us / 1e3 - 1.0).abs() < 0.01;
-        assert!(near(measured.p50_ns.unwrap(), 400.0) && near(measured.p99_ns.unwrap(), 600.0), "{measured:?}");
-        let [a, b, c] = measured.windows[..] else { panic!("{measured:?}") };
-        assert_eq!([a.start_s, b.start_s, c.start_s, a.load], [0.0, 10.0, 20.0, f64::max(rates[0], 1.0)]);
-        assert!(near(a.p50_ns, 200.0) && near(b.mean_ns, 400.0) && near(c.p99_ns, 600.0), "{measured:?}");
+        assert!(
+            near(measured.p50_ns.unwrap(), 400.0) && near(measured.p99_ns.unwrap(), 600.0),
+            "{measured:?}"
+        );
+        let [a, b, c] = measured.windows[..] else {
+            panic!("{measured:?}")
+        };
+        assert_eq!(
+            [a.start_s, b.start_s, c.start_s, a.load],
+            [0.0, 10.0, 20.0, f64::max(rates[0], 1.0)]
+        );
+        assert!(
+            near(a.p50_ns, 200.0) && near(b.mean_ns, 400.0) && near(c.p99_ns, 600.0),
+            "{measured:?}"
+        );
         assert!(DriveLatencies::read(dir.path()).is_err());
     }
 }

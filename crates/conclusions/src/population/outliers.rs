@@ -75,7 +75,12 @@ impl Spread {
             let deviation = variance.sqrt().max(DEVIATION_MIN);
             skewness = MIDDLE_SKEWNESS * cubes / middle.len() as f64 / deviation.powi(3);
         }
-        Self { count, mean, deviation, skewness: skewness.max(0.0) }
+        Self {
+            count,
+            mean,
+            deviation,
+            skewness: skewness.max(0.0),
+        }
     }
 
     /// Probability that any of `value_count` values is at least `distance` beyond the mean.
@@ -85,7 +90,13 @@ impl Spread {
         let third = self.skewness / 3.0;
         let t = match third {
             0.0 => standard,
-            third => ((1.0 + 2.0 * third * (standard + third / 2.0)).max(0.0).sqrt() - 1.0) / third,
+            third => {
+                ((1.0 + 2.0 * third * (standard + third / 2.0))
+                    .max(0.0)
+                    .sqrt()
+                    - 1.0)
+                    / third
+            }
         };
         (value_count * student_tail(t, self.count - 1.0)).min(1.0)
     }
@@ -180,8 +191,16 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     }
     let (own_spread, other_spread) = (spread(own), spread(others));
     // A single value has no deviation.
-    let squares = |of: &Spread| if of.count > 1.0 { of.deviation.powi(2) * (of.count - 1.0) } else { 0.0 };
-    let deviation = ((squares(&own_spread) + squares(&other_spread)) / freedom).sqrt().max(DEVIATION_MIN);
+    let squares = |of: &Spread| {
+        if of.count > 1.0 {
+            of.deviation.powi(2) * (of.count - 1.0)
+        } else {
+            0.0
+        }
+    };
+    let deviation = ((squares(&own_spread) + squares(&other_spread)) / freedom)
+        .sqrt()
+        .max(DEVIATION_MIN);
     let t = (own_spread.mean - other_spread.mean)
         / (deviation * (1.0 / own_spread.count + 1.0 / other_spread.count).sqrt());
     student_tail(t, freedom)
@@ -213,12 +232,18 @@ fn logarithms(window: &Window) -> Option<(Cell, Values)> {
     let latencies = Metric::ALL.map(|metric| metric.of(window));
     let measured = |value: &f64| *value >= 1.0 && *value <= DURATION_MAX_NS as f64;
     let placed = window.start_s >= 0.0 && window.load > 0.0 && window.load.is_finite();
-    let cell = ((window.start_s / CELL_SEC) as u32, (window.load.ln() / CELL_LOAD.ln()).round() as i16);
+    let cell = (
+        (window.start_s / CELL_SEC) as u32,
+        (window.load.ln() / CELL_LOAD.ln()).round() as i16,
+    );
     (placed && latencies.iter().all(measured)).then(|| (cell, latencies.map(f64::ln)))
 }
 
 /// The lower median of `values`, which must not be empty and are reordered.
-fn median<T: Copy + PartialOrd>(values: &mut [T], order: impl Fn(&T, &T) -> std::cmp::Ordering) -> T {
+fn median<T: Copy + PartialOrd>(
+    values: &mut [T],
+    order: impl Fn(&T, &T) -> std::cmp::Ordering,
+) -> T {
     let middle = (values.len() - 1) / 2;
     *values.select_nth_unstable_by(middle, order).1
 }
@@ -250,8 +275,12 @@ impl Centers {
             medians.extend(windows.chunk_by(|a, b| a.0 == b.0).map(&mut median_of));
         }
         medians.sort_by_key(|(cell, _)| *cell);
-        let cells = medians.chunk_by(|a, b| a.0 == b.0).filter(|drives| drives.len() >= DRIVES_MIN);
-        let centers = cells.map(median_of).map(|(cell, values): Single| (cell, values.map(f64::from)));
+        let cells = medians
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter(|drives| drives.len() >= DRIVES_MIN);
+        let centers = cells
+            .map(median_of)
+            .map(|(cell, values): Single| (cell, values.map(f64::from)));
         Self(centers.collect())
     }
 
@@ -265,7 +294,11 @@ impl Centers {
                 continue;
             };
             // The next window is usually in the same cell.
-            if self.0.get(cell_index).is_none_or(|(known, _)| *known != cell) {
+            if self
+                .0
+                .get(cell_index)
+                .is_none_or(|(known, _)| *known != cell)
+            {
                 match self.0.binary_search_by_key(&cell, |(cell, _)| *cell) {
                     Ok(at) => cell_index = at,
                     Err(_) => {
@@ -275,7 +308,10 @@ impl Centers {
                 }
             }
             let center = self.0[cell_index].1;
-            residuals.windows.push((window.start_s, std::array::from_fn(|metric| values[metric] - center[metric])));
+            residuals.windows.push((
+                window.start_s,
+                std::array::from_fn(|metric| values[metric] - center[metric]),
+            ));
         }
         residuals
     }
@@ -323,10 +359,17 @@ impl Scores {
             // The slowest part is computed first, because the other extents reorder the values.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             if count >= PARTS * BEYOND_COMPARED as usize {
-                let slower = values.chunks_exact(count / PARTS).map(mean).max_by(f64::total_cmp);
+                let slower = values
+                    .chunks_exact(count / PARTS)
+                    .map(mean)
+                    .max_by(f64::total_cmp);
                 scores[Extent::Part as usize] = slower.unwrap_or(f64::NAN);
             }
-            for (extent, share) in [(Extent::Whole, 1.0), (Extent::Tenth, 0.1), (Extent::Fiftieth, 0.02)] {
+            for (extent, share) in [
+                (Extent::Whole, 1.0),
+                (Extent::Tenth, 0.1),
+                (Extent::Fiftieth, 0.02),
+            ] {
                 let worst = count as f64 * share;
                 if worst >= BEYOND_COMPARED {
                     let from = count - worst as usize;
@@ -335,7 +378,8 @@ impl Scores {
                 }
             }
             if count > 0 {
-                let mut percentile = |at: usize| *values.select_nth_unstable_by(at, f64::total_cmp).1;
+                let mut percentile =
+                    |at: usize| *values.select_nth_unstable_by(at, f64::total_cmp).1;
                 *band = [percentile(count / 20), percentile(count - 1 - count / 20)];
             }
         }
@@ -355,43 +399,72 @@ mod tests {
     /// Vitamin E data of Rosner 1983, as in NIST's Engineering Statistics Handbook, 1.3.5.17.3: three outliers at 5 %,
     /// of which the first two are significant only together with the third.
     const ROSNER: [f64; 54] = [
-        -0.25, 0.68, 0.94, 1.15, 1.20, 1.26, 1.26, 1.34, 1.38, 1.43, 1.49, 1.49, 1.55, 1.56, 1.58, 1.65, 1.69, 1.70,
-        1.76, 1.77, 1.81, 1.91, 1.94, 1.96, 1.99, 2.06, 2.09, 2.10, 2.14, 2.15, 2.23, 2.24, 2.26, 2.35, 2.37, 2.40,
-        2.47, 2.54, 2.62, 2.64, 2.90, 2.92, 2.92, 2.93, 3.21, 3.26, 3.30, 3.59, 3.68, 4.30, 4.64, 5.34, 5.42, 6.01,
+        -0.25, 0.68, 0.94, 1.15, 1.20, 1.26, 1.26, 1.34, 1.38, 1.43, 1.49, 1.49, 1.55, 1.56, 1.58,
+        1.65, 1.69, 1.70, 1.76, 1.77, 1.81, 1.91, 1.94, 1.96, 1.99, 2.06, 2.09, 2.10, 2.14, 2.15,
+        2.23, 2.24, 2.26, 2.35, 2.37, 2.40, 2.47, 2.54, 2.62, 2.64, 2.90, 2.92, 2.92, 2.93, 3.21,
+        3.26, 3.30, 3.59, 3.68, 4.30, 4.64, 5.34, 5.42, 6.01,
     ];
 
     #[test]
     fn outliers_that_hide_each_other_are_those_of_nist() {
         // The mirrored values have a negative skewness, which is not corrected. `alpha` is one-sided: half of NIST's
         // two-sided 5 %, then half of scipy's two-sided p-value 0.0430.
-        let mirrored: Vec<(f64, usize)> = ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
+        let mirrored: Vec<(f64, usize)> =
+            ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
         assert_eq!(without_outliers(&mirrored, 0.025), &mirrored[3..]);
         assert_eq!(without_outliers(&mirrored, 0.0215), &mirrored[..]);
-        assert!(above(&ROSNER, 0.025).is_empty(), "a skewed population has such values");
+        assert!(
+            above(&ROSNER, 0.025).is_empty(),
+            "a skewed population has such values"
+        );
     }
 
     #[test]
     fn the_threshold_is_where_a_value_becomes_an_outlier() {
-        let values = [0.0, 0.011, -0.02, 0.03, 0.012, -0.013, 0.008, 0.022, -0.03, 0.01, 0.015, -0.006];
+        let values = [
+            0.0, 0.011, -0.02, 0.03, 0.012, -0.013, 0.008, 0.022, -0.03, 0.01, 0.015, -0.006,
+        ];
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let limit = threshold(&values, 1e-4);
         let found = |factor: f64| {
-            let with: Vec<f64> = values.iter().copied().chain([mean + limit * factor]).collect();
-            above(&with, 1e-4).iter().map(|outlier| outlier.index).collect::<Vec<_>>()
+            let with: Vec<f64> = values
+                .iter()
+                .copied()
+                .chain([mean + limit * factor])
+                .collect();
+            above(&with, 1e-4)
+                .iter()
+                .map(|outlier| outlier.index)
+                .collect::<Vec<_>>()
         };
         assert_eq!((found(0.999), found(1.001)), (vec![], vec![12]));
         // A low outlier neither hides the high outlier nor is reported.
-        let both: Vec<f64> = values.iter().copied().chain([mean + 1.5 * limit, mean - 3.0 * limit]).collect();
-        assert_eq!(above(&both, 1e-4).iter().map(|outlier| outlier.index).collect::<Vec<_>>(), [12]);
+        let both: Vec<f64> = values
+            .iter()
+            .copied()
+            .chain([mean + 1.5 * limit, mean - 3.0 * limit])
+            .collect();
+        assert_eq!(
+            above(&both, 1e-4)
+                .iter()
+                .map(|outlier| outlier.index)
+                .collect::<Vec<_>>(),
+            [12]
+        );
     }
 
     #[test]
     fn equal_values_have_no_outlier_and_do_not_divide_by_zero() {
         assert!(
-            above(&[1.0; 20], 0.01).is_empty() && above(&[], 0.01).is_empty() && above(&[1.0, 9.0], 0.01).is_empty()
+            above(&[1.0; 20], 0.01).is_empty()
+                && above(&[], 0.01).is_empty()
+                && above(&[1.0, 9.0], 0.01).is_empty()
         );
         let found = above(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.26], 1e-4);
-        assert_eq!((found[0].index, found[0].peers, found[0].excess), (5, 5, 0.26));
+        assert_eq!(
+            (found[0].index, found[0].peers, found[0].excess),
+            (5, 5, 0.26)
+        );
         // For two equal peers, a spread of 0.1 % is assumed instead of 0.
         assert!(above(&[0.0, 0.0, 0.26], 1e-4).is_empty());
     }
@@ -401,7 +474,10 @@ mod tests {
         // scipy 1.17.1: ttest_ind(own, others, alternative='greater').
         let (own, others) = ([0.42, 0.40, 0.39], [0.01, -0.02, 0.03, 0.0, 0.02]);
         assert!((difference_p(&own, &others) / 4.501545462039439e-08 - 1.0).abs() < 1e-9);
-        assert_eq!((difference_p(&[0.4], &[0.1]), difference_p(&[], &[0.1, 0.2])), (1.0, 1.0));
+        assert_eq!(
+            (difference_p(&[0.4], &[0.1]), difference_p(&[], &[0.1, 0.2])),
+            (1.0, 1.0)
+        );
         assert!(difference_p(&[0.4], &[0.1, 0.1, 0.1]) < 1e-4);
     }
 }

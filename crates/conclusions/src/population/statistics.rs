@@ -32,7 +32,11 @@ pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
     // 60 bisections reach the resolution of a double.
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        if student_tail(middle, freedom) > p { low = middle } else { high = middle }
+        if student_tail(middle, freedom) > p {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     high
 }
@@ -77,7 +81,8 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
             break;
         }
     }
-    (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() * fraction / a
+    (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() * fraction
+        / a
 }
 
 /// The logarithm of the gamma function of a positive number, by Stirling's series for arguments from 10 on.
@@ -89,7 +94,8 @@ fn ln_gamma(x: f64) -> f64 {
         x += 1.0;
     }
     let inverse = 1.0 / (x * x);
-    let series = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1_260.0 - inverse / 1_680.0))) / x;
+    let series =
+        (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1_260.0 - inverse / 1_680.0))) / x;
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - log_sum
 }
 
@@ -123,17 +129,34 @@ pub struct Comparison {
 /// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
 /// Methods (2014), 4.1 to 4.3.
 pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Comparison> {
-    let finite = |values: &[f64]| values.iter().copied().filter(|value| value.is_finite()).collect::<Vec<_>>();
+    let finite = |values: &[f64]| {
+        values
+            .iter()
+            .copied()
+            .filter(|value| value.is_finite())
+            .collect::<Vec<_>>()
+    };
     let (first, second) = (finite(first), finite(second));
     if first.is_empty() || second.is_empty() {
         return None;
     }
     let (u, exact, [p_greater, p_less]) = rank_test(&first, &second);
-    let mut differences: Vec<f64> = second.iter().flat_map(|b| first.iter().map(move |a| b - a)).collect();
+    let mut differences: Vec<f64> = second
+        .iter()
+        .flat_map(|b| first.iter().map(move |a| b - a))
+        .collect();
     differences.sort_by(f64::total_cmp);
-    let (low, high) = (differences[(differences.len() - 1) / 2], differences[differences.len() / 2]);
+    let (low, high) = (
+        differences[(differences.len() - 1) / 2],
+        differences[differences.len() / 2],
+    );
     let cut = cut(first.len(), second.len(), (1.0 - confidence) / 2.0);
-    let interval = cut.and_then(|cut| Some([*differences.get(cut)?, differences[differences.len() - 1 - cut]]));
+    let interval = cut.and_then(|cut| {
+        Some([
+            *differences.get(cut)?,
+            differences[differences.len() - 1 - cut],
+        ])
+    });
     Some(Comparison {
         u,
         superiority: u / (first.len() * second.len()) as f64,
@@ -157,13 +180,21 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let p = if exact {
         let sums = rank_sums(&ranks, second.len());
         let total: f64 = sums.iter().sum();
-        [sums[sum..].iter().sum::<f64>() / total, sums[..=sum].iter().sum::<f64>() / total]
+        [
+            sums[sum..].iter().sum::<f64>() / total,
+            sums[..=sum].iter().sum::<f64>() / total,
+        ]
     } else {
         let deviation = deviation(first.len(), second.len(), ties);
         let pairs = (first.len() * second.len()) as f64;
         // Continuity correction: half a step of U.
-        let tail =
-            |distance: f64| if deviation > 0.0 { student_tail((distance - 0.5) / deviation, NORMAL) } else { 1.0 };
+        let tail = |distance: f64| {
+            if deviation > 0.0 {
+                student_tail((distance - 0.5) / deviation, NORMAL)
+            } else {
+                1.0
+            }
+        };
         [tail(u - pairs / 2.0), tail(pairs / 2.0 - u)]
     };
     (u, exact, p)
@@ -178,7 +209,8 @@ fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let (mut ranks, mut ties, mut position) = (vec![0; values.len()], 0.0, 0);
     for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
         let count = tied.len();
-        tied.iter().for_each(|at| ranks[*at] = 2 * position + count + 1);
+        tied.iter()
+            .for_each(|at| ranks[*at] = 2 * position + count + 1);
         ties += (count as f64).powi(3) - count as f64;
         position += count;
     }
@@ -256,13 +288,20 @@ pub struct ToleranceBound {
 /// Source: Wilks 1941, "Determination of sample sizes for setting tolerance limits".
 pub fn tolerance_bound(values: &[f64], share: f64, confidence_min: f64) -> Option<ToleranceBound> {
     let is_fraction = |value: f64| value > 0.0 && value < 1.0;
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let mut sorted: Vec<f64> = values
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite())
+        .collect();
     if sorted.is_empty() || !is_fraction(share) || !is_fraction(confidence_min) {
         return None;
     }
     sorted.sort_by(f64::total_cmp);
     let confidence = |rank: usize| binomial_at_least(rank, sorted.len(), 1.0 - share);
-    let rank = (1..=sorted.len()).take_while(|rank| confidence(*rank) >= confidence_min).last().unwrap_or(1);
+    let rank = (1..=sorted.len())
+        .take_while(|rank| confidence(*rank) >= confidence_min)
+        .last()
+        .unwrap_or(1);
     Some(ToleranceBound {
         share,
         bound: sorted[rank - 1],
@@ -279,7 +318,10 @@ mod tests {
     /// Asserts a relative difference below `within`.
     #[track_caller]
     fn close(value: f64, expected: f64, within: f64) {
-        assert!((value / expected - 1.0).abs() < within, "{value:e} instead of {expected:e}");
+        assert!(
+            (value / expected - 1.0).abs() < within,
+            "{value:e} instead of {expected:e}"
+        );
     }
 
     // Expected values: scipy 1.17.1, stats.t.sf, t.isf, norm.sf, binom.sf.
@@ -305,10 +347,23 @@ mod tests {
         ] {
             close(student_quantile(p, freedom), expected, 1e-9);
         }
-        for (z, expected) in [(1.0, 0.15865525393145707), (3.0, 0.0013498980316300933), (6.0, 9.865876450376946e-10)] {
-            assert!((student_tail(z, NORMAL) / expected - 1.0).abs() < 5e-4, "{z}");
+        for (z, expected) in [
+            (1.0, 0.15865525393145707),
+            (3.0, 0.0013498980316300933),
+            (6.0, 9.865876450376946e-10),
+        ] {
+            assert!(
+                (student_tail(z, NORMAL) / expected - 1.0).abs() < 5e-4,
+                "{z}"
+            );
         }
-        assert_eq!((student_tail(f64::NAN, 5.0), student_tail(f64::INFINITY, 5.0)), (1.0, 0.0));
+        assert_eq!(
+            (
+                student_tail(f64::NAN, 5.0),
+                student_tail(f64::INFINITY, 5.0)
+            ),
+            (1.0, 0.0)
+        );
     }
 
     #[test]
@@ -322,14 +377,22 @@ mod tests {
         ] {
             close(binomial_at_least(least, count, probability), expected, 1e-9);
         }
-        assert_eq!((binomial_at_least(0, 5, 0.1), binomial_at_least(6, 5, 0.1)), (1.0, 0.0));
+        assert_eq!(
+            (binomial_at_least(0, 5, 0.1), binomial_at_least(6, 5, 0.1)),
+            (1.0, 0.0)
+        );
     }
 
     #[test]
     fn exact_p_values_and_shift_are_those_of_scipy() {
         // scipy 1.17.1: mannwhitneyu(second, first, method='exact'). The interval is computed by counting the null
         // distribution of U.
-        let compared = compare(&[1.1, 2.2, 3.3, 4.4, 5.5], &[2.3, 4.5, 6.7, 8.9, 10.1, 11.2], 0.95).unwrap();
+        let compared = compare(
+            &[1.1, 2.2, 3.3, 4.4, 5.5],
+            &[2.3, 4.5, 6.7, 8.9, 10.1, 11.2],
+            0.95,
+        )
+        .unwrap();
         assert_eq!((compared.u, compared.exact), (26.0, true));
         close(compared.superiority, 26.0 / 30.0, 1e-12);
         close(compared.p_greater, 0.025974025974025976, 1e-12);
@@ -343,18 +406,33 @@ mod tests {
     #[test]
     fn ties_are_exact_too() {
         // The expected p-value was computed with numpy, from all 462 ways to assign the mean ranks to the populations.
-        let compared = compare(&[48.0, 50.0, 50.0, 52.0, 54.0], &[50.0, 52.0, 55.0, 55.0, 57.0, 60.0], 0.95).unwrap();
-        assert_eq!((compared.u, compared.shift, compared.shift_interval), (25.5, 4.5, Some([0.0, 9.0])));
+        let compared = compare(
+            &[48.0, 50.0, 50.0, 52.0, 54.0],
+            &[50.0, 52.0, 55.0, 55.0, 57.0, 60.0],
+            0.95,
+        )
+        .unwrap();
+        assert_eq!(
+            (compared.u, compared.shift, compared.shift_interval),
+            (25.5, 4.5, Some([0.0, 9.0]))
+        );
         close(compared.p_greater, 0.030303030303030304, 1e-12);
         let same = compare(&[7.0; 30], &[7.0; 40], 0.95).unwrap();
-        assert_eq!((same.p_value, same.superiority, same.shift), (1.0, 0.5, 0.0));
+        assert_eq!(
+            (same.p_value, same.superiority, same.shift),
+            (1.0, 0.5, 0.0)
+        );
     }
 
     #[test]
     fn many_values_are_approximated_as_scipy_does() {
         // scipy 1.17.1: mannwhitneyu(second, first, method='asymptotic').
-        let first: Vec<f64> = (0..30).map(|at| 40.0 + f64::from(at * 7 % 30) * 0.5).collect();
-        let second: Vec<f64> = (0..40).map(|at| 43.0 + f64::from(at * 11 % 40) * 0.4).collect();
+        let first: Vec<f64> = (0..30)
+            .map(|at| 40.0 + f64::from(at * 7 % 30) * 0.5)
+            .collect();
+        let second: Vec<f64> = (0..40)
+            .map(|at| 43.0 + f64::from(at * 11 % 40) * 0.4)
+            .collect();
         let compared = compare(&first, &second, 0.95).unwrap();
         assert_eq!((compared.u, compared.exact), (843.0, false));
         close(compared.p_greater, 0.002000413077215348, 1e-4);
@@ -368,25 +446,59 @@ mod tests {
         // The approximation for many values differs by little from the exact cut.
         let exact = cut(25, 25, 0.025).unwrap();
         let z = 1.959964;
-        assert!((exact as f64 - (312.5 - z * deviation(25, 25, 0.0))).abs() < 2.0, "{exact}");
+        assert!(
+            (exact as f64 - (312.5 - z * deviation(25, 25, 0.0))).abs() < 2.0,
+            "{exact}"
+        );
         // With three values in each population, the confidence is at most 90 %, never 95 %.
         let few = compare(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.95).unwrap();
-        assert_eq!((few.shift, few.shift_interval, few.p_value), (3.0, None, 0.1));
-        assert_eq!(compare(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.9).unwrap().shift_interval, Some([1.0, 5.0]));
+        assert_eq!(
+            (few.shift, few.shift_interval, few.p_value),
+            (3.0, None, 0.1)
+        );
+        assert_eq!(
+            compare(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.9)
+                .unwrap()
+                .shift_interval,
+            Some([1.0, 5.0])
+        );
         assert_eq!(compare(&[f64::NAN], &[1.0], 0.95), None);
     }
 
     #[test]
     fn the_smallest_of_59_drives_is_held_by_95_percent_with_95_percent() {
-        let ratings = |count: u32| (0..count).map(|at| f64::from(40 + at * 17 % count)).collect::<Vec<_>>();
+        let ratings = |count: u32| {
+            (0..count)
+                .map(|at| f64::from(40 + at * 17 % count))
+                .collect::<Vec<_>>()
+        };
         let bound = tolerance_bound(&ratings(59), 0.95, 0.95).unwrap();
-        assert_eq!((bound.bound, bound.drives, bound.drives_needed), (40.0, 59, 59));
-        assert!((bound.confidence - 0.9515054747505768).abs() < 1e-12, "1 - 0.95^59");
+        assert_eq!(
+            (bound.bound, bound.drives, bound.drives_needed),
+            (40.0, 59, 59)
+        );
+        assert!(
+            (bound.confidence - 0.9515054747505768).abs() < 1e-12,
+            "1 - 0.95^59"
+        );
         // 58 drives give less than 95 % confidence; for the second smallest value as the bound, 93 drives are needed.
         // Source: tables of Wilks's bounds; scipy 1.17.1, binom.
-        assert!(tolerance_bound(&ratings(58), 0.95, 0.95).unwrap().confidence < 0.95);
-        assert_eq!([92, 93].map(|count| tolerance_bound(&ratings(count), 0.95, 0.95).unwrap().bound), [40.0, 41.0]);
-        assert_eq!(tolerance_bound(&ratings(1), 0.9, 0.99).unwrap().drives_needed, 44);
+        assert!(
+            tolerance_bound(&ratings(58), 0.95, 0.95)
+                .unwrap()
+                .confidence
+                < 0.95
+        );
+        assert_eq!(
+            [92, 93].map(|count| tolerance_bound(&ratings(count), 0.95, 0.95).unwrap().bound),
+            [40.0, 41.0]
+        );
+        assert_eq!(
+            tolerance_bound(&ratings(1), 0.9, 0.99)
+                .unwrap()
+                .drives_needed,
+            44
+        );
     }
 
     #[test]
@@ -394,8 +506,16 @@ mod tests {
         let bound = tolerance_bound(&[50.0, f64::NAN, 48.0, 52.0], 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives), (48.0, 3));
         assert!((bound.confidence - (1.0 - 0.95_f64.powi(3))).abs() < 1e-12);
-        for (values, share, confidence) in [(&[][..], 0.95, 0.95), (&[1.0], 1.0, 0.95), (&[1.0], 0.5, f64::NAN)] {
-            assert_eq!(tolerance_bound(values, share, confidence), None, "{values:?} {share} {confidence}");
+        for (values, share, confidence) in [
+            (&[][..], 0.95, 0.95),
+            (&[1.0], 1.0, 0.95),
+            (&[1.0], 0.5, f64::NAN),
+        ] {
+            assert_eq!(
+                tolerance_bound(values, share, confidence),
+                None,
+                "{values:?} {share} {confidence}"
+            );
         }
     }
 }

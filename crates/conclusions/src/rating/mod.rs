@@ -25,7 +25,8 @@
 mod watch;
 
 pub use watch::{
-    JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Shares, StepOutcome, StepPurpose, Watcher,
+    JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Shares, StepOutcome,
+    StepPurpose, Watcher,
 };
 
 use crate::series::{Conclusion, Rule, Series, State, Step};
@@ -130,7 +131,12 @@ impl Search {
     /// A search that begins with `first` times the load of 1x, never exceeds `highest`, and ends when the rating is
     /// known within `resolution`, a fraction above 0.
     pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
-        Self { first, highest, ratio: 1.0 + resolution, ..Self::default() }
+        Self {
+            first,
+            highest,
+            ratio: 1.0 + resolution,
+            ..Self::default()
+        }
     }
 
     /// The next run; `Err` with the finding if the search is over.
@@ -142,10 +148,16 @@ impl Search {
             (None, None) => Ok(NextRun::Try(self.first)),
             // No load is known to be held, so there is no load for a recovery. Lower loads let the drive recover, too.
             (None, Some(not_held)) => {
-                let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
+                let less = self
+                    .shrinkage
+                    .map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
                 let lower = three_digits(not_held / less);
                 let is_lowest = lower < self.first * LOWEST_OF_FIRST;
-                if is_lowest { Err(self.finding(Stop::NoneHeld)) } else { Ok(self.judging(lower)) }
+                if is_lowest {
+                    Err(self.finding(Stop::NoneHeld))
+                } else {
+                    Ok(self.judging(lower))
+                }
             }
             (Some(held), _) if self.overdriven => Ok(NextRun::Recover(held)),
             (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
@@ -158,18 +170,30 @@ impl Search {
                 // Multiples have three digits, so differences below 0.01 % are rounding errors.
                 let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
                 let near = not_held / held <= self.ratio || is(held) || is(not_held);
-                if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
+                if near {
+                    self.confirming(held, Stop::Found)
+                } else {
+                    Ok(self.judging(middle))
+                }
             }
         }
     }
 
     fn judging(&self, multiple: f64) -> NextRun {
-        if self.shrinkage.is_some() { NextRun::Confirm(multiple) } else { NextRun::Try(multiple) }
+        if self.shrinkage.is_some() {
+            NextRun::Confirm(multiple)
+        } else {
+            NextRun::Try(multiple)
+        }
     }
 
     /// The confirmation of `held`, or the end of the search if `held` is already confirmed.
     fn confirming(&self, held: f64, stop: Stop) -> Result<NextRun, SearchResult> {
-        if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(NextRun::Confirm(held)) }
+        if self.confirmed == Some(held) {
+            Err(self.finding(stop))
+        } else {
+            Ok(NextRun::Confirm(held))
+        }
     }
 
     /// Records that the load of `run` was held. `is_whole_slice`: true if the run lasted a whole slice.
@@ -205,7 +229,10 @@ impl Search {
             }
             NextRun::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
         }
-        self.not_held = Some(self.not_held.map_or(multiple, |lowest| lowest.min(multiple)));
+        self.not_held = Some(
+            self.not_held
+                .map_or(multiple, |lowest| lowest.min(multiple)),
+        );
         self.overdriven = overdrove && !self.held_multiples.is_empty();
         if self.unrecovered > UNRECOVERED_MAX {
             self.stop(Stop::Unstable);
@@ -227,7 +254,11 @@ impl Search {
 
     /// Result so far.
     pub fn finding(&self, stop: Stop) -> SearchResult {
-        SearchResult { stop, held: self.held_multiples.last().copied(), not_held: self.not_held }
+        SearchResult {
+            stop,
+            held: self.held_multiples.last().copied(),
+            not_held: self.not_held,
+        }
     }
 }
 
@@ -247,33 +278,61 @@ impl Details {
     /// Details of a finished step of a search; `None` for other steps.
     pub fn of(step: &Step) -> Option<Self> {
         let done = step.state == State::Done;
-        done.then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
+        done.then(|| serde_json::from_value(step.details.clone()).ok())
+            .flatten()
     }
 }
 
 /// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to
 /// compare the rating with published ratings.
-pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparable: &[String]) -> Conclusion {
-    let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
+pub fn conclude(
+    series: &Series,
+    finding: &SearchResult,
+    sla: &Sla,
+    not_comparable: &[String],
+) -> Conclusion {
+    let steps: Vec<_> = series
+        .steps
+        .iter()
+        .filter_map(|step| Some((step, Details::of(step)?)))
+        .collect();
     let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
-        let is =
-            |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
+        let is = |(step, details): &&(&Step, Details)| {
+            Some(details.moved.multiple()) == multiple && rule(step, details)
+        };
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
     let held_details = last_details(finding.held, &|step, details| {
         step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held
     });
-    let not_held_details = last_details(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
+    let not_held_details = last_details(finding.not_held, &|_, details| {
+        details.judged.seen != StepOutcome::Held
+    });
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
-    let at_text =
-        |details: &Details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla));
+    let at_text = |details: &Details| {
+        format!(
+            "at {}x: {}{}",
+            details.moved.multiple(),
+            details.judged.why,
+            margin(details, sla)
+        )
+    };
     let mut remarks = Vec::from_iter(held_details.map(at_text));
-    let broken_step = steps.iter().rev().find(|(_, details)| details.judged.seen == StepOutcome::Broken);
-    remarks.extend(broken_step.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
+    let broken_step = steps
+        .iter()
+        .rev()
+        .find(|(_, details)| details.judged.seen == StepOutcome::Broken);
     remarks.extend(
-        not_held_details.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)),
+        broken_step.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)),
     );
+    remarks.extend(not_held_details.map(|details| {
+        format!(
+            "not held: {}x: {}",
+            details.moved.multiple(),
+            details.judged.why
+        )
+    }));
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
@@ -285,7 +344,10 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparab
         remarks.push(too_rare_events_sentence(decisive));
     }
     if !not_comparable.is_empty() {
-        remarks.push(format!("not to be compared with published ratings: {}", not_comparable.join("; ")));
+        remarks.push(format!(
+            "not to be compared with published ratings: {}",
+            not_comparable.join("; ")
+        ));
     }
     let outcome = match (finding.stop, finding.held) {
         (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
@@ -314,14 +376,20 @@ fn sentence(finding: &SearchResult) -> String {
     };
     match (finding.stop, finding.held) {
         (Stop::Found, Some(held)) => format!("the rating is {held}x: {range_text}"),
-        (Stop::Highest, Some(held)) => format!("the rating is at least {held}x, the highest load that was allowed"),
+        (Stop::Highest, Some(held)) => {
+            format!("the rating is at least {held}x, the highest load that was allowed")
+        }
         (Stop::NoneHeld, _) => format!("there is no rating: {range_text}"),
         (Stop::Broken, _) => format!("there is no rating, because operations failed: {range_text}"),
         (Stop::OurLimit, _) => {
-            format!("the rating was not found, because this program or this host could not offer a load: {range_text}")
+            format!(
+                "the rating was not found, because this program or this host could not offer a load: {range_text}"
+            )
         }
         (Stop::Unstable, _) => {
-            format!("there is no stable rating: loads that were held at first were not held later; so far {range_text}")
+            format!(
+                "there is no stable rating: loads that were held at first were not held later; so far {range_text}"
+            )
         }
         (Stop::TimeUp, _) => format!("the rating was not found in the time given: {range_text}"),
         (Stop::Found | Stop::Highest, None) => range_text,
@@ -330,13 +398,23 @@ fn sentence(finding: &SearchResult) -> String {
 
 /// A sentence about the slow spells of a step.
 fn spells(details: &Details, sla: &Sla) -> String {
-    let slow_limits = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
+    let slow_limits = sla
+        .limits()
+        .iter()
+        .zip(&details.judged.spells)
+        .filter(|(_, spells)| spells.count > 0);
     let spell_texts = slow_limits.map(|(limit, spells)| {
         let threshold = limit.threshold_text();
         match spells.count {
-            1 => format!("one over {threshold}, after {}", units::span(spells.first_sec.round() as u64)),
+            1 => format!(
+                "one over {threshold}, after {}",
+                units::span(spells.first_sec.round() as u64)
+            ),
             count => {
-                format!("{count} over {threshold}, at most {} apart", units::span(spells.apart_sec.round() as u64))
+                format!(
+                    "{count} over {threshold}, at most {} apart",
+                    units::span(spells.apart_sec.round() as u64)
+                )
             }
         }
     });
@@ -345,10 +423,20 @@ fn spells(details: &Details, sla: &Sla) -> String {
     if spell_texts.is_empty() {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
-    let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
-    let few =
-        if few { "; fewer than four spells do not show how often spells occur: use a longer --slice" } else { "" };
-    format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", spell_texts.join("; "))
+    let few = details
+        .judged
+        .spells
+        .iter()
+        .any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
+    let few = if few {
+        "; fewer than four spells do not show how often spells occur: use a longer --slice"
+    } else {
+        ""
+    };
+    format!(
+        "slow spells at {multiple}x (report intervals with a share at a limit): {}{few}",
+        spell_texts.join("; ")
+    )
 }
 
 /// A sentence about the events for which a step was too short.
@@ -365,11 +453,21 @@ fn too_rare_events_sentence(details: &Details) -> String {
 fn margin(details: &Details, sla: &Sla) -> String {
     let limits = sla.limits();
     let shares = details.judged.shares.iter().flat_map(|shares| {
-        shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
+        shares
+            .share
+            .iter()
+            .zip(&shares.margin)
+            .zip(limits)
+            .map(|((share, margin), limit)| (*share, *margin, limit))
     });
     let limit_fraction = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
-    let nearest =
-        shares.reduce(|nearest, next| if limit_fraction(&next) > limit_fraction(&nearest) { next } else { nearest });
+    let nearest = shares.reduce(|nearest, next| {
+        if limit_fraction(&next) > limit_fraction(&nearest) {
+            next
+        } else {
+            nearest
+        }
+    });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
             "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",
@@ -414,7 +512,10 @@ mod tests {
             let (moves, finding) = searched(truth, 1.0);
             assert_eq!(finding.stop, Stop::Found, "{truth}");
             let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
-            assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
+            assert!(
+                held <= truth && truth < not_held,
+                "{held} {truth} {not_held}"
+            );
             // Just above 1, 10 and 100, neighbouring multiples of three digits differ by 1 %.
             assert!(not_held / held <= 1.021, "{held} {not_held}");
             assert!(moves.len() <= 26, "{truth}: {} moves", moves.len());
@@ -422,14 +523,18 @@ mod tests {
     }
 
     #[test]
-    fn no_load_is_more_than_one_step_beyond_what_was_held_and_each_failure_is_followed_by_a_recovery() {
+    fn no_load_is_more_than_one_step_beyond_what_was_held_and_each_failure_is_followed_by_a_recovery()
+     {
         for truth in [0.5, 1.0, 7.3, 42.0, 275.0] {
             let (moves, _) = searched(truth, 1.0);
             let (mut held, mut failed): (f64, bool) = (0.0, false);
             for moved in &moves {
                 let multiple = moved.multiple();
                 if held > 0.0 {
-                    assert!(multiple <= held * 2.0 * 1.001, "{multiple} after {held}: {moves:?}");
+                    assert!(
+                        multiple <= held * 2.0 * 1.001,
+                        "{multiple} after {held}: {moves:?}"
+                    );
                     assert_eq!(failed, matches!(moved, NextRun::Recover(_)), "{moves:?}");
                 }
                 failed = multiple > truth;
@@ -446,10 +551,20 @@ mod tests {
         let (moves, _) = searched(42.0, 1.0);
         let tried: Vec<_> = moves
             .iter()
-            .filter_map(|moved| if let NextRun::Try(multiple) = moved { Some(*multiple) } else { None })
+            .filter_map(|moved| {
+                if let NextRun::Try(multiple) = moved {
+                    Some(*multiple)
+                } else {
+                    None
+                }
+            })
             .collect();
         assert_eq!(tried[..8], [1.0, 1.25, 1.88, 3.76, 7.52, 15.0, 30.0, 60.0]);
-        assert_eq!(tried[8..], [42.4, 35.7, 38.9, 40.6, 41.5, 41.9], "{tried:?}");
+        assert_eq!(
+            tried[8..],
+            [42.4, 35.7, 38.9, 40.6, 41.5, 41.9],
+            "{tried:?}"
+        );
     }
 
     #[test]
@@ -466,7 +581,10 @@ mod tests {
                 };
                 let whole = matches!(moved, NextRun::Confirm(_));
                 slices += usize::from(whole);
-                assert!(whole || slices == 0, "{lasting}: {moved:?} after {slices} slices");
+                assert!(
+                    whole || slices == 0,
+                    "{lasting}: {moved:?} after {slices} slices"
+                );
                 match moved.multiple() <= if whole { lasting } else { 10.0 } {
                     true => search.record_held(moved, whole),
                     false => search.record_not_held(moved, false),
@@ -476,7 +594,10 @@ mod tests {
             match finding.held {
                 None => assert_eq!((finding.stop, lasting), (Stop::NoneHeld, 0.0)),
                 Some(held) => {
-                    assert!(finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021, "{held}")
+                    assert!(
+                        finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021,
+                        "{held}"
+                    )
                 }
             }
         }
@@ -492,20 +613,32 @@ mod tests {
     #[test]
     fn a_drive_that_holds_nothing_is_not_tried_for_ever() {
         let (moves, finding) = searched(0.0, 1.0);
-        assert_eq!((moves.len(), finding.stop, finding.held), (7, Stop::NoneHeld, None));
+        assert_eq!(
+            (moves.len(), finding.stop, finding.held),
+            (7, Stop::NoneHeld, None)
+        );
         assert_eq!(finding.not_held, Some(0.0157));
     }
 
     #[test]
     fn the_highest_load_ends_the_climb_and_is_confirmed() {
         let (moves, finding) = searched(f64::INFINITY, 30.0);
-        assert_eq!((finding.stop, finding.held, finding.not_held), (Stop::Highest, Some(1000.0), None));
+        assert_eq!(
+            (finding.stop, finding.held, finding.not_held),
+            (Stop::Highest, Some(1000.0), None)
+        );
         assert_eq!(moves.last(), Some(&NextRun::Confirm(1000.0)));
     }
 
     #[test]
     fn multiples_have_three_digits() {
-        for (given, shown) in [(1.0, "1"), (1.8749, "1.87"), (42.4264, "42.4"), (275.4, "275"), (0.015625, "0.0156")] {
+        for (given, shown) in [
+            (1.0, "1"),
+            (1.8749, "1.87"),
+            (42.4264, "42.4"),
+            (275.4, "275"),
+            (0.015625, "0.0156"),
+        ] {
             assert_eq!(three_digits(given).to_string(), shown);
         }
         assert_eq!(three_digits(f64::NAN), 1.0);
@@ -514,7 +647,13 @@ mod tests {
 
     fn step(moved: NextRun, seen: StepOutcome, why: &str, share: f64) -> Step {
         let (share, margin) = (vec![share, 0.0, 0.0], vec![0.001, 0.0, 0.0]);
-        let shares = vec![Shares { group: "reads on d".into(), share, margin, p99_ns: None, achieved_iops: 1.0 }];
+        let shares = vec![Shares {
+            group: "reads on d".into(),
+            share,
+            margin,
+            p99_ns: None,
+            achieved_iops: 1.0,
+        }];
         let (reason, why) = (why.to_owned(), why.to_owned());
         let (rounds_judged, rounds, spells) = (5, 5, vec![Spells::default(); 3]);
         let judged = JudgedStep {
@@ -529,11 +668,24 @@ mod tests {
             ends_in_new_spell: false,
         };
         Step {
-            rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
+            rule: if let NextRun::Recover(_) = moved {
+                Rule::Recovers
+            } else {
+                Rule::Limits
+            },
             outcome: None,
             reason,
-            details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
-            ..crate::testing::step(moved.multiple().to_string(), moved.multiple(), Outcome::Pass)
+            details: serde_json::to_value(Details {
+                moved,
+                judged,
+                ran_sec: 3600.0,
+            })
+            .unwrap(),
+            ..crate::testing::step(
+                moved.multiple().to_string(),
+                moved.multiple(),
+                Outcome::Pass,
+            )
         }
     }
 
@@ -548,13 +700,33 @@ mod tests {
         let series = series(vec![
             step(NextRun::Try(held), StepOutcome::Held, "first", 0.03),
             step(NextRun::Try(failed), StepOutcome::Failed, why, 0.06),
-            step(NextRun::Recover(held), StepOutcome::Held, "the earlier shares returned", 0.03),
-            step(NextRun::Confirm(held), StepOutcome::Held, "within the limits", 0.04),
+            step(
+                NextRun::Recover(held),
+                StepOutcome::Held,
+                "the earlier shares returned",
+                0.03,
+            ),
+            step(
+                NextRun::Confirm(held),
+                StepOutcome::Held,
+                "within the limits",
+                0.04,
+            ),
         ]);
-        let finding = SearchResult { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
+        let finding = SearchResult {
+            stop: Stop::Found,
+            held: Some(held),
+            not_held: Some(failed),
+        };
         let found = conclude(&series, &finding, &Sla::default(), &[]);
-        assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
-        assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
+        assert_eq!(
+            found.sentence,
+            "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart"
+        );
+        assert_eq!(
+            (found.outcome, found.rating, found.comparable),
+            (Outcome::Pass, Some(42.4), true)
+        );
         assert_eq!(
             found.remarks,
             [
@@ -593,19 +765,52 @@ mod tests {
     #[test]
     fn what_is_not_a_rating_is_not_called_one() {
         let conclusion = |stop, held, not_held| {
-            let finding = SearchResult { stop, held, not_held };
-            conclude(&series(Vec::new()), &finding, &Sla::default(), &["even pacing".to_owned()])
+            let finding = SearchResult {
+                stop,
+                held,
+                not_held,
+            };
+            conclude(
+                &series(Vec::new()),
+                &finding,
+                &Sla::default(),
+                &["even pacing".to_owned()],
+            )
         };
         let time_up = conclusion(Stop::TimeUp, Some(2.0), Some(4.0));
         assert_eq!(time_up.rating, None);
-        assert_eq!((time_up.outcome, time_up.comparable), (Outcome::Invalid, false));
-        assert!(time_up.sentence.starts_with("the rating was not found in the time given: 2x was held and 4x was not"));
-        assert!(time_up.remarks.iter().any(|remark| remark.contains("not confirmed")));
-        assert_eq!(conclusion(Stop::NoneHeld, None, Some(0.0157)).outcome, Outcome::Fail);
-        assert_eq!(conclusion(Stop::OurLimit, Some(80.0), None).outcome, Outcome::Invalid);
+        assert_eq!(
+            (time_up.outcome, time_up.comparable),
+            (Outcome::Invalid, false)
+        );
+        assert!(
+            time_up.sentence.starts_with(
+                "the rating was not found in the time given: 2x was held and 4x was not"
+            )
+        );
+        assert!(
+            time_up
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("not confirmed"))
+        );
+        assert_eq!(
+            conclusion(Stop::NoneHeld, None, Some(0.0157)).outcome,
+            Outcome::Fail
+        );
+        assert_eq!(
+            conclusion(Stop::OurLimit, Some(80.0), None).outcome,
+            Outcome::Invalid
+        );
         let highest = conclusion(Stop::Highest, Some(100.0), None);
-        assert_eq!(highest.sentence, "the rating is at least 100x, the highest load that was allowed");
-        assert_eq!(highest.remarks.last().unwrap(), "not to be compared with published ratings: even pacing");
+        assert_eq!(
+            highest.sentence,
+            "the rating is at least 100x, the highest load that was allowed"
+        );
+        assert_eq!(
+            highest.remarks.last().unwrap(),
+            "not to be compared with published ratings: even pacing"
+        );
     }
 
     #[test]

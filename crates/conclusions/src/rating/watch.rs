@@ -120,7 +120,9 @@ pub struct JudgedStep {
 impl JudgedStep {
     /// The longest time before a slow spell, seconds; 0 without spells.
     pub fn longest_wait_sec(&self) -> f64 {
-        self.spells.iter().fold(0.0, |longest, spells| longest.max(spells.longest_wait_sec()))
+        self.spells.iter().fold(0.0, |longest, spells| {
+            longest.max(spells.longest_wait_sec())
+        })
     }
 }
 
@@ -148,7 +150,12 @@ impl AtLimit<'_> {
 
     /// Share, threshold and series in words.
     fn text(&self) -> String {
-        format!("{0} of {2} over {1}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
+        format!(
+            "{0} of {2} over {1}",
+            units::percent(self.share()),
+            self.limit.threshold_text(),
+            self.series.group
+        )
     }
 }
 
@@ -166,18 +173,33 @@ impl Watcher {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
         let offered = |series: &Series| {
-            let stream = manifest.streams.iter().find(|stream| stream.name == series.group.stream);
-            let parts = if series.group.device.is_some() { devices } else { 1.0 };
+            let stream = manifest
+                .streams
+                .iter()
+                .find(|stream| stream.name == series.group.stream);
+            let parts = if series.group.device.is_some() {
+                devices
+            } else {
+                1.0
+            };
             stream.map_or(0.0, |stream| stream.offered_iops / parts)
         };
         let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * step_sec as f64) as u64);
         let step_ops = rounds.series.iter().map(offered).map(ops).collect();
-        Self { rounds, target, step_ops }
+        Self {
+            rounds,
+            target,
+            step_ops,
+        }
     }
 
     /// Adds an interval; returns the reason to end the step once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
-        if self.rounds.add(interval) { self.reason_to_end() } else { None }
+        if self.rounds.add(interval) {
+            self.reason_to_end()
+        } else {
+            None
+        }
     }
 
     fn reason_to_end(&self) -> Option<String> {
@@ -189,10 +211,12 @@ impl Watcher {
             StepPurpose::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
-            StepPurpose::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
-                Some(format!("the earlier shares did not return within {count} rounds"))
+            StepPurpose::Return(_) if count >= RECOVERY_ROUNDS_MAX => Some(format!(
+                "the earlier shares did not return within {count} rounds"
+            )),
+            StepPurpose::Try { exact, .. } if self.is_settled(*exact) => {
+                Some(format!("settled after {count} rounds"))
             }
-            StepPurpose::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
             _ => None,
         }
     }
@@ -207,10 +231,17 @@ impl Watcher {
             StepPurpose::Try { .. } | StepPurpose::Whole => rounds,
         }
         .min(rounds);
-        let (step_outcome, reason) =
-            self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
-        let spells = self.rounds.series.iter().map(|series| series.spells.clone());
-        let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect();
+        let (step_outcome, reason) = self
+            .result_of_end(verdict)
+            .unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
+        let spells = self
+            .rounds
+            .series
+            .iter()
+            .map(|series| series.spells.clone());
+        let worst = |one: Vec<Spells>, other: Vec<Spells>| {
+            one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect()
+        };
         let is_return = matches!(self.target, StepPurpose::Return(_));
         JudgedStep {
             has_moved: is_return && step_outcome == StepOutcome::Held && !self.has_returned(),
@@ -233,11 +264,14 @@ impl Watcher {
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
             // If a device or a limit had caused the lag, the run would have failed. So otherwise this program's own lag
             // stopped the run.
-            end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((StepOutcome::Failed, reason())),
-            end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
-            _ if self.rounds.count() == 0 => {
-                Some((StepOutcome::NotSteady, "the step ended before its first round was complete".to_owned()))
+            end if !end.is_complete() && verdict.outcome == Outcome::Fail => {
+                Some((StepOutcome::Failed, reason()))
             }
+            end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
+            _ if self.rounds.count() == 0 => Some((
+                StepOutcome::NotSteady,
+                "the step ended before its first round was complete".to_owned(),
+            )),
             _ => None,
         }
     }
@@ -254,29 +288,47 @@ impl Watcher {
             return over;
         }
         if let Some((group, found)) = self.rounds.undone(rounds_judged) {
-            let seen = if found.is_own_delay { StepOutcome::OurLimit } else { StepOutcome::Failed };
+            let seen = if found.is_own_delay {
+                StepOutcome::OurLimit
+            } else {
+                StepOutcome::Failed
+            };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
         // The rest of a truncated slice might have made up for a failure.
-        let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
+        let outcome = if verdict.end == End::Completed {
+            verdict.outcome
+        } else {
+            Outcome::Pass
+        };
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
-            (StepPurpose::Return(_), _) if self.is_settled(false) => {
-                (StepOutcome::Held, "within the limits and settled, but at different shares than before".to_owned())
-            }
-            (StepPurpose::Return(_), _) => (StepOutcome::NotSteady, "the earlier shares did not return".to_owned()),
+            (StepPurpose::Return(_), _) if self.is_settled(false) => (
+                StepOutcome::Held,
+                "within the limits and settled, but at different shares than before".to_owned(),
+            ),
+            (StepPurpose::Return(_), _) => (
+                StepOutcome::NotSteady,
+                "the earlier shares did not return".to_owned(),
+            ),
             (_, Outcome::Fail) => (StepOutcome::Failed, reason()),
             (_, Outcome::Invalid) => (StepOutcome::OurLimit, reason()),
             _ => {
-                let worse = self.worse().map_or_else(String::new, |worse| format!("; {worse}"));
-                (StepOutcome::Held, format!("within the limits: {}{worse}", self.nearest(rounds_judged)))
+                let worse = self
+                    .worse()
+                    .map_or_else(String::new, |worse| format!("; {worse}"));
+                (
+                    StepOutcome::Held,
+                    format!("within the limits: {}{worse}", self.nearest(rounds_judged)),
+                )
             }
         }
     }
 
     fn ends_in_new_spell(&self) -> bool {
         let round_sec = self.rounds.round_sec;
-        let [now_sec, window_sec] = [self.rounds.count(), ROUNDS_MIN].map(|rounds| (rounds as u64 * round_sec) as f64);
+        let [now_sec, window_sec] =
+            [self.rounds.count(), ROUNDS_MIN].map(|rounds| (rounds as u64 * round_sec) as f64);
         let mut spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         spells.any(|spells| spells.has_just_begun(now_sec, window_sec))
     }
@@ -285,7 +337,11 @@ impl Watcher {
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
-        let earlier_sec = if let StepPurpose::Try { wait_sec, .. } = self.target { wait_sec } else { 0.0 };
+        let earlier_sec = if let StepPurpose::Try { wait_sec, .. } = self.target {
+            wait_sec
+        } else {
+            0.0
+        };
         let window_sec = SPELLS_IN_WINDOW as f64 * wait_sec.max(earlier_sec);
         ((window_sec / self.rounds.round_sec as f64).ceil() as usize).max(ROUNDS_MIN)
     }
@@ -302,7 +358,8 @@ impl Watcher {
             let (first, second) = at.rounds.split_at(half);
             [first, second].map(|rounds| AtLimit { rounds, ..at }.share())
         };
-        (self.rounds.count() >= rounds).then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
+        (self.rounds.count() >= rounds)
+            .then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
     }
 
     /// True if every share of the last window is settled: far below its limit or (without `only_clear`) equal in both
@@ -310,24 +367,31 @@ impl Watcher {
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
-            let apart_max = (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
+            let apart_max =
+                (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
             first.max(second) <= CLEAR_OF_LIMIT * limit.share_max()
                 || (!only_clear && (first - second).abs() <= apart_max)
         };
-        self.halves(window).is_some_and(|mut halves| halves.all(is_settled))
+        self.halves(window)
+            .is_some_and(|mut halves| halves.all(is_settled))
             && !(only_clear && self.rounds.undone(window).is_some())
     }
 
     /// A sentence about the first share that reaches its limit in the second half of the step and has grown by more
     /// than a slow spell can cause. Each half must be at least a window.
     fn worse(&self) -> Option<String> {
-        let (rounds, window) = (self.rounds.count(), self.window_of(|spells| spells.apart_sec));
+        let (rounds, window) = (
+            self.rounds.count(),
+            self.window_of(|spells| spells.apart_sec),
+        );
         let rose = |(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
             let is_lone = at.series.spells[at.index].is_lone();
             !is_lone && *second >= at.limit.share_max() && *second > WORSE * first
         };
-        let (AtLimit { series, limit, .. }, [first, second]) = self.halves(rounds.max(2 * window))?.find(rose)?;
-        let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
+        let (AtLimit { series, limit, .. }, [first, second]) =
+            self.halves(rounds.max(2 * window))?.find(rose)?;
+        let ([first, second], threshold) =
+            ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
             "getting worse, a longer run may fail: {first} of {} over {threshold} in the first half of {rounds} rounds, \
              {second} in the second half (limit {})",
@@ -345,11 +409,18 @@ impl Watcher {
         let count = self.rounds.count();
         let is_too_much = |at: &AtLimit<'_>| {
             let (over, wanted) = at.sums(|round| &round.judged_least_over);
-            self.step_ops[at.series_index].is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
+            self.step_ops[at.series_index]
+                .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
         };
         let at = self.at_limits(count).find(is_too_much)?;
-        let (after, most) = (units::span(count as u64 * self.rounds.round_sec), at.limit.share_text());
-        Some(format!("{} in {after} (limit {most}), so the whole step cannot pass", at.text()))
+        let (after, most) = (
+            units::span(count as u64 * self.rounds.round_sec),
+            at.limit.share_text(),
+        );
+        Some(format!(
+            "{} in {after} (limit {most}), so the whole step cannot pass",
+            at.text()
+        ))
     }
 
     /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
@@ -382,47 +453,81 @@ impl Watcher {
     fn nearest(&self, rounds_judged: usize) -> String {
         let part = |at: &AtLimit<'_>| at.share() / at.limit.share_max();
         // Of several equal shares the first is taken, because its threshold is the tightest.
-        let nearest = |nearest, next| if part(&next) > part(&nearest) { next } else { nearest };
+        let nearest = |nearest, next| {
+            if part(&next) > part(&nearest) {
+                next
+            } else {
+                nearest
+            }
+        };
         let nearest = self.at_limits(rounds_judged).reduce(nearest);
-        nearest.map_or_else(String::new, |at| format!("{} (limit {})", at.text(), at.limit.share_text()))
+        nearest.map_or_else(String::new, |at| {
+            format!("{} (limit {})", at.text(), at.limit.share_text())
+        })
     }
 
     fn has_returned(&self) -> bool {
-        let StepPurpose::Return(earlier_shares) = &self.target else { return false };
+        let StepPurpose::Return(earlier_shares) = &self.target else {
+            return false;
+        };
         let sla = &self.rounds.sla;
         self.rounds.count() >= RECOVERED_ROUNDS
-            && self.judged(RECOVERED_ROUNDS).zip(earlier_shares).all(|((_, rounds), earlier)| {
-                rounds.iter().all(|round| {
-                    sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
-                        let apart_max = (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit.share_max());
-                        share((round.judged_over[index], round.scheduled_ops)) <= then + apart_max
+            && self
+                .judged(RECOVERED_ROUNDS)
+                .zip(earlier_shares)
+                .all(|((_, rounds), earlier)| {
+                    rounds.iter().all(|round| {
+                        sla.limits().iter().enumerate().zip(&earlier.share).all(
+                            |((index, limit), then)| {
+                                let apart_max =
+                                    (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit.share_max());
+                                share((round.judged_over[index], round.scheduled_ops))
+                                    <= then + apart_max
+                            },
+                        )
                     })
                 })
-            })
     }
 
     /// The last rounds of each series.
     fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&Series, &[Round])> {
         let last = move |series: &'_ Series| series.rounds.len().saturating_sub(rounds_judged);
-        self.rounds.series.iter().map(move |series| (series, &series.rounds[last(series)..]))
+        self.rounds
+            .series
+            .iter()
+            .map(move |series| (series, &series.rounds[last(series)..]))
     }
 
     /// For each series and limit: the last rounds.
     fn at_limits(&self, rounds: usize) -> impl Iterator<Item = AtLimit<'_>> {
         let limits = self.rounds.sla.limits();
-        self.judged(rounds).enumerate().flat_map(move |(number, (series, rounds))| {
-            let at = move |(index, limit)| AtLimit { series_index: number, series, rounds, index, limit };
-            limits.iter().enumerate().map(at)
-        })
+        self.judged(rounds)
+            .enumerate()
+            .flat_map(move |(number, (series, rounds))| {
+                let at = move |(index, limit)| AtLimit {
+                    series_index: number,
+                    series,
+                    rounds,
+                    index,
+                    limit,
+                };
+                limits.iter().enumerate().map(at)
+            })
     }
 
     fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
         let thresholds = self.rounds.sla.limits().len();
         let shares_of = |(series, rounds): (&Series, &[Round])| {
-            let p99s: Vec<f64> = rounds.iter().filter_map(|round| round.p99_ns).map(|ns| ns as f64).collect();
+            let p99s: Vec<f64> = rounds
+                .iter()
+                .filter_map(|round| round.p99_ns)
+                .map(|ns| ns as f64)
+                .collect();
             Shares {
                 group: series.group.to_string(),
-                share: (0..thresholds).map(|index| share(sums(rounds, |round| round.judged_over[index]))).collect(),
+                share: (0..thresholds)
+                    .map(|index| share(sums(rounds, |round| round.judged_over[index])))
+                    .collect(),
                 margin: (0..thresholds).map(|index| margin(rounds, index)).collect(),
                 p99_ns: (!p99s.is_empty()).then(|| mean(p99s.iter().copied())),
                 achieved_iops: mean(rounds.iter().map(|round| round.achieved_iops)),
@@ -434,7 +539,9 @@ impl Watcher {
 
 /// Sum of `count_of` over `rounds`, and number of due operations.
 fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
-    rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + count_of(round), wanted + round.scheduled_ops))
+    rounds.iter().fold((0, 0), |(sum, wanted), round| {
+        (sum + count_of(round), wanted + round.scheduled_ops)
+    })
 }
 
 fn share((over_ops, total_ops): (u64, u64)) -> f64 {
@@ -455,7 +562,11 @@ fn margin(rounds: &[Round], index: usize) -> f64 {
         return 0.0;
     }
     let (count, centre) = (shares.len() as f64, mean(shares.iter().copied()));
-    let variance = shares.iter().map(|share| (share - centre).powi(2)).sum::<f64>() / (count - 1.0);
+    let variance = shares
+        .iter()
+        .map(|share| (share - centre).powi(2))
+        .sum::<f64>()
+        / (count - 1.0);
     T_OF_FIVE * (variance / count).sqrt()
 }
 

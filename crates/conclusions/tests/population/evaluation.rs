@@ -29,13 +29,26 @@ impl Tally {
         let mut tally = Self::default();
         for seed in seeds {
             let population = draw(plan, seed);
-            let examination =
-                examine(&population.labels, &population.windows.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            let in_slow_host = |drive: &usize| population.slow_hosts.contains(&population.labels[*drive].host);
-            let is_slow = |drive: &usize| population.slow_drives.contains(drive) || in_slow_host(drive);
+            let examination = examine(
+                &population.labels,
+                &population
+                    .windows
+                    .iter()
+                    .map(Vec::as_slice)
+                    .collect::<Vec<_>>(),
+            );
+            let in_slow_host = |drive: &usize| {
+                population
+                    .slow_hosts
+                    .contains(&population.labels[*drive].host)
+            };
+            let is_slow =
+                |drive: &usize| population.slow_drives.contains(drive) || in_slow_host(drive);
             tally.populations += 1;
             tally.slow += (population.slow_drives.len() + population.slow_hosts.len()) as u64;
-            tally.healthy += (0..population.labels.len()).filter(|drive| !is_slow(drive)).count() as u64;
+            tally.healthy += (0..population.labels.len())
+                .filter(|drive| !is_slow(drive))
+                .count() as u64;
             for slow in &examination.slow {
                 let is_true = match slow.level {
                     Level::Drive => population.slow_drives.contains(&slow.drives[0]),
@@ -93,12 +106,24 @@ fn interval(count: u64, of: u64) -> [f64; 2] {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..50 {
             let middle = (low + high) / 2.0;
-            if is_below(middle) { low = middle } else { high = middle }
+            if is_below(middle) {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         low
     };
-    let low = if count == 0 { 0.0 } else { bisect(&|share| 1.0 - at_most(count - 1, share) < 0.025) };
-    let high = if count == of { 1.0 } else { bisect(&|share| at_most(count, share) > 0.025) };
+    let low = if count == 0 {
+        0.0
+    } else {
+        bisect(&|share| 1.0 - at_most(count - 1, share) < 0.025)
+    };
+    let high = if count == of {
+        1.0
+    } else {
+        bisect(&|share| at_most(count, share) > 0.025)
+    };
     [low, high]
 }
 
@@ -111,32 +136,53 @@ fn heading() {
 
 /// First seed of the evaluation. For development, set `FLASHPROOF_POPULATION_SEED` to a seed below 100,000.
 fn first_seed() -> u64 {
-    std::env::var("FLASHPROOF_POPULATION_SEED").map_or(1_000_000, |text| text.parse().expect("a seed"))
+    std::env::var("FLASHPROOF_POPULATION_SEED")
+        .map_or(1_000_000, |text| text.parse().expect("a seed"))
 }
 
 fn slow(factor: f64, drives: usize, when: When) -> Plan {
-    Plan { factor, slow_drives: drives, when, ..Plan::healthy() }
+    Plan {
+        factor,
+        slow_drives: drives,
+        when,
+        ..Plan::healthy()
+    }
 }
 
 #[test]
 fn slow_drives_are_found_and_healthy_ones_are_not() {
     let first = first_seed();
-    let short = |plan: Plan| Plan { window_s: 120, ..plan };
+    let short = |plan: Plan| Plan {
+        window_s: 120,
+        ..plan
+    };
     heading();
     let healthy = Tally::of(&short(Plan::healthy()), first..first + 15);
     healthy.row("healthy");
     assert!(healthy.accused <= 3, "at most one in 1,000: {healthy:?}");
     for (factor, least) in [(5.0, 0.99), (2.0, 0.99), (1.3, 0.8)] {
-        let tally = Tally::of(&short(slow(factor, 5, When::Always)), first + 100..first + 104);
+        let tally = Tally::of(
+            &short(slow(factor, 5, When::Always)),
+            first + 100..first + 104,
+        );
         tally.row(&format!("5 drives, {factor} times"));
-        assert!(tally.recall() >= least && tally.accused <= 1, "{factor}: {tally:?}");
+        assert!(
+            tally.recall() >= least && tally.accused <= 1,
+            "{factor}: {tally:?}"
+        );
     }
     for when in [When::AtTimes, When::FromHour10] {
         let tally = Tally::of(&short(slow(2.0, 5, when)), first + 200..first + 203);
         tally.row(&format!("5 drives, 2 times, {when:?}"));
-        assert!(tally.recall() >= 0.9 && tally.accused <= 1, "{when:?}: {tally:?}");
+        assert!(
+            tally.recall() >= 0.9 && tally.accused <= 1,
+            "{when:?}: {tally:?}"
+        );
     }
-    let plan = Plan { slow_hosts: 1, ..short(slow(2.0, 2, When::Always)) };
+    let plan = Plan {
+        slow_hosts: 1,
+        ..short(slow(2.0, 2, When::Always))
+    };
     let tally = Tally::of(&plan, first + 300..first + 303);
     tally.row("1 host and 2 drives elsewhere, 2 times");
     assert_eq!((tally.found, tally.false_alarms), (tally.slow, 0));
@@ -145,7 +191,8 @@ fn slow_drives_are_found_and_healthy_ones_are_not() {
 #[test]
 #[ignore = "minutes: scripts/soak runs it"]
 fn the_whole_evaluation() {
-    let scale: u64 = std::env::var("FLASHPROOF_POPULATIONS").map_or(100, |text| text.parse().expect("percent"));
+    let scale: u64 =
+        std::env::var("FLASHPROOF_POPULATIONS").map_or(100, |text| text.parse().expect("percent"));
     let first = first_seed();
     let mut seed = first;
     let mut of = |plan: &Plan, populations: u64| {
@@ -164,9 +211,18 @@ fn the_whole_evaluation() {
             failed.push(what.to_owned());
         }
     };
-    expect(healthy.accused <= 3, "one false alarm in 1,000 of 3,000 healthy drives");
-    expect(interval(many.accused, many.healthy)[1] <= 0.001, "bound of the false alarm rate");
-    let half_minutes = |plan: Plan| Plan { window_s: 30, ..plan };
+    expect(
+        healthy.accused <= 3,
+        "one false alarm in 1,000 of 3,000 healthy drives",
+    );
+    expect(
+        interval(many.accused, many.healthy)[1] <= 0.001,
+        "bound of the false alarm rate",
+    );
+    let half_minutes = |plan: Plan| Plan {
+        window_s: 30,
+        ..plan
+    };
     for when in [When::Always, When::AtTimes, When::FromHour10] {
         for (factor, least) in [(1.3, 0.8), (2.0, 0.99), (5.0, 0.99)] {
             for (drives, populations) in [(1, 60), (5, 80)] {
@@ -179,30 +235,81 @@ fn the_whole_evaluation() {
         }
     }
     for factor in [1.3, 2.0] {
-        let plan = half_minutes(Plan { slow_hosts: 2, ..slow(factor, 3, When::Always) });
+        let plan = half_minutes(Plan {
+            slow_hosts: 2,
+            ..slow(factor, 3, When::Always)
+        });
         of(&plan, 40).row(&format!("2 hosts and 3 drives elsewhere, {factor} times"));
     }
     for spread in [0.05, 0.08] {
-        let plan = |factor| half_minutes(Plan { drive_spread: spread, ..slow(factor, 5, When::Always) });
+        let plan = |factor| {
+            half_minutes(Plan {
+                drive_spread: spread,
+                ..slow(factor, 5, When::Always)
+            })
+        };
         of(&plan(1.3), 40).row(&format!("5 of 200, 1.3 times, spread {} %", spread * 100.0));
         of(&plan(2.0), 40).row(&format!("5 of 200, 2 times, spread {} %", spread * 100.0));
     }
-    let heavy = half_minutes(Plan { heavy_tails: true, ..Plan::healthy() });
+    let heavy = half_minutes(Plan {
+        heavy_tails: true,
+        ..Plan::healthy()
+    });
     of(&heavy, 60).row("healthy, heavy tails (Student, 5 degrees)");
     for drives in [3, 5, 8, 12, 20, 50] {
-        let small = Plan { drives, drives_of_host: 1, ..Plan::healthy() };
-        let small = Plan { window_s: 60, ..small };
+        let small = Plan {
+            drives,
+            drives_of_host: 1,
+            ..Plan::healthy()
+        };
+        let small = Plan {
+            window_s: 60,
+            ..small
+        };
         of(&small, 2_000).row(&format!("healthy, {drives} drives"));
         for factor in [2.0, 5.0] {
-            of(&Plan { factor, slow_drives: 1, ..small.clone() }, 200).row(&format!("1 of {drives}, {factor} times"));
+            of(
+                &Plan {
+                    factor,
+                    slow_drives: 1,
+                    ..small.clone()
+                },
+                200,
+            )
+            .row(&format!("1 of {drives}, {factor} times"));
         }
     }
-    let small = draw(&Plan { drives: 20, missing: 0.0, ..Plan::healthy() }, first);
-    let labels: Vec<Labels> =
-        (0..2_000).map(|drive| Labels { drive: drive.to_string(), ..Labels::default() }).collect();
+    let small = draw(
+        &Plan {
+            drives: 20,
+            missing: 0.0,
+            ..Plan::healthy()
+        },
+        first,
+    );
+    let labels: Vec<Labels> = (0..2_000)
+        .map(|drive| Labels {
+            drive: drive.to_string(),
+            ..Labels::default()
+        })
+        .collect();
     let began = Instant::now();
-    let examination = examine(&labels, &(0..labels.len()).map(|drive| &*small.windows[drive % 20]).collect::<Vec<_>>());
-    println!("2,000 drives with 8,640 windows: {:.1} s", began.elapsed().as_secs_f64());
-    expect(examination.compared[0].drives == 2_000, "2,000 drives compared");
-    assert!(failed.is_empty(), "seeds from {first} on, not reached: {failed:#?}");
+    let examination = examine(
+        &labels,
+        &(0..labels.len())
+            .map(|drive| &*small.windows[drive % 20])
+            .collect::<Vec<_>>(),
+    );
+    println!(
+        "2,000 drives with 8,640 windows: {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    expect(
+        examination.compared[0].drives == 2_000,
+        "2,000 drives compared",
+    );
+    assert!(
+        failed.is_empty(),
+        "seeds from {first} on, not reached: {failed:#?}"
+    );
 }

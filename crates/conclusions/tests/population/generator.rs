@@ -118,7 +118,9 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
             first + random.below(plan.drives_of_host.min(plan.drives - first))
         })
         .collect();
-    let host_levels: Vec<f64> = (0..hosts).map(|_| plan.host_spread * random.normal()).collect();
+    let host_levels: Vec<f64> = (0..hosts)
+        .map(|_| plan.host_spread * random.normal())
+        .collect();
     let (mut labels, mut windows) = (Vec::new(), Vec::new());
     for drive in 0..plan.drives {
         let host = drive / plan.drives_of_host;
@@ -129,7 +131,11 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
             host: format!("h{host:02}"),
             slot: format!("{}", drive % plan.drives_of_host),
         });
-        let level = if plan.heavy_tails { random.student5() } else { random.normal() };
+        let level = if plan.heavy_tails {
+            random.student5()
+        } else {
+            random.normal()
+        };
         let level = host_levels[host] + plan.drive_spread * level;
         let is_slow = slow_drives.contains(&drive) || slow_hosts.contains(&host);
         let fault = if is_slow { plan.factor.ln() } else { 0.0 };
@@ -142,7 +148,10 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
         labels,
         windows,
         slow_drives,
-        slow_hosts: slow_hosts.iter().map(|host| format!("h{host:02}")).collect(),
+        slow_hosts: slow_hosts
+            .iter()
+            .map(|host| format!("h{host:02}"))
+            .collect(),
     }
 }
 
@@ -152,7 +161,8 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
     // Garbage collection: on for about 5 minutes, off for about 25; the intensity depends on the drive.
     let collection = 1.5_f64.ln() * (0.15 * random.normal()).exp();
     let off_s = 1_500.0 * (0.1 * random.normal()).exp();
-    let (mut is_collecting, mut is_burst, mut slow_noise) = (random.uniform() < 1.0 / 6.0, false, random.normal());
+    let (mut is_collecting, mut is_burst, mut slow_noise) =
+        (random.uniform() < 1.0 / 6.0, false, random.normal());
     let keep = (-step / 300.0).exp();
     let mut windows = Vec::new();
     for at in 0..plan.seconds / plan.window_s {
@@ -164,11 +174,19 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
         let load = planned * (1.0 + 0.01 * plan.noise * random.normal());
 
         slow_noise = keep * slow_noise + (1.0 - keep * keep).sqrt() * random.normal();
-        let leaves = if is_collecting { step / 300.0 } else { step / off_s };
+        let leaves = if is_collecting {
+            step / 300.0
+        } else {
+            step / off_s
+        };
         if random.uniform() < leaves {
             is_collecting = !is_collecting;
         }
-        let leaves = if is_burst { step / 600.0 } else { step / 5_400.0 };
+        let leaves = if is_burst {
+            step / 600.0
+        } else {
+            step / 5_400.0
+        };
         if random.uniform() < leaves {
             is_burst = !is_burst;
         }
@@ -177,8 +195,16 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
             When::AtTimes => is_burst,
             When::FromHour10 => start_s >= 36_000.0,
         };
-        let collecting = if is_collecting { plan.noise * collection } else { 0.0 };
-        let stall = if random.uniform() < 0.001 * plan.noise { 10_f64.ln() } else { 0.0 };
+        let collecting = if is_collecting {
+            plan.noise * collection
+        } else {
+            0.0
+        };
+        let stall = if random.uniform() < 0.001 * plan.noise {
+            10_f64.ln()
+        } else {
+            0.0
+        };
         let common = level + heat * (day - 1.0).sin() + if is_faulty { fault } else { 0.0 };
         let common = common + plan.noise * 0.04 * slow_noise - (1.0 - load / 60_000.0).ln();
         let mut latency = |usual_ns: f64, extra: f64, noise: f64| {

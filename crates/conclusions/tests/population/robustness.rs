@@ -5,11 +5,24 @@ use conclusions::population::{Examination, Extent, Level, Reason, Slow, Window, 
 
 /// A short plan: 60 healthy drives in 12 hosts, for six hours.
 fn plan() -> Plan {
-    Plan { drives: 60, drives_of_host: 5, seconds: 21_600, window_s: 30, ..Plan::healthy() }
+    Plan {
+        drives: 60,
+        drives_of_host: 5,
+        seconds: 21_600,
+        window_s: 30,
+        ..Plan::healthy()
+    }
 }
 
 fn examined(population: &Population) -> Examination {
-    examine(&population.labels, &population.windows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    examine(
+        &population.labels,
+        &population
+            .windows
+            .iter()
+            .map(Vec::as_slice)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn slow_down(population: &mut Population, drive: usize, factor: f64) {
@@ -21,12 +34,23 @@ fn slow_down(population: &mut Population, drive: usize, factor: f64) {
 }
 
 fn blamed(examination: &Examination) -> Vec<(Level, &str)> {
-    examination.slow.iter().map(|Slow { level, name, .. }| (*level, name.as_str())).collect()
+    examination
+        .slow
+        .iter()
+        .map(|Slow { level, name, .. }| (*level, name.as_str()))
+        .collect()
 }
 
 #[test]
 fn identical_drives_raise_no_alarm_and_a_slow_one_among_them_is_found() {
-    let identical = Plan { drives: 10, drive_spread: 0.0, host_spread: 0.0, noise: 0.0, missing: 0.0, ..plan() };
+    let identical = Plan {
+        drives: 10,
+        drive_spread: 0.0,
+        host_spread: 0.0,
+        noise: 0.0,
+        missing: 0.0,
+        ..plan()
+    };
     let mut population = draw(&identical, 1);
     let first = population.windows[0].clone();
     population.windows.fill(first);
@@ -35,23 +59,53 @@ fn identical_drives_raise_no_alarm_and_a_slow_one_among_them_is_found() {
     let examination = examined(&population);
     assert_eq!(blamed(&examination), [(Level::Drive, "S0007")]);
     let evidence = &examination.slow[0].evidence;
-    assert!((evidence.factor - 1.3).abs() < 1e-4 && evidence.lasting && evidence.since_s == 0.0, "{evidence:?}");
+    assert!(
+        (evidence.factor - 1.3).abs() < 1e-4 && evidence.lasting && evidence.since_s == 0.0,
+        "{evidence:?}"
+    );
     assert_eq!((evidence.peers, evidence.outside), (9, 1.0));
 }
 
 #[test]
 fn two_drives_cannot_be_told_apart_and_three_only_with_the_limit_stated() {
-    let mut population = draw(&Plan { drives: 2, ..plan() }, 2);
+    let mut population = draw(
+        &Plan {
+            drives: 2,
+            ..plan()
+        },
+        2,
+    );
     slow_down(&mut population, 1, 5.0);
-    assert_eq!(examined(&population).undecided[0].reason, Reason::FewDrives { drives: 2 });
+    assert_eq!(
+        examined(&population).undecided[0].reason,
+        Reason::FewDrives { drives: 2 }
+    );
 
-    let mut population = draw(&Plan { drives: 3, drives_of_host: 1, ..plan() }, 3);
+    let mut population = draw(
+        &Plan {
+            drives: 3,
+            drives_of_host: 1,
+            ..plan()
+        },
+        3,
+    );
     slow_down(&mut population, 1, 2.0);
     let examination = examined(&population);
     assert_eq!(blamed(&examination), []);
-    let Reason::Insensitive { factor, drives: 3 } = examination.undecided[0].reason else { panic!("{examination:?}") };
+    let Reason::Insensitive { factor, drives: 3 } = examination.undecided[0].reason else {
+        panic!("{examination:?}")
+    };
     assert!(factor > 2.0, "{factor}");
-    assert_eq!(examined(&draw(&Plan { drives: 0, ..plan() }, 4)), Examination::default());
+    assert_eq!(
+        examined(&draw(
+            &Plan {
+                drives: 0,
+                ..plan()
+            },
+            4
+        )),
+        Examination::default()
+    );
 }
 
 #[test]
@@ -65,7 +119,13 @@ fn a_model_is_compared_with_itself_only() {
     slow_down(&mut population, 41, 1.5);
     let examination = examined(&population);
     assert_eq!(blamed(&examination), [(Level::Drive, "S0041")]);
-    assert_eq!((&*examination.slow[0].model, examination.slow[0].evidence.peers), ("B", 29));
+    assert_eq!(
+        (
+            &*examination.slow[0].model,
+            examination.slow[0].evidence.peers
+        ),
+        ("B", 29)
+    );
 }
 
 #[test]
@@ -81,7 +141,11 @@ fn a_firmware_is_blamed_instead_of_its_drives_and_a_drive_within_it_as_well() {
         }
         slow_down(&mut population, 11, 2.0);
         let examination = examined(&population);
-        assert_eq!(blamed(&examination), [(Level::Firmware, "2.0"), (Level::Drive, "S0011")], "crossed: {crossed}");
+        assert_eq!(
+            blamed(&examination),
+            [(Level::Firmware, "2.0"), (Level::Drive, "S0011")],
+            "crossed: {crossed}"
+        );
         let factor = examination.slow[0].evidence.factor;
         assert!((factor / 1.5 - 1.0).abs() < 0.05, "{factor}");
         assert!((examination.slow[1].evidence.factor / 2.0 - 1.0).abs() < 0.15);
@@ -101,45 +165,100 @@ fn a_host_or_a_slot_is_blamed_instead_of_its_drives() {
     let examination = examined(&population);
     let mut names = blamed(&examination);
     names.sort_by_key(|(_, name)| *name);
-    assert_eq!(names, ["S0025", "S0026", "S0027"].map(|name| (Level::Drive, name)));
+    assert_eq!(
+        names,
+        ["S0025", "S0026", "S0027"].map(|name| (Level::Drive, name))
+    );
 
-    let mut population = draw(&Plan { drives: 100, drives_of_host: 10, ..plan() }, 9);
-    (3..100).step_by(10).for_each(|drive| slow_down(&mut population, drive, 1.6));
+    let mut population = draw(
+        &Plan {
+            drives: 100,
+            drives_of_host: 10,
+            ..plan()
+        },
+        9,
+    );
+    (3..100)
+        .step_by(10)
+        .for_each(|drive| slow_down(&mut population, drive, 1.6));
     assert_eq!(blamed(&examined(&population)), [(Level::Slot, "3")]);
 }
 
 #[test]
 fn causes_that_cannot_be_told_apart_are_all_named() {
-    let mut population = draw(&Plan { drives_of_host: 1, ..plan() }, 10);
+    let mut population = draw(
+        &Plan {
+            drives_of_host: 1,
+            ..plan()
+        },
+        10,
+    );
     population.labels[20].firmware = "1.1".into();
     slow_down(&mut population, 20, 2.0);
     let examination = examined(&population);
     assert_eq!(blamed(&examination), [(Level::Drive, "S0020")]);
-    let or: Vec<_> = examination.slow[0].or.iter().map(|(level, name)| (*level, name.as_str())).collect();
+    let or: Vec<_> = examination.slow[0]
+        .or
+        .iter()
+        .map(|(level, name)| (*level, name.as_str()))
+        .collect();
     assert_eq!(or, [(Level::Firmware, "1.1"), (Level::Host, "h20")]);
     let text = examination.slow[0].to_string();
     assert!(text.contains("or the cause is its host \"h20\""), "{text}");
 
-    let mut population = draw(&Plan { drives: 20, drives_of_host: 10, ..plan() }, 11);
+    let mut population = draw(
+        &Plan {
+            drives: 20,
+            drives_of_host: 10,
+            ..plan()
+        },
+        11,
+    );
     (10..20).for_each(|drive| slow_down(&mut population, drive, 2.0));
     let examination = examined(&population);
     assert_eq!(blamed(&examination), []);
-    let hosts = examination.undecided.iter().find(|undecided| undecided.of.is_some()).unwrap();
+    let hosts = examination
+        .undecided
+        .iter()
+        .find(|undecided| undecided.of.is_some())
+        .unwrap();
     assert_eq!(hosts.of, Some((Level::Host, "h01".to_owned())));
-    assert!(matches!(hosts.reason, Reason::FewGroups { factor, groups: 2 } if (factor - 2.0).abs() < 0.2), "{hosts}");
+    assert!(
+        matches!(hosts.reason, Reason::FewGroups { factor, groups: 2 } if (factor - 2.0).abs() < 0.2),
+        "{hosts}"
+    );
 }
 
 #[test]
 fn drives_that_stop_halfway_and_missing_windows_are_no_slowness() {
-    let mut population = draw(&Plan { missing: 0.4, ..plan() }, 12);
+    let mut population = draw(
+        &Plan {
+            missing: 0.4,
+            ..plan()
+        },
+        12,
+    );
     for drive in [3, 14] {
         population.windows[drive].retain(|window| window.start_s < 10_800.0);
     }
     population.windows[33].truncate(20);
     let few = examined(&population);
     assert_eq!(blamed(&few), []);
-    assert_eq!(few.undecided[0].of, Some((Level::Drive, "S0033".to_owned())));
-    assert!(matches!(few.undecided[0].reason, Reason::FewWindows { windows: 20, invalid: 0, .. }), "{few:?}");
+    assert_eq!(
+        few.undecided[0].of,
+        Some((Level::Drive, "S0033".to_owned()))
+    );
+    assert!(
+        matches!(
+            few.undecided[0].reason,
+            Reason::FewWindows {
+                windows: 20,
+                invalid: 0,
+                ..
+            }
+        ),
+        "{few:?}"
+    );
     slow_down(&mut population, 14, 1.4);
     assert_eq!(blamed(&examined(&population)), [(Level::Drive, "S0014")]);
 }
@@ -147,23 +266,57 @@ fn drives_that_stop_halfway_and_missing_windows_are_no_slowness() {
 #[test]
 fn a_drive_at_another_load_has_no_peers() {
     let mut population = draw(&plan(), 13);
-    population.windows[9].iter_mut().for_each(|window| window.load *= 50.0);
+    population.windows[9]
+        .iter_mut()
+        .for_each(|window| window.load *= 50.0);
     let examination = examined(&population);
-    assert_eq!((blamed(&examination), examination.compared[0].drives), (vec![], 59));
+    assert_eq!(
+        (blamed(&examination), examination.compared[0].drives),
+        (vec![], 59)
+    );
     let count = population.windows[9].len();
-    assert!(matches!(examination.undecided[0].reason, Reason::FewWindows { windows: 0, alone, .. } if alone == count));
+    assert!(
+        matches!(examination.undecided[0].reason, Reason::FewWindows { windows: 0, alone, .. } if alone == count)
+    );
 }
 
 #[test]
 fn the_time_of_the_slowness_is_told() {
-    let day = Plan { seconds: 86_400, window_s: 60, slow_drives: 1, factor: 2.0, ..plan() };
-    let late = examined(&draw(&Plan { when: When::FromHour10, ..day.clone() }, 14));
+    let day = Plan {
+        seconds: 86_400,
+        window_s: 60,
+        slow_drives: 1,
+        factor: 2.0,
+        ..plan()
+    };
+    let late = examined(&draw(
+        &Plan {
+            when: When::FromHour10,
+            ..day.clone()
+        },
+        14,
+    ));
     let evidence = &late.slow[0].evidence;
-    assert!(evidence.lasting && (evidence.since_s - 36_000.0).abs() <= 600.0, "{evidence:?}");
-    assert!(evidence.outside > 0.5 && evidence.outside < 0.75, "{evidence:?}");
-    let at_times = examined(&draw(&Plan { when: When::AtTimes, ..day }, 15));
+    assert!(
+        evidence.lasting && (evidence.since_s - 36_000.0).abs() <= 600.0,
+        "{evidence:?}"
+    );
+    assert!(
+        evidence.outside > 0.5 && evidence.outside < 0.75,
+        "{evidence:?}"
+    );
+    let at_times = examined(&draw(
+        &Plan {
+            when: When::AtTimes,
+            ..day
+        },
+        15,
+    ));
     let evidence = &at_times.slow[0].evidence;
-    assert!(!evidence.lasting && evidence.extent != Extent::Whole && evidence.outside < 0.4, "{evidence:?}");
+    assert!(
+        !evidence.lasting && evidence.extent != Extent::Whole && evidence.outside < 0.4,
+        "{evidence:?}"
+    );
 }
 
 #[test]
@@ -171,11 +324,25 @@ fn numbers_that_are_no_measurements_change_nothing() {
     let mut population = draw(&plan(), 16);
     slow_down(&mut population, 40, 1.5);
     let mut random = Random(1);
-    let bad = [f64::NAN, 0.0, -1.0, f64::INFINITY, 1e300, f64::MIN_POSITIVE, f64::MAX];
+    let bad = [
+        f64::NAN,
+        0.0,
+        -1.0,
+        f64::INFINITY,
+        1e300,
+        f64::MIN_POSITIVE,
+        f64::MAX,
+    ];
     for windows in &mut population.windows {
         for window in windows {
             let value = bad[(random.uniform() * bad.len() as f64) as usize];
-            let Window { start_s, load, mean_ns, p50_ns, p99_ns } = window;
+            let Window {
+                start_s,
+                load,
+                mean_ns,
+                p50_ns,
+                p99_ns,
+            } = window;
             let fields = [start_s, load, mean_ns, p50_ns, p99_ns];
             // A tenth of the windows get a bad field.
             if let Some(field) = fields.into_iter().nth((random.uniform() * 50.0) as usize) {
@@ -183,10 +350,15 @@ fn numbers_that_are_no_measurements_change_nothing() {
             }
         }
     }
-    population.windows[5].iter_mut().for_each(|window| window.p99_ns = f64::NAN);
+    population.windows[5]
+        .iter_mut()
+        .for_each(|window| window.p99_ns = f64::NAN);
     let examination = examined(&population);
     assert_eq!(blamed(&examination), [(Level::Drive, "S0040")]);
-    assert_eq!(examination.undecided[0].of, Some((Level::Drive, "S0005".to_owned())));
+    assert_eq!(
+        examination.undecided[0].of,
+        Some((Level::Drive, "S0005".to_owned()))
+    );
 }
 
 #[test]
@@ -198,12 +370,35 @@ fn any_bits_are_examined_without_a_panic() {
             u if u < 0.8 => 1e5 * (1.0 + u),
             u => f64::from_bits((u * 1e18) as u64).powi(if u < 0.9 { -1 } else { 1 }),
         };
-        let mut window = || Window { start_s: bits(), load: bits(), mean_ns: bits(), p50_ns: bits(), p99_ns: bits() };
-        let mut population = draw(&Plan { drives: 13, drives_of_host: 3, seconds: 300, ..plan() }, 17);
-        population.windows = (0..13).map(|drive| (0..drive * 9).map(|_| window()).collect()).collect();
-        population.labels.iter_mut().step_by(2).for_each(|labels| labels.firmware.clear());
+        let mut window = || Window {
+            start_s: bits(),
+            load: bits(),
+            mean_ns: bits(),
+            p50_ns: bits(),
+            p99_ns: bits(),
+        };
+        let mut population = draw(
+            &Plan {
+                drives: 13,
+                drives_of_host: 3,
+                seconds: 300,
+                ..plan()
+            },
+            17,
+        );
+        population.windows = (0..13)
+            .map(|drive| (0..drive * 9).map(|_| window()).collect())
+            .collect();
+        population
+            .labels
+            .iter_mut()
+            .step_by(2)
+            .for_each(|labels| labels.firmware.clear());
         for Slow { evidence, .. } in examined(&population).slow {
-            assert!((0.0..=1.0).contains(&evidence.p_value) && evidence.factor.is_finite(), "{evidence:?}");
+            assert!(
+                (0.0..=1.0).contains(&evidence.p_value) && evidence.factor.is_finite(),
+                "{evidence:?}"
+            );
         }
     }
 }

@@ -56,9 +56,20 @@ fn drive_of(name: &str, root: &Path) -> (Identity, Drive) {
     };
     // Even if a partition is absent, its disk may be present.
     let whole_disk = disk_name_of_partition(name);
-    let facts = if whole_disk == name { None } else { discover(whole_disk, root).ok() };
+    let facts = if whole_disk == name {
+        None
+    } else {
+        discover(whole_disk, root).ok()
+    };
     let (identity, drive) = asked(whole_disk, &facts.unwrap_or_default(), root);
-    (identity, Drive { members: vec![name.to_owned()], discovery_error: Some(discovery_error), ..drive })
+    (
+        identity,
+        Drive {
+            members: vec![name.to_owned()],
+            discovery_error: Some(discovery_error),
+            ..drive
+        },
+    )
 }
 
 /// The drive called `name`, from the kernel's facts about it.
@@ -70,7 +81,9 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
         min_io_bytes: facts.logical_sector_bytes,
         discovery_error: None,
     };
-    let Some(number) = facts.disk_number() else { return (Identity::Name(name.to_owned()), drive) };
+    let Some(number) = facts.disk_number() else {
+        return (Identity::Name(name.to_owned()), drive);
+    };
     let dir = SysDir::of_block(root, number);
     let size_bytes = match facts.kind {
         Kind::Partition => dir.as_ref().and_then(|dir| dir.sectors("size")),
@@ -78,8 +91,14 @@ fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
     };
     drive.size_bytes = size_bytes.filter(|bytes| *bytes > 0);
     let disk = dir.and_then(Disk::at);
-    let paths = disks(root).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
-    let lowest_number = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
+    let paths = disks(root)
+        .into_iter()
+        .filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
+    let lowest_number = paths
+        .map(|path| path.number)
+        .chain([number])
+        .min()
+        .unwrap_or(number);
     (Identity::Number(lowest_number), drive)
 }
 
@@ -98,9 +117,13 @@ fn disk_name_of_partition(name: &str) -> &str {
         return whole;
     }
     let node = stem.rsplit('/').next().unwrap_or(stem);
-    let letters = ["sd", "vd", "xvd", "hd"].iter().find_map(|prefix| node.strip_prefix(prefix));
+    let letters = ["sd", "vd", "xvd", "hd"]
+        .iter()
+        .find_map(|prefix| node.strip_prefix(prefix));
     match letters {
-        Some(letters) if !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_lowercase()) => stem,
+        Some(letters) if !letters.is_empty() && letters.bytes().all(|b| b.is_ascii_lowercase()) => {
+            stem
+        }
         _ => name,
     }
 }
@@ -126,27 +149,42 @@ pub(super) const DEPTH_MAX: u32 = 8;
 /// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. A device built on such a
 /// device is not a drive either. `None` if the device counts as a drive.
 pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
-    if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
-        return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));
+    if facts
+        .model
+        .as_deref()
+        .is_some_and(|model| model.starts_with(SCSI_DEBUG))
+    {
+        return Some(format!(
+            "{} is a {SCSI_DEBUG} disk, which is memory",
+            facts.path
+        ));
     }
     if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));
     }
-    let (below, what) = beneath(&SysDir::of_block(root, facts.disk_number()?)?, root, DEPTH_MAX)?;
+    let (below, what) = beneath(
+        &SysDir::of_block(root, facts.disk_number()?)?,
+        root,
+        DEPTH_MAX,
+    )?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }
 
 fn by_name(kernel_name: &str) -> Option<&'static str> {
-    NAMES.iter().find(|(prefix, _)| is_numbered(kernel_name, prefix)).map(|(_, what)| *what)
+    NAMES
+        .iter()
+        .find(|(prefix, _)| is_numbered(kernel_name, prefix))
+        .map(|(_, what)| *what)
 }
 
 /// Name and kind of the first device below `dir` that is not a drive.
 fn beneath(dir: &SysDir, root: &Path, depth: u32) -> Option<(String, &'static str)> {
     let depth = depth.checked_sub(1)?;
-    dir.below("slaves").find_map(|slave| match by_name(&slave.name()) {
-        Some(what) => Some((slave.name(), what)),
-        None => beneath(&SysDir::of_block(root, slave.dev()?)?, root, depth),
-    })
+    dir.below("slaves")
+        .find_map(|slave| match by_name(&slave.name()) {
+            Some(what) => Some((slave.name(), what)),
+            None => beneath(&SysDir::of_block(root, slave.dev()?)?, root, depth),
+        })
 }
 
 #[cfg(test)]
@@ -177,7 +215,10 @@ mod tests {
             ("/dev/md0p3", "/dev/md0"),
             ("/dev/dm-3", "/dev/dm-3"),
             ("/dev/zram0", "/dev/zram0"),
-            ("/dev/disk/by-id/wwn-0x5000-part2", "/dev/disk/by-id/wwn-0x5000"),
+            (
+                "/dev/disk/by-id/wwn-0x5000-part2",
+                "/dev/disk/by-id/wwn-0x5000",
+            ),
             ("/data/snap1", "/data/snap1"),
             ("/data/sd1", "/data/sd1"),
             ("7", "7"),
@@ -192,7 +233,10 @@ mod tests {
         let given = names(&["/dev/nvme90n1p1", "/dev/nvme91n1", "/dev/nvme90n1p2"]);
         let drives = drives_of(&given, Path::new("/"));
         assert_eq!(drives.len(), 2);
-        assert_eq!((drives[0].name.as_str(), drives[0].members.len()), ("/dev/nvme90n1", 2));
+        assert_eq!(
+            (drives[0].name.as_str(), drives[0].members.len()),
+            ("/dev/nvme90n1", 2)
+        );
         assert_eq!(drives[0].size_bytes, None);
         let why = drives[0].discovery_error.as_deref().unwrap();
         assert!(why.starts_with("there is no such device"), "{why}");
@@ -203,12 +247,23 @@ mod tests {
         let tree = FakeTree::of(&[]);
         fake_nvme(&tree);
         let root = tree.root();
-        let fact = |minor| super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, root);
-        let (disk, part) = (asked("/dev/x", &fact(0), root), asked("/dev/by-uuid/y", &fact(2), root));
+        let fact = |minor| {
+            super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, root)
+        };
+        let (disk, part) = (
+            asked("/dev/x", &fact(0), root),
+            asked("/dev/by-uuid/y", &fact(2), root),
+        );
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
-            assert_eq!((drive.name.as_str(), drive.size_bytes), ("nvme0n1", Some(2000 * 512)));
-            assert_eq!((drive.min_io_bytes, drive.discovery_error), (Some(512), None));
+            assert_eq!(
+                (drive.name.as_str(), drive.size_bytes),
+                ("nvme0n1", Some(2000 * 512))
+            );
+            assert_eq!(
+                (drive.min_io_bytes, drive.discovery_error),
+                (Some(512), None)
+            );
         }
     }
 
@@ -222,12 +277,16 @@ mod tests {
             ("sdc", "8:32", "naa.5000c500a1b2c3d5"),
         ] {
             let disk = format!("sys/devices/{name}");
-            tree.write_all(&disk, &[("dev", number), ("size", "2000"), ("device/wwid", wwid)]);
+            tree.write_all(
+                &disk,
+                &[("dev", number), ("size", "2000"), ("device/wwid", wwid)],
+            );
             tree.link(format!("sys/block/{name}"), &disk);
             tree.block(number, &disk);
         }
         let drive = |minor| {
-            let facts = super::super::discover_block_for_tests(DeviceNumber { major: 8, minor }, root);
+            let facts =
+                super::super::discover_block_for_tests(DeviceNumber { major: 8, minor }, root);
             asked("/dev/x", &facts, root).0
         };
         assert!(drive(0) == drive(16) && drive(0) != drive(32));
@@ -239,7 +298,10 @@ mod tests {
         let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
         let drives = drives_of(&names(&paths), Path::new("/"));
         assert_eq!(drives.len(), 2);
-        assert_eq!((drives[1].size_bytes, &drives[1].discovery_error), (None, &None));
+        assert_eq!(
+            (drives[1].size_bytes, &drives[1].discovery_error),
+            (None, &None)
+        );
     }
 
     fn named(kernel_name: &str) -> DeviceFacts {
@@ -252,14 +314,22 @@ mod tests {
     #[test]
     fn files_memory_and_programs_are_no_drives_and_disks_are() {
         let of = |kernel_name| why_not_a_drive(&named(kernel_name), Path::new("/"));
-        assert_eq!(of("loop3").as_deref(), Some("/dev/loop3 is a loop device, which is a file"));
+        assert_eq!(
+            of("loop3").as_deref(),
+            Some("/dev/loop3 is a loop device, which is a file")
+        );
         for name in ["zram5", "ram0", "nullb0", "nbd2", "ublkb1"] {
             assert!(of(name).is_some(), "{name}");
         }
-        for name in ["nvme0n1", "sda", "vda", "xvdf", "md127", "dm-0", "ramble", "loopy", ""] {
+        for name in [
+            "nvme0n1", "sda", "vda", "xvdf", "md127", "dm-0", "ramble", "loopy", "",
+        ] {
             assert_eq!(of(name), None, "{name}");
         }
-        let scsi = DeviceFacts { model: Some("scsi_debug".into()), ..named("sdb") };
+        let scsi = DeviceFacts {
+            model: Some("scsi_debug".into()),
+            ..named("sdb")
+        };
         assert!(why_not_a_drive(&scsi, Path::new("/")).is_some());
     }
 
@@ -273,9 +343,15 @@ mod tests {
             tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
         }
         let root = tree.root();
-        let stacked = DeviceFacts { number: DeviceNumber::parse("252:9"), ..named("dm-9") };
+        let stacked = DeviceFacts {
+            number: DeviceNumber::parse("252:9"),
+            ..named("dm-9")
+        };
         let why = why_not_a_drive(&stacked, root);
-        assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));
+        assert_eq!(
+            why.as_deref(),
+            Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file")
+        );
     }
 
     #[test]
@@ -296,7 +372,10 @@ mod tests {
             }
         }
         let disks = disks_beneath(DeviceNumber::parse("252:0").unwrap(), tree.root());
-        let names: Vec<_> = disks.iter().filter_map(|disk| disk.kernel_name.as_deref()).collect();
+        let names: Vec<_> = disks
+            .iter()
+            .filter_map(|disk| disk.kernel_name.as_deref())
+            .collect();
         assert_eq!(names, ["sda", "sdb"]);
     }
 }

@@ -98,22 +98,32 @@ pub struct DeviceFacts {
 impl DeviceFacts {
     /// Kernel name of the whole disk: `nvme0n1`, also for `nvme0n1p2`; `None` for a file.
     pub fn disk_name(&self) -> Option<&str> {
-        self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
+        self.partition
+            .as_ref()
+            .map(|part| part.disk.as_str())
+            .or(self.kernel_name.as_deref())
     }
 
     /// Device number of the whole disk, also for a partition.
     pub fn disk_number(&self) -> Option<DeviceNumber> {
-        self.partition.as_ref().map(|part| part.disk_number).or(self.number)
+        self.partition
+            .as_ref()
+            .map(|part| part.disk_number)
+            .or(self.number)
     }
 
     /// True for an NVMe namespace, or a partition of such a namespace.
     pub fn is_nvme(&self) -> bool {
-        self.disk_name().is_some_and(|name| name.starts_with("nvme"))
+        self.disk_name()
+            .is_some_and(|name| name.starts_with("nvme"))
     }
 
     /// Name and model: `nvme0n1, Samsung SSD 990 PRO`; `None` if neither is known.
     pub fn name_and_model(&self) -> Option<String> {
-        let parts = [self.kernel_name.clone(), self.model.as_ref().map(|model| model.trim().to_owned())];
+        let parts = [
+            self.kernel_name.clone(),
+            self.model.as_ref().map(|model| model.trim().to_owned()),
+        ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
@@ -130,7 +140,10 @@ impl DeviceFacts {
         } else if let Some(wwid) = &self.wwid {
             format!("wwid {wwid}")
         } else if let Some(serial) = &self.serial {
-            let nsid = self.nsid.map(|nsid| format!(" nsid {nsid}")).unwrap_or_default();
+            let nsid = self
+                .nsid
+                .map(|nsid| format!(" nsid {nsid}"))
+                .unwrap_or_default();
             format!("serial {serial}{nsid}")
         } else {
             format!("dm {}", self.dm_uuid.as_ref()?)
@@ -149,14 +162,22 @@ impl DeviceFacts {
     }
 }
 
-pub(crate) fn facts_of(path: &str, resolved: &Resolved, root: &Path) -> Result<DeviceFacts, DiscoverError> {
+pub(crate) fn facts_of(
+    path: &str,
+    resolved: &Resolved,
+    root: &Path,
+) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
         Resolved::File { metadata } => Ok(DeviceFacts {
             file_identity: Some(file_identity(metadata)),
             size_bytes: metadata.len(),
             // `None` for a file system that does not lie on exactly one block device (tmpfs, btrfs, NFS).
-            logical_sector_bytes: queue_attribute(DeviceNumber::of_stat(metadata.dev()), "logical_block_size", root)
-                .and_then(|bytes| bytes.parse().ok()),
+            logical_sector_bytes: queue_attribute(
+                DeviceNumber::of_stat(metadata.dev()),
+                "logical_block_size",
+                root,
+            )
+            .and_then(|bytes| bytes.parse().ok()),
             ..unknown_facts(path, Kind::RegularFile)
         }),
         Resolved::Block { number, node } => {
@@ -169,7 +190,10 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, root: &Path) -> Result<D
 
 /// Directory of the block device `number` in the sysfs below `root`.
 pub(crate) fn known_block(number: DeviceNumber, root: &Path) -> Result<SysDir, DiscoverError> {
-    SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.join("sys") })
+    SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs {
+        number,
+        root: root.join("sys"),
+    })
 }
 
 /// Disks that hold the data of the block device or file system `number`: the device itself, or all disks at the bottom
@@ -181,9 +205,15 @@ pub fn disks_beneath(number: DeviceNumber, root: &Path) -> Vec<DeviceFacts> {
 }
 
 fn add_disks_beneath(number: DeviceNumber, root: &Path, depth: u32, disks: &mut Vec<DeviceFacts>) {
-    let Some(dir) = SysDir::of_block(root, number) else { return };
+    let Some(dir) = SysDir::of_block(root, number) else {
+        return;
+    };
     // A partition of an md device has no slaves of its own.
-    let slaves: Vec<DeviceNumber> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
+    let slaves: Vec<DeviceNumber> = dir
+        .disk()
+        .below("slaves")
+        .filter_map(|slave| slave.dev())
+        .collect();
     if slaves.is_empty() || depth == 0 {
         let disk = of_block(&format!("/dev/{}", dir.name()), number, &dir, None);
         if disks.iter().all(|other| other.number != disk.number) {
@@ -197,13 +227,26 @@ fn add_disks_beneath(number: DeviceNumber, root: &Path, depth: u32, disks: &mut 
 
 /// Facts with all values unknown.
 pub(crate) fn unknown_facts(path: &str, kind: Kind) -> DeviceFacts {
-    DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
+    DeviceFacts {
+        path: path.to_owned(),
+        kind,
+        ..DeviceFacts::default()
+    }
 }
 
 /// Facts of the block device at `dir`; `loop_identity`: identity of a loop device's backing file, from the loop driver.
-fn of_block(path: &str, number: DeviceNumber, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
+fn of_block(
+    path: &str,
+    number: DeviceNumber,
+    dir: &SysDir,
+    loop_identity: Option<&str>,
+) -> DeviceFacts {
     let (partition, disk) = (partition_at(dir), dir.disk());
-    let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
+    let kind = if partition.is_some() {
+        Kind::Partition
+    } else {
+        Kind::WholeDisk
+    };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
     // A namespace with several paths gets the request limits, bus and NUMA node of its first path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
@@ -223,22 +266,29 @@ fn of_block(path: &str, number: DeviceNumber, dir: &SysDir, loop_identity: Optio
         rotational: queue.flag("rotational"),
         scheduler: queue.chosen("scheduler"),
         queue_requests_max: driven.child("queue").number("nr_requests"),
-        hardware_queues: u32::try_from(driven.below("mq").count()).ok().filter(|queues| *queues > 0),
+        hardware_queues: u32::try_from(driven.below("mq").count())
+            .ok()
+            .filter(|queues| *queues > 0),
         write_cache: queue.text("write_cache"),
         fua: queue.flag("fua"),
         atomic_write_bytes: queue.number("atomic_write_unit_max_bytes"),
         numa_node: numa_node(&driven, &driven_device),
         max_discard_bytes: queue.number("discard_max_bytes"),
         max_write_streams: queue.number("max_write_streams"),
-        max_hw_io_bytes: queue.number::<u64>("max_hw_sectors_kb").map(|kib| kib * 1024),
+        max_hw_io_bytes: queue
+            .number::<u64>("max_hw_sectors_kb")
+            .map(|kib| kib * 1024),
         read_only: dir.flag("ro"),
         disk_sequence: disk.number("diskseq"),
         dm_uuid: disk.child("dm").text("uuid"),
-        loop_backing: disk.child("loop").text("backing_file").map(|file| LoopBacking {
-            file,
-            identity: loop_identity.map(str::to_owned),
-            direct_io: disk.child("loop").flag("dio"),
-        }),
+        loop_backing: disk
+            .child("loop")
+            .text("backing_file")
+            .map(|file| LoopBacking {
+                file,
+                identity: loop_identity.map(str::to_owned),
+                direct_io: disk.child("loop").flag("dio"),
+            }),
         partition,
         ..unknown_facts(path, kind)
     }
@@ -252,10 +302,14 @@ fn path_disk(disk: &SysDir) -> Option<SysDir> {
     let (subsystem, namespace) = name.rsplit_once('n')?;
     let is_path = |dir: &SysDir| {
         let name = dir.name();
-        let between = name.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
+        let between = name
+            .strip_prefix(subsystem)
+            .and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
         between.is_some_and(|(controller, of)| of == namespace && controller.parse::<u32>().is_ok())
     };
-    controllers(disk).into_iter().find_map(|dir| dir.below("").find(is_path))
+    controllers(disk)
+        .into_iter()
+        .find_map(|dir| dir.below("").find(is_path))
 }
 
 /// Position of the partition at `dir`; `None` for a whole disk.
@@ -272,12 +326,16 @@ fn partition_at(dir: &SysDir) -> Option<Partition> {
 /// Serial number of the drive whose directory is `disk`.
 pub(super) fn serial(disk: &SysDir) -> Option<String> {
     let device = disk.child("device");
-    device.text("serial").or_else(|| disk.text("serial")).or_else(|| vpd_serial(&device))
+    device
+        .text("serial")
+        .or_else(|| disk.text("serial"))
+        .or_else(|| vpd_serial(&device))
 }
 
 /// World-wide name of the disk at `disk`.
 pub(super) fn wwid(disk: &SysDir) -> Option<String> {
-    disk.text("wwid").or_else(|| disk.child("device").text("wwid"))
+    disk.text("wwid")
+        .or_else(|| disk.child("device").text("wwid"))
 }
 
 /// Serial number of a SCSI or ATA disk, from its "unit serial number" page (SPC-4, 7.8.15). Layout: a header of four
@@ -285,7 +343,9 @@ pub(super) fn wwid(disk: &SysDir) -> Option<String> {
 fn vpd_serial(device: &SysDir) -> Option<String> {
     let page = fs::read(device.path().join("vpd_pg80")).ok()?;
     let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;
-    let text = String::from_utf8_lossy(text).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+    let text = String::from_utf8_lossy(text)
+        .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+        .to_owned();
     (!text.is_empty()).then_some(text)
 }
 
@@ -295,8 +355,13 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
         return Some(format!("nvme-{name}"));
     }
     // In order of priority: a SATA disk behind a USB bridge is a USB disk to the host.
-    const BUSES: [(&str, &str); 5] =
-        [("usb", "usb"), ("end_device-", "sas"), ("ata", "sata"), ("virtio", "virtio"), ("nvme", "nvme")];
+    const BUSES: [(&str, &str); 5] = [
+        ("usb", "usb"),
+        ("end_device-", "sas"),
+        ("ata", "sata"),
+        ("virtio", "virtio"),
+        ("nvme", "nvme"),
+    ];
     let path_parts: Vec<String> = disk.components().collect();
     let parent_parts = &path_parts[..path_parts.len().saturating_sub(1)];
     BUSES
@@ -308,15 +373,25 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
 /// NUMA node of the nearest ancestor device that reports a node; `None` if it reports -1 (no NUMA nodes).
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     let mut above = std::iter::once(device.clone()).chain(disk.ancestors().skip(1));
-    above.find_map(|dir| dir.number::<i64>("numa_node")).and_then(|node| u32::try_from(node).ok())
+    above
+        .find_map(|dir| dir.number::<i64>("numa_node"))
+        .and_then(|node| u32::try_from(node).ok())
 }
 
 /// `major:minor:inode+offset` of the file behind an open loop device.
 ///
 /// Asks the driver, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
-    let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
-    Some(format!("{}:{inode}+{offset_bytes}", DeviceNumber::of_stat(device)))
+    let LoopFile {
+        device,
+        inode,
+        offset_bytes,
+        ..
+    } = ioctl::loop_file(device).ok()?;
+    Some(format!(
+        "{}:{inode}+{offset_bytes}",
+        DeviceNumber::of_stat(device)
+    ))
 }
 
 /// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
@@ -325,22 +400,39 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 /// Between look-up and open a drive may be replaced, a namespace recreated, or a loop device attached to another file.
 /// The node, and even the device number, then lead to another device.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, root: &Path) -> Option<String> {
-    let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
+    let metadata = device
+        .metadata()
+        .ok()
+        .filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DeviceNumber::of_stat(metadata.rdev())) else {
         return Some("it is no longer a block device".to_owned());
     };
     if let Some(before) = facts.number.filter(|before| *before != number) {
-        return Some(format!("its device number was {before} and is {number} now"));
+        return Some(format!(
+            "its device number was {before} and is {number} now"
+        ));
     }
     // Kernels before 5.15 have no disk sequence number.
     if let (Some(before), Ok(now)) = (facts.disk_sequence, ioctl::disk_sequence(device.as_fd()))
         && before != now
     {
-        return Some(format!("another disk took its place (sequence number {before} before, {now} now)"));
+        return Some(format!(
+            "another disk took its place (sequence number {before} before, {now} now)"
+        ));
     }
-    let Some(dir) = SysDir::of_block(root, number) else { return Some("it is no longer there".to_owned()) };
-    let now = of_block(&facts.path, number, &dir, loop_identity(device.as_fd()).as_deref()).identity();
+    let Some(dir) = SysDir::of_block(root, number) else {
+        return Some("it is no longer there".to_owned());
+    };
+    let now = of_block(
+        &facts.path,
+        number,
+        &dir,
+        loop_identity(device.as_fd()).as_deref(),
+    )
+    .identity();
     let before = facts.identity();
-    let name = |identity: Option<String>| identity.unwrap_or_else(|| "a device without a lasting name".to_owned());
+    let name = |identity: Option<String>| {
+        identity.unwrap_or_else(|| "a device without a lasting name".to_owned())
+    };
     (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
 }

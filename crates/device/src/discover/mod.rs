@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use sys::buffer::Pool;
 pub(crate) use sysfs::{
-    Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, is_zoned, loops, unescape,
+    Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, is_zoned, loops,
+    unescape,
 };
 pub use sysfs::{DiskWithPartitions, list, queue_attribute};
 use thiserror::Error;
@@ -46,14 +47,21 @@ impl DeviceNumber {
 
     /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
-        #[allow(clippy::unnecessary_cast)] // the type is signed in one C library, unsigned in another
-        Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
+        #[allow(clippy::unnecessary_cast)]
+        // the type is signed in one C library, unsigned in another
+        Self {
+            major: libc::major(number) as u32,
+            minor: libc::minor(number) as u32,
+        }
     }
 
     /// Reads `major:minor` as the kernel prints it in /proc and /sys.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
-        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
     }
 
     /// `major,minor`, as in the kernel's traces.
@@ -93,17 +101,32 @@ pub enum DiscoverError {
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
     DanglingLink { target: PathBuf },
     /// Not a device or file: `a directory`, `a character device`...
-    #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
+    #[error(
+        "it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes"
+    )]
     NotADevice { what: &'static str },
     /// Permission denied.
-    #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
-    NoPermission { tried: &'static str, source: io::Error },
+    #[error(
+        "no permission to {tried} ({source}); run as root, or as a member of the group that owns the device"
+    )]
+    NoPermission {
+        tried: &'static str,
+        source: io::Error,
+    },
     /// The sysfs at `root` has no entry for the device.
-    #[error("block device {number} has no entry under {root}; mount sysfs there (a container may hide it)")]
+    #[error(
+        "block device {number} has no entry under {root}; mount sysfs there (a container may hide it)"
+    )]
     NoSysfs { number: DeviceNumber, root: PathBuf },
     /// Any other error of the kernel.
-    #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
-    Io { tried: &'static str, source: io::Error },
+    #[error(
+        "cannot {tried} ({source}); {}",
+        sys::remedy(source, "look at the kernel log (dmesg) for the reason")
+    )]
+    Io {
+        tried: &'static str,
+        source: io::Error,
+    },
 }
 
 /// Last part of the device's name in examples and derived configurations.
@@ -131,7 +154,9 @@ pub fn discover(path: &str, root: &Path) -> Result<DeviceFacts, DiscoverError> {
 /// Errors: the error of the read of 4096 bytes. ACT finds its minimum in the same way.
 pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let file = File::from(fd.try_clone_to_owned()?);
-    let mut buf = Pool::new(4096)?.cut(4096).ok_or(io::ErrorKind::OutOfMemory)?;
+    let mut buf = Pool::new(4096)?
+        .cut(4096)
+        .ok_or(io::ErrorKind::OutOfMemory)?;
     let mut size = 512;
     loop {
         match file.read_at(&mut buf[..size], 0) {
@@ -145,7 +170,15 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
 /// Facts of a block device that has no node.
 #[cfg(test)]
 pub(crate) fn discover_block_for_tests(number: DeviceNumber, root: &Path) -> DeviceFacts {
-    facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, root).unwrap()
+    facts_of(
+        "/dev/fake",
+        &Resolved::Block {
+            number,
+            node: PathBuf::from("/nowhere"),
+        },
+        root,
+    )
+    .unwrap()
 }
 
 /// The object that a path names.
@@ -163,7 +196,11 @@ pub(crate) enum Resolved {
 
 /// Identity of a file: `major:minor:inode`.
 pub(crate) fn file_identity(metadata: &Metadata) -> String {
-    format!("{}:{}", DeviceNumber::of_stat(metadata.dev()), metadata.ino())
+    format!(
+        "{}:{}",
+        DeviceNumber::of_stat(metadata.dev()),
+        metadata.ino()
+    )
 }
 
 /// Resolves `path`.
@@ -172,7 +209,10 @@ pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverErro
     let kind = metadata.file_type();
     let number = DeviceNumber::of_stat(metadata.rdev());
     if kind.is_block_device() {
-        return Ok(Resolved::Block { number, node: path.to_path_buf() });
+        return Ok(Resolved::Block {
+            number,
+            node: path.to_path_buf(),
+        });
     }
     if kind.is_file() {
         return Ok(Resolved::File { metadata });
@@ -181,9 +221,14 @@ pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverErro
         && let Some(name) = block_name_of_generic(number, root)
         && let Some(number) = SysDir::of_name(&name, root).dev()
     {
-        return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
+        return Ok(Resolved::Block {
+            number,
+            node: Path::new("/dev").join(name),
+        });
     }
-    Err(DiscoverError::NotADevice { what: file_type_name(metadata.mode()) })
+    Err(DiscoverError::NotADevice {
+        what: file_type_name(metadata.mode()),
+    })
 }
 
 /// Why `path` cannot be resolved.
@@ -195,9 +240,13 @@ fn why_not(path: &Path, source: io::Error) -> DiscoverError {
         if let Ok(target) = fs::read_link(path) {
             return DiscoverError::DanglingLink { target };
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-            return DiscoverError::NoFolder { folder: folder.to_owned() };
+            return DiscoverError::NoFolder {
+                folder: folder.to_owned(),
+            };
         }
     }
     DiscoverError::io("look it up", source)
@@ -207,7 +256,8 @@ fn why_not(path: &Path, source: io::Error) -> DiscoverError {
 pub(crate) fn block_name_of_generic(number: DeviceNumber, root: &Path) -> Option<String> {
     let link = fs::canonicalize(root.join("sys/dev/char").join(number.to_string())).ok()?;
     let rest = link.file_name()?.to_str()?.strip_prefix("ng")?;
-    rest.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("nvme{rest}"))
+    rest.starts_with(|c: char| c.is_ascii_digit())
+        .then(|| format!("nvme{rest}"))
 }
 
 /// Number of the NVMe character device (`ng0n1`) beside the block device `name` (`nvme0n1`).

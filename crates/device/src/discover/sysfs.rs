@@ -25,7 +25,9 @@ pub(crate) struct SysDir(PathBuf);
 impl SysDir {
     /// The directory of the block device `number` in the sysfs below `root`, links resolved.
     pub(crate) fn of_block(root: &Path, number: DeviceNumber) -> Option<Self> {
-        fs::canonicalize(root.join("sys/dev/block").join(number.to_string())).ok().map(Self)
+        fs::canonicalize(root.join("sys/dev/block").join(number.to_string()))
+            .ok()
+            .map(Self)
     }
 
     /// The directory at `path`, which need not exist.
@@ -73,7 +75,11 @@ impl SysDir {
 
     /// Last component of the path: the kernel's name of the device.
     pub(crate) fn name(&self) -> String {
-        self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.0
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Name of the device's node: `nvme0n1`, or `cciss/c0d0`, for which sysfs writes `!` instead of the slash.
@@ -88,12 +94,17 @@ impl SysDir {
 
     /// Components of the path: the buses and controllers that lead to the device.
     pub(crate) fn components(&self) -> impl DoubleEndedIterator<Item = String> + '_ {
-        self.0.iter().map(|part| part.to_string_lossy().into_owned())
+        self.0
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
     }
 
     /// Entries of the directory `name`, sorted; empty if the directory is missing.
     pub(crate) fn below(&self, name: &str) -> impl Iterator<Item = Self> + use<> {
-        let entries = fs::read_dir(self.0.join(name)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.0.join(name))
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         paths.sort();
         paths.into_iter().map(Self)
@@ -101,7 +112,8 @@ impl SysDir {
 
     /// Directories of the partitions of this disk.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + use<> {
-        self.below("").filter(|part| part.text("partition").is_some())
+        self.below("")
+            .filter(|part| part.text("partition").is_some())
     }
 
     /// Text of an attribute, trimmed.
@@ -135,7 +147,10 @@ impl SysDir {
     /// brackets.
     pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
         let text = self.text(attribute)?;
-        match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        match text
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'))
+        {
             Some((chosen, _)) => Some(chosen.to_owned()),
             None => (!text.contains(' ')).then_some(text),
         }
@@ -177,13 +192,20 @@ pub(crate) enum Backing {
 
 /// All loop devices with a backing file or device.
 pub(crate) fn loops(root: &Path) -> Vec<LoopDevice> {
-    whole_disks(root).filter_map(|dir| loop_at(&dir, root)).collect()
+    whole_disks(root)
+        .filter_map(|dir| loop_at(&dir, root))
+        .collect()
 }
 
 /// Directories of all block devices except partitions, links resolved.
 fn whole_disks(root: &Path) -> impl Iterator<Item = SysDir> + use<> {
-    let entries = fs::read_dir(root.join("sys/block")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).map(SysDir)
+    let entries = fs::read_dir(root.join("sys/block"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| fs::canonicalize(entry.path()).ok())
+        .map(SysDir)
 }
 
 fn loop_at(dir: &SysDir, root: &Path) -> Option<LoopDevice> {
@@ -193,9 +215,19 @@ fn loop_at(dir: &SysDir, root: &Path) -> Option<LoopDevice> {
     let start: u64 = attributes.number("offset").unwrap_or(0);
     let len = dir.sectors("size").unwrap_or(u64::MAX);
     let backing = by_driver(&root.join("dev").join(dir.node_name()), number)
-        .or_else(|| fs::metadata(&path).ok().map(|metadata| by_metadata(&metadata)))
+        .or_else(|| {
+            fs::metadata(&path)
+                .ok()
+                .map(|metadata| by_metadata(&metadata))
+        })
         .unwrap_or(Backing::Unknown);
-    Some(LoopDevice { number, dir: dir.clone(), path, backing, bytes: start..start.saturating_add(len) })
+    Some(LoopDevice {
+        number,
+        dir: dir.clone(),
+        path,
+        backing,
+        bytes: start..start.saturating_add(len),
+    })
 }
 
 /// The backing reported by the driver. The path is not reliable: by now it may lead to another file, or to a file that
@@ -208,7 +240,10 @@ fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
     }
     let file = ioctl::loop_file(device.as_fd()).ok()?;
     Some(match file.rdevice {
-        0 => Backing::File { device: DeviceNumber::of_stat(file.device), inode: file.inode },
+        0 => Backing::File {
+            device: DeviceNumber::of_stat(file.device),
+            inode: file.inode,
+        },
         rdevice => Backing::Device(DeviceNumber::of_stat(rdevice)),
     })
 }
@@ -216,13 +251,20 @@ fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
 fn by_metadata(metadata: &Metadata) -> Backing {
     match metadata.file_type().is_block_device() {
         true => Backing::Device(DeviceNumber::of_stat(metadata.rdev())),
-        false => Backing::File { device: DeviceNumber::of_stat(metadata.dev()), inode: metadata.ino() },
+        false => Backing::File {
+            device: DeviceNumber::of_stat(metadata.dev()),
+            inode: metadata.ino(),
+        },
     }
 }
 
 /// Opens a device for queries only; never waits for a medium.
 pub(super) fn open_to_ask(node: &Path) -> Option<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(node)
+        .ok()
 }
 
 /// Decodes the kernel's octal escapes (`\040`) of bytes that would separate fields.
@@ -230,7 +272,10 @@ pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
-        let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = tail
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let escaped = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         bytes.push(escaped.unwrap_or(byte));
         rest = if escaped.is_some() { &tail[3..] } else { tail };
@@ -248,7 +293,9 @@ pub fn queue_attribute(number: DeviceNumber, name: &str, root: &Path) -> Option<
 
 /// True if writes must go to the write pointers of zones (`host-managed`).
 pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
-    let model = device.number.and_then(|number| queue_attribute(number, "zoned", root));
+    let model = device
+        .number
+        .and_then(|number| queue_attribute(number, "zoned", root));
     model.is_some_and(|model| model == "host-managed")
 }
 
@@ -256,26 +303,39 @@ pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
 pub(crate) fn controllers(block: &SysDir) -> Vec<SysDir> {
-    let links = block.below("device").filter(|dir| dir.path().is_symlink() && is_controller(&dir.name()));
-    let mut paths: Vec<PathBuf> = links.filter_map(|link| fs::canonicalize(link.path()).ok()).collect();
+    let links = block
+        .below("device")
+        .filter(|dir| dir.path().is_symlink() && is_controller(&dir.name()));
+    let mut paths: Vec<PathBuf> = links
+        .filter_map(|link| fs::canonicalize(link.path()).ok())
+        .collect();
     paths.sort_unstable();
     paths.into_iter().map(SysDir).collect()
 }
 
 /// True if `text` is `prefix` followed by a digit, and anything after it: `loop0`, `ata3`, `nvme0n1`.
 pub(super) fn is_numbered(text: &str, prefix: &str) -> bool {
-    text.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    text.strip_prefix(prefix)
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// True for the name of a controller (`nvme0`), false for a namespace (`nvme0n1`).
 fn is_controller(name: &str) -> bool {
-    name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
+    name.strip_prefix("nvme")
+        .is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Names of the controllers of `block`: the nearest controller above it in sysfs, or all controllers of its subsystem.
 pub(crate) fn controller_names(block: &SysDir) -> Vec<String> {
-    let controller = block.ancestors().skip(1).map(|dir| dir.name()).find(|name| is_controller(name));
-    controller.map_or_else(|| controllers(block).iter().map(SysDir::name).collect(), |name| vec![name])
+    let controller = block
+        .ancestors()
+        .skip(1)
+        .map(|dir| dir.name())
+        .find(|name| is_controller(name));
+    controller.map_or_else(
+        || controllers(block).iter().map(SysDir::name).collect(),
+        |name| vec![name],
+    )
 }
 
 /// A whole disk and its partitions, as names of device nodes: `/dev/sda`, `/dev/cciss/c0d0`.
@@ -292,7 +352,9 @@ pub struct DiskWithPartitions {
 /// Without sysfs the list is empty.
 pub fn list(root: &Path) -> (Vec<DiskWithPartitions>, usize) {
     // The single paths of a multipath NVMe drive are hidden, and have no node.
-    let shown = SysDir(root.join("sys")).below("block").filter(|dir| dir.flag("hidden") != Some(true));
+    let shown = SysDir(root.join("sys"))
+        .below("block")
+        .filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
     dirs.sort_by_cached_key(|dir| natural(&dir.name()));
     let total = dirs.len();
@@ -302,10 +364,15 @@ pub fn list(root: &Path) -> (Vec<DiskWithPartitions>, usize) {
 }
 
 fn listed(dir: &SysDir) -> DiskWithPartitions {
-    let mut partitions: Vec<(u64, String)> =
-        dir.partitions().map(|part| (part.sectors("start").unwrap_or(0), part.node())).collect();
+    let mut partitions: Vec<(u64, String)> = dir
+        .partitions()
+        .map(|part| (part.sectors("start").unwrap_or(0), part.node()))
+        .collect();
     partitions.sort();
-    DiskWithPartitions { disk: dir.node(), partitions: partitions.into_iter().map(|(_, node)| node).collect() }
+    DiskWithPartitions {
+        disk: dir.node(),
+        partitions: partitions.into_iter().map(|(_, node)| node).collect(),
+    }
 }
 
 /// A whole disk that has a node.
@@ -323,7 +390,12 @@ impl Disk {
     /// The disk at `dir`; `None` for a disk without a device number. An example is one path (`nvme0c1n1`) of a
     /// multipath NVMe drive, which is used only through its multipath device.
     pub(crate) fn at(dir: SysDir) -> Option<Self> {
-        Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
+        Some(Self {
+            number: dir.dev()?,
+            serial: serial(&dir),
+            wwid: wwid(&dir),
+            dir,
+        })
     }
 
     /// True if both disks are paths to one drive: two ports of the drive, with multipath switched off.
@@ -331,9 +403,16 @@ impl Disk {
     /// The world-wide name decides. A name of zeros means that the drive has none. Different serial numbers override
     /// equal names, because some vendors give all drives the same name.
     pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
-        let is_name = |wwid: &str| wwid.rsplit('.').next().is_some_and(|id| id.chars().any(|c| c != '0'));
-        let same_name = self.wwid.is_some() && self.wwid == other.wwid && self.wwid.as_deref().is_some_and(is_name);
-        same_name && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
+        let is_name = |wwid: &str| {
+            wwid.rsplit('.')
+                .next()
+                .is_some_and(|id| id.chars().any(|c| c != '0'))
+        };
+        let same_name = self.wwid.is_some()
+            && self.wwid == other.wwid
+            && self.wwid.as_deref().is_some_and(is_name);
+        same_name
+            && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
     }
 }
 
@@ -347,9 +426,13 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
-        let digits_at = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits_at = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (text, tail) = rest.split_at(digits_at);
-        let digits_end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let digits_end = tail
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(tail.len());
         parts.push((text.to_owned(), tail[..digits_end].parse().unwrap_or(0)));
         rest = &tail[digits_end..];
     }
@@ -380,7 +463,10 @@ mod list_tests {
         tree.write_all("sys/block", &files);
         let (disks, empty) = list(tree.root());
         let names: Vec<&str> = disks.iter().map(|listed| listed.disk.as_str()).collect();
-        assert_eq!((names, empty), (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1));
+        assert_eq!(
+            (names, empty),
+            (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1)
+        );
         assert_eq!(disks[1].partitions, ["/dev/nvme2n1p2", "/dev/nvme2n1p10"]);
         assert_eq!(list(&tree.path("none")), (Vec::new(), 0));
     }

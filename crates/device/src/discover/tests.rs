@@ -41,7 +41,15 @@ pub(crate) fn fake_nvme(tree: &FakeTree) {
         ("ng0n1/dev", "240:0\n"),
     ];
     tree.write_all(controller, &attributes);
-    tree.write(controller.parent().unwrap().parent().unwrap().join("numa_node"), "1\n");
+    tree.write(
+        controller
+            .parent()
+            .unwrap()
+            .parent()
+            .unwrap()
+            .join("numa_node"),
+        "1\n",
+    );
     tree.link(disk.join("device"), controller);
     for (link, to) in [
         ("dev/block/259:0", &disk),
@@ -62,7 +70,10 @@ fn nvme() -> FakeTree {
 
 /// Facts of the block device `number` in `tree`.
 fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
-    let block = Resolved::Block { number: DeviceNumber::parse(number).unwrap(), node: PathBuf::from("/nowhere") };
+    let block = Resolved::Block {
+        number: DeviceNumber::parse(number).unwrap(),
+        node: PathBuf::from("/nowhere"),
+    };
     facts_of(name, &block, tree.root()).unwrap()
 }
 
@@ -70,15 +81,56 @@ fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
 fn an_nvme_drive_tells_everything() {
     let facts = facts_in(&nvme(), "/dev/nvme0n1", "259:0");
     assert_eq!(facts.kind, Kind::WholeDisk);
-    assert_eq!((facts.size_bytes, facts.max_hw_io_bytes), (2000 * 512, Some(2 << 20)));
-    assert_eq!((facts.logical_sector_bytes, facts.physical_sector_bytes), (Some(512), Some(4096)));
-    assert_eq!((facts.queue_requests_max, facts.hardware_queues), (Some(1023), Some(2)));
-    assert_eq!((facts.rotational, facts.disk_sequence), (Some(false), Some(7)));
-    let DeviceFacts { kernel_name, model, serial, firmware, transport, scheduler, write_cache, .. } = &facts;
-    let texts = [kernel_name, model, serial, firmware, transport, scheduler, write_cache].map(Option::as_deref);
-    let expected = ["nvme0n1", "ACME Fast 1TB", "S123", "1B2Q", "nvme-pcie", "none", "write back"];
+    assert_eq!(
+        (facts.size_bytes, facts.max_hw_io_bytes),
+        (2000 * 512, Some(2 << 20))
+    );
+    assert_eq!(
+        (facts.logical_sector_bytes, facts.physical_sector_bytes),
+        (Some(512), Some(4096))
+    );
+    assert_eq!(
+        (facts.queue_requests_max, facts.hardware_queues),
+        (Some(1023), Some(2))
+    );
+    assert_eq!(
+        (facts.rotational, facts.disk_sequence),
+        (Some(false), Some(7))
+    );
+    let DeviceFacts {
+        kernel_name,
+        model,
+        serial,
+        firmware,
+        transport,
+        scheduler,
+        write_cache,
+        ..
+    } = &facts;
+    let texts = [
+        kernel_name,
+        model,
+        serial,
+        firmware,
+        transport,
+        scheduler,
+        write_cache,
+    ]
+    .map(Option::as_deref);
+    let expected = [
+        "nvme0n1",
+        "ACME Fast 1TB",
+        "S123",
+        "1B2Q",
+        "nvme-pcie",
+        "none",
+        "write back",
+    ];
     assert_eq!(texts, expected.map(Some));
-    assert_eq!(facts.identity().as_deref(), Some("wwid eui.0025385b21404321"));
+    assert_eq!(
+        facts.identity().as_deref(),
+        Some("wwid eui.0025385b21404321")
+    );
 }
 
 #[test]
@@ -89,15 +141,24 @@ fn a_partition_shows_its_own_size_and_the_disks_hardware() {
     assert_eq!(facts.serial.as_deref(), Some("S123"));
     let partition = facts.partition.as_ref().unwrap();
     assert_eq!((partition.index, partition.start_bytes), (2, 512_000));
-    assert_eq!((partition.disk.as_str(), partition.disk_number.to_string()), ("nvme0n1", "259:0".to_owned()));
-    assert_eq!(facts.identity().as_deref(), Some("wwid eui.0025385b21404321 partition 2 at 512000"));
+    assert_eq!(
+        (partition.disk.as_str(), partition.disk_number.to_string()),
+        ("nvme0n1", "259:0".to_owned())
+    );
+    assert_eq!(
+        facts.identity().as_deref(),
+        Some("wwid eui.0025385b21404321 partition 2 at 512000")
+    );
 }
 
 #[test]
 fn a_numa_node_of_minus_one_is_unknown() {
     let tree = nvme();
     assert_eq!(facts_in(&tree, "x", "259:0").numa_node, None);
-    tree.write("sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/numa_node", "3\n");
+    tree.write(
+        "sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/numa_node",
+        "3\n",
+    );
     assert_eq!(facts_in(&tree, "x", "259:0").numa_node, Some(3));
 }
 
@@ -107,7 +168,15 @@ fn what_sysfs_does_not_say_is_unknown_and_gives_no_identity() {
     tree.block("253:7", "sys/devices/virtual/block/zram7");
     let facts = facts_in(&tree, "/dev/zram7", "253:7");
     assert_eq!(facts.size_bytes, 8192);
-    assert_eq!((&facts.model, &facts.serial, &facts.transport, facts.rotational), (&None, &None, &None, None));
+    assert_eq!(
+        (
+            &facts.model,
+            &facts.serial,
+            &facts.transport,
+            facts.rotational
+        ),
+        (&None, &None, &None, None)
+    );
     assert_eq!(facts.identity(), None);
 }
 
@@ -124,12 +193,25 @@ fn a_namespace_without_a_wide_name_is_told_by_serial_and_number() {
 
 #[test]
 fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
-    let backing = LoopBacking { file: "/x".into(), identity: Some("8:1:99+0".into()), direct_io: Some(true) };
-    let facts =
-        DeviceFacts { loop_backing: Some(backing.clone()), ..facts::unknown_facts("/dev/loop3", Kind::WholeDisk) };
+    let backing = LoopBacking {
+        file: "/x".into(),
+        identity: Some("8:1:99+0".into()),
+        direct_io: Some(true),
+    };
+    let facts = DeviceFacts {
+        loop_backing: Some(backing.clone()),
+        ..facts::unknown_facts("/dev/loop3", Kind::WholeDisk)
+    };
     assert_eq!(facts.identity().as_deref(), Some("loop 8:1:99+0"));
-    let unasked = LoopBacking { identity: None, ..backing };
-    let facts = DeviceFacts { loop_backing: Some(unasked), serial: Some("x".into()), ..facts };
+    let unasked = LoopBacking {
+        identity: None,
+        ..backing
+    };
+    let facts = DeviceFacts {
+        loop_backing: Some(unasked),
+        serial: Some("x".into()),
+        ..facts
+    };
     assert_eq!(facts.identity(), None);
 }
 
@@ -139,43 +221,89 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
     // Layout of the kernel: the multipath device is below the subsystem, its paths are below the controllers.
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
     let head = format!("{subsystem}/nvme0n1");
-    let attributes = [("dev", "259:1"), ("size", "2000"), ("queue/logical_block_size", "512"), ("nsid", "1")];
+    let attributes = [
+        ("dev", "259:1"),
+        ("size", "2000"),
+        ("queue/logical_block_size", "512"),
+        ("nsid", "1"),
+    ];
     tree.write_all(&head, &attributes);
     tree.write(format!("{subsystem}/serial"), "S123\n");
     tree.link(format!("{head}/device"), subsystem);
     for (number, requests) in [(2, "1023"), (3, "127")] {
         let controller = format!("sys/devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}");
-        tree.write_all(&controller, &[("transport", "pcie\n"), ("numa_node", "1\n")]);
+        tree.write_all(
+            &controller,
+            &[("transport", "pcie\n"), ("numa_node", "1\n")],
+        );
         // The name with `n11` is a path of another namespace.
-        for (name, requests) in [(format!("nvme0c{number}n11"), "1"), (format!("nvme0c{number}n1"), requests)] {
+        for (name, requests) in [
+            (format!("nvme0c{number}n11"), "1"),
+            (format!("nvme0c{number}n1"), requests),
+        ] {
             let path = format!("{controller}/{name}");
-            tree.write_all(&path, &[("queue/nr_requests", requests), ("mq/0/nr_tags", requests)]);
+            tree.write_all(
+                &path,
+                &[("queue/nr_requests", requests), ("mq/0/nr_tags", requests)],
+            );
             tree.link(format!("{path}/device"), &controller);
         }
         tree.link(format!("{subsystem}/nvme{number}"), &controller);
     }
     tree.block("259:1", &head);
     let facts = facts_in(&tree, "/dev/nvme0n1", "259:1");
-    assert_eq!((facts.serial.as_deref(), facts.transport.as_deref()), (Some("S123"), Some("nvme-pcie")));
-    assert_eq!((facts.queue_requests_max, facts.hardware_queues, facts.numa_node), (Some(1023), Some(1), Some(1)));
+    assert_eq!(
+        (facts.serial.as_deref(), facts.transport.as_deref()),
+        (Some("S123"), Some("nvme-pcie"))
+    );
+    assert_eq!(
+        (
+            facts.queue_requests_max,
+            facts.hardware_queues,
+            facts.numa_node
+        ),
+        (Some(1023), Some(1), Some(1))
+    );
 }
 
 #[test]
 fn both_doors_to_an_nvme_drive_are_found() {
     let tree = nvme();
     let root = tree.root();
-    let generic = DeviceNumber { major: 240, minor: 0 };
-    assert_eq!(block_name_of_generic(generic, root).as_deref(), Some("nvme0n1"));
+    let generic = DeviceNumber {
+        major: 240,
+        minor: 0,
+    };
+    assert_eq!(
+        block_name_of_generic(generic, root).as_deref(),
+        Some("nvme0n1")
+    );
     assert_eq!(generic_of_block("nvme0n1", root), Some(generic));
-    assert_eq!(block_name_of_generic(DeviceNumber { major: 1, minor: 3 }, root), None);
+    assert_eq!(
+        block_name_of_generic(DeviceNumber { major: 1, minor: 3 }, root),
+        None
+    );
 }
 
 #[test]
 fn what_no_test_can_run_on_is_named() {
     let root = Path::new("/");
-    assert!(matches!(discover("/dev/no-such-device", root), Err(DiscoverError::NotFound)));
-    assert!(matches!(discover("/dev/null", root), Err(DiscoverError::NotADevice { what: "a character device" })));
-    assert!(matches!(discover("/tmp", root), Err(DiscoverError::NotADevice { what: "a directory" })));
+    assert!(matches!(
+        discover("/dev/no-such-device", root),
+        Err(DiscoverError::NotFound)
+    ));
+    assert!(matches!(
+        discover("/dev/null", root),
+        Err(DiscoverError::NotADevice {
+            what: "a character device"
+        })
+    ));
+    assert!(matches!(
+        discover("/tmp", root),
+        Err(DiscoverError::NotADevice {
+            what: "a directory"
+        })
+    ));
 }
 
 #[test]
@@ -197,9 +325,15 @@ fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
 fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
     let (tree, file) = (FakeTree::of(&[]), tempfile::NamedTempFile::new().unwrap());
     let root = tree.root();
-    let sector = || discover(file.path().to_str().unwrap(), root).unwrap().logical_sector_bytes;
+    let sector = || {
+        discover(file.path().to_str().unwrap(), root)
+            .unwrap()
+            .logical_sector_bytes
+    };
     assert_eq!(sector(), None);
-    let number = DeviceNumber::of_stat(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().unwrap()));
+    let number = DeviceNumber::of_stat(std::os::unix::fs::MetadataExt::dev(
+        &file.as_file().metadata().unwrap(),
+    ));
     tree.block(&number.to_string(), "sys/devices/disk/part");
     tree.write("sys/devices/disk/queue/logical_block_size", "4096\n");
     assert_eq!(sector(), Some(4096));

@@ -49,7 +49,13 @@ impl Link {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} GT/s x{} ({:.1} GB/s)", self.gtps, self.lanes, self.gbytes_per_sec())
+        write!(
+            f,
+            "{} GT/s x{} ({:.1} GB/s)",
+            self.gtps,
+            self.lanes,
+            self.gbytes_per_sec()
+        )
     }
 }
 
@@ -65,36 +71,62 @@ pub struct Attachment {
 impl Attachment {
     /// Attachment of the device `name`, from sysfs below `root`. Unknown values are `None`.
     pub fn of(name: &str, root: &Path) -> Self {
-        let Ok(device) = DeviceState::find(name, root) else { return Self::default() };
-        let Some(dir) = device.linked() else { return Self::default() };
-        let link = Link::read(&dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
-        Self { slot: Some(slot_label(&dir.name(), root).unwrap_or_else(|| dir.name())), link }
+        let Ok(device) = DeviceState::find(name, root) else {
+            return Self::default();
+        };
+        let Some(dir) = device.linked() else {
+            return Self::default();
+        };
+        let link =
+            Link::read(&dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
+        Self {
+            slot: Some(slot_label(&dir.name(), root).unwrap_or_else(|| dir.name())),
+            link,
+        }
     }
 }
 
 /// Label of the slot of the PCI device `address` (`0000:3b:00.0`). The address of a slot lacks the function number.
 /// Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 fn slot_label(address: &str, root: &Path) -> Option<String> {
-    let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
-    SysDir::new(root.join("sys/bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
+    let is_here = |slot: &SysDir| {
+        slot.text("address")
+            .is_some_and(|of| address.split('.').next() == Some(&of))
+    };
+    SysDir::new(root.join("sys/bus/pci"))
+        .below("slots")
+        .find(is_here)
+        .map(|slot| slot.name())
 }
 
 /// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
-    let check = findings
-        .check("pcie-link", "a slow link limits the bandwidth, and large-block reads and writes wait for the link");
+    let check = findings.check(
+        "pcie-link",
+        "a slow link limits the bandwidth, and large-block reads and writes wait for the link",
+    );
     let Some(dir) = device.linked() else {
         if device.facts.transport.as_deref() == Some("nvme-pcie") {
-            check.unknown("the kernel does not report the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
+            check.unknown(
+                "the kernel does not report the speed of its link",
+                "lspci -vv, lines LnkCap and LnkSta",
+            );
         }
         return;
     };
     let name = dir.name();
-    let (Some(current_link), Some(max_link)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
-        return check.unknown(format!("the speed of its link {name} is unknown"), format!("lspci -vv -s {name}"));
+    let (Some(current_link), Some(max_link)) =
+        (Link::read(&dir, "current"), Link::read(&dir, "max"))
+    else {
+        return check.unknown(
+            format!("the speed of its link {name} is unknown"),
+            format!("lspci -vv -s {name}"),
+        );
     };
     if !current_link.is_below(max_link) {
-        return check.ok(format!("its link {name} runs at full speed: {current_link}"));
+        return check.ok(format!(
+            "its link {name} runs at full speed: {current_link}"
+        ));
     }
     let port = dir.parent();
     let port_max = port.as_ref().and_then(|port| Link::read(port, "max"));
@@ -114,11 +146,22 @@ pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
 }
 
 /// Drivers of RAID controllers, which have their own caches and arrays.
-const RAID: [&str; 9] =
-    ["megaraid_sas", "megaraid", "aacraid", "hpsa", "smartpqi", "arcmsr", "3w-sas", "3w-9xxx", "ips"];
+const RAID: [&str; 9] = [
+    "megaraid_sas",
+    "megaraid",
+    "aacraid",
+    "hpsa",
+    "smartpqi",
+    "arcmsr",
+    "3w-sas",
+    "3w-9xxx",
+    "ips",
+];
 
 /// Drivers of host bus adapters, which translate commands and pass them on.
-const ADAPTERS: [&str; 9] = ["mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc"];
+const ADAPTERS: [&str; 9] = [
+    "mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc",
+];
 
 /// Finds a RAID controller, adapter or bridge among the drivers above the device.
 pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
@@ -127,7 +170,11 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     }
     let check = findings.check("controller", "");
     let drivers = device.drivers();
-    let find_driver = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
+    let find_driver = |known: &[&str]| {
+        drivers
+            .iter()
+            .find(|driver| known.contains(&driver.as_str()))
+    };
     if let Some(driver) = find_driver(&RAID) {
         let why = "the controller's cache and firmware answer instead of the drive, all drives share one \
                    queue, and SMART is hidden";
@@ -143,10 +190,14 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
         );
     }
     if drivers.iter().any(|driver| driver == "vmd") {
-        return check.because("drives behind VMD share a few interrupts, so a few CPUs may take all completions").note(
-            "Intel VMD (vmd) is between the host and the drive",
-            "turn VMD off in the firmware settings, unless you need its RAID",
-        );
+        return check
+            .because(
+                "drives behind VMD share a few interrupts, so a few CPUs may take all completions",
+            )
+            .note(
+                "Intel VMD (vmd) is between the host and the drive",
+                "turn VMD off in the firmware settings, unless you need its RAID",
+            );
     }
     match device.facts.transport.as_deref() {
         Some("usb") => check
@@ -166,32 +217,45 @@ pub(super) fn check_node(device: &DeviceState, root: &Path, findings: &mut Findi
         "numa-node",
         "if the test runs on another node, every operation crosses the link between sockets to reach the drive",
     );
-    let nodes = CpuList::read(&root.join("sys/devices/system/node/online")).map_or(1, |nodes| nodes.len());
+    let nodes =
+        CpuList::read(&root.join("sys/devices/system/node/online")).map_or(1, |nodes| nodes.len());
     if nodes <= 1 {
         return check.ok("the host has one NUMA node");
     }
     let Some(node) = device.facts.numa_node else {
-        let finding = format!("the kernel does not report its NUMA node (the host has {nodes} nodes)");
+        let finding =
+            format!("the kernel does not report its NUMA node (the host has {nodes} nodes)");
         return match device.is_hardware() {
             true => check.unknown(finding, "look up its slot in the mainboard's manual"),
             false => check.ok("it is attached to no NUMA node"),
         };
     };
-    let node_cpus = CpuList::read(&root.join(format!("sys/devices/system/node/node{node}/cpulist")));
+    let node_cpus =
+        CpuList::read(&root.join(format!("sys/devices/system/node/node{node}/cpulist")));
     let allowed_cpus = own_status("Cpus_allowed_list", root).and_then(|list| CpuList::parse(&list));
     let (Some(node_cpus), Some(allowed_cpus)) = (node_cpus, allowed_cpus) else {
-        let finding = format!("it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read");
+        let finding = format!(
+            "it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read"
+        );
         return check.unknown(finding, "numactl --hardware");
     };
     let bind = format!("numactl --cpunodebind={node} --membind={node} flashproof ...");
     let is_on = format!("it is on NUMA node {node}");
     let common_cpus = node_cpus.common(&allowed_cpus);
     if common_cpus.is_empty() {
-        check.warning(format!("{is_on} (CPUs {node_cpus}), but the test may only run on CPUs {allowed_cpus}"), bind);
+        check.warning(
+            format!("{is_on} (CPUs {node_cpus}), but the test may only run on CPUs {allowed_cpus}"),
+            bind,
+        );
     } else if common_cpus == allowed_cpus {
-        check.ok(format!("{is_on}, and so are all CPUs that the test may run on ({allowed_cpus})"));
+        check.ok(format!(
+            "{is_on}, and so are all CPUs that the test may run on ({allowed_cpus})"
+        ));
     } else {
-        check.note(format!("{is_on} (CPUs {node_cpus}), and the test may run on CPUs {allowed_cpus}"), bind);
+        check.note(
+            format!("{is_on} (CPUs {node_cpus}), and the test may run on CPUs {allowed_cpus}"),
+            bind,
+        );
     }
 }
 
@@ -209,8 +273,13 @@ pub(super) fn check_balancer(root: &Path, findings: &mut Findings) {
     );
     match irqbalance_runs(root) {
         Some(true) => check.ok("irqbalance is running"),
-        Some(false) => check.note("irqbalance is not running", "systemctl enable --now irqbalance"),
-        None => check.because("irqbalance may be running or not").unknown("the processes cannot be listed", ""),
+        Some(false) => check.note(
+            "irqbalance is not running",
+            "systemctl enable --now irqbalance",
+        ),
+        None => check
+            .because("irqbalance may be running or not")
+            .unknown("the processes cannot be listed", ""),
     }
 }
 
@@ -218,7 +287,9 @@ fn irqbalance_runs(root: &Path) -> Option<bool> {
     let processes = fs::read_dir(root.join("proc")).ok()?;
     let is_it = |comm: String| comm.trim() == "irqbalance";
     let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    let mut named = processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_process));
+    let mut named = processes
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_process));
     Some(named.any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(is_it)))
 }
 
@@ -229,26 +300,49 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, findings: &mut
         "one CPU that takes all completions saturates before the device does: latency rises with the load, as if the \
          device were slow",
     );
-    let mut lines = device.facts.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
+    let mut lines = device
+        .facts
+        .disk_number()
+        .map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
         if device.is_hardware() {
-            check.unknown("its interrupts are not listed in sysfs", "cat /proc/interrupts");
+            check.unknown(
+                "its interrupts are not listed in sysfs",
+                "cat /proc/interrupts",
+            );
         }
         return;
     }
     let irqs = SysDir::new(root.join("sys/kernel/irq"));
     // `actions` is the name of the interrupt: `nvme0q1`, `virtio1-req.0`. Source:
     // `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
-    lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
+    lines.retain(|line| {
+        !irqs
+            .text(&format!("{line}/actions"))
+            .is_some_and(|name| is_administrative(&name))
+    });
     let online = CpuList::read(&root.join("sys/devices/system/cpu/online")).unwrap_or_default();
     let cpu_lists: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, root)).collect();
-    let (Some(cpu_lists), false) = (cpu_lists.filter(|lists| !lists.is_empty()), online.is_empty()) else {
-        return check.unknown("the CPUs that take its interrupts are unknown", "cat /proc/interrupts");
+    let (Some(cpu_lists), false) = (
+        cpu_lists.filter(|lists| !lists.is_empty()),
+        online.is_empty(),
+    ) else {
+        return check.unknown(
+            "the CPUs that take its interrupts are unknown",
+            "cat /proc/interrupts",
+        );
     };
     let mut cpus = CpuList::default();
     cpu_lists.iter().for_each(|list| cpus.add(list));
     let by_cpu = InterruptsByCpu::read(root, &lines).unwrap_or_default();
-    judge_interrupts(&lines, &cpus, &online, &by_cpu, irqbalance_runs(root), check);
+    judge_interrupts(
+        &lines,
+        &cpus,
+        &online,
+        &by_cpu,
+        irqbalance_runs(root),
+        check,
+    );
 }
 
 /// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `by_cpu`: interrupts per CPU since
@@ -267,14 +361,20 @@ fn judge_interrupts(
     }
     if let (Some(cpu), 1) = (cpus.only(), count) {
         return check.note(
-            format!("it has a single interrupt, which cannot be spread: CPU {cpu} of {} CPUs takes it", online.len()),
+            format!(
+                "it has a single interrupt, which cannot be spread: CPU {cpu} of {} CPUs takes it",
+                online.len()
+            ),
             format!("keep CPU {cpu} free of the test's threads and of other work (taskset)"),
         );
     }
     if let Some(cpu) = cpus.only() {
         let (balance_text, start_advice) = match has_irqbalance {
             Some(true) => (", although irqbalance runs", ""),
-            Some(false) => (", and irqbalance is off", "systemctl enable --now irqbalance, or "),
+            Some(false) => (
+                ", and irqbalance is off",
+                "systemctl enable --now irqbalance, or ",
+            ),
             None => ("", "systemctl enable --now irqbalance, or "),
         };
         return check.warning(
@@ -286,19 +386,29 @@ fn judge_interrupts(
         );
     }
     let total = by_cpu.total();
-    let busiest = by_cpu.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
+    let busiest = by_cpu
+        .busiest()
+        .filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
     if let Some((cpu, share_pct)) = busiest {
         return check.note(
             format!("CPU {cpu} took {share_pct:.0} % of {total} interrupts, although they are routed to CPUs {cpus}"),
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
         );
     }
-    check.ok(format!("{count} interrupts are spread over {} of {} CPUs ({cpus})", cpus.len(), online.len()));
+    check.ok(format!(
+        "{count} interrupts are spread over {} of {} CPUs ({cpus})",
+        cpus.len(),
+        online.len()
+    ));
 }
 
 fn braces(numbers: &[u32]) -> String {
     let texts: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
+    if let [one] = &texts[..] {
+        one.clone()
+    } else {
+        format!("{{{}}}", texts.join(","))
+    }
 }
 
 /// True for interrupts without completions of I/O: NVMe's queue 0 (administration), and virtio's configuration changes.
@@ -323,9 +433,13 @@ mod tests {
 
     #[test]
     fn bandwidth_is_what_encoding_leaves() {
-        for (gtps, lanes, gbytes) in
-            [(2.5, 1, 0.25), (8.0, 4, 3.938), (16.0, 4, 7.877), (32.0, 4, 15.754), (64.0, 4, 29.5)]
-        {
+        for (gtps, lanes, gbytes) in [
+            (2.5, 1, 0.25),
+            (8.0, 4, 3.938),
+            (16.0, 4, 7.877),
+            (32.0, 4, 15.754),
+            (64.0, 4, 29.5),
+        ] {
             let rate = Link { gtps, lanes }.gbytes_per_sec();
             assert!((rate - gbytes).abs() < 0.001, "{gtps} x{lanes}: {rate}");
         }
@@ -333,10 +447,19 @@ mod tests {
 
     fn judged(lines: &[u32], cpus: &str, online: &str, counts: &[u64], balanced: bool) -> Finding {
         let list = |text: &str| CpuList::parse(text).unwrap();
-        let counted = InterruptsByCpu { counts: counts.to_vec() };
+        let counted = InterruptsByCpu {
+            counts: counts.to_vec(),
+        };
         let (cpus, online) = (list(cpus), list(online));
         only(|findings| {
-            judge_interrupts(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", ""))
+            judge_interrupts(
+                lines,
+                &cpus,
+                &online,
+                &counted,
+                Some(balanced),
+                findings.check("interrupts", ""),
+            )
         })
     }
 
@@ -344,10 +467,24 @@ mod tests {
     fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
         let off = judged(&[36, 37], "3", "0-7", &[], false);
         assert_eq!(off.level, Level::Warning);
-        assert_eq!(off.finding, "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off");
-        assert!(off.remedy.contains("enable --now irqbalance") && off.remedy.contains("/proc/irq/{36,37}/"), "{off:?}");
-        assert_eq!(judged(&[36, 37], "3", "0-7", &[], true).level, Level::Warning);
-        assert_eq!(judged(&[36, 37], "3", "3", &[], false).level, Level::Ok, "there is no other CPU");
+        assert_eq!(
+            off.finding,
+            "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off"
+        );
+        assert!(
+            off.remedy.contains("enable --now irqbalance")
+                && off.remedy.contains("/proc/irq/{36,37}/"),
+            "{off:?}"
+        );
+        assert_eq!(
+            judged(&[36, 37], "3", "0-7", &[], true).level,
+            Level::Warning
+        );
+        assert_eq!(
+            judged(&[36, 37], "3", "3", &[], false).level,
+            Level::Ok,
+            "there is no other CPU"
+        );
     }
 
     #[test]
@@ -355,22 +492,43 @@ mod tests {
         for balanced in [false, true] {
             let told = judged(&[36], "3", "0-7", &[], balanced);
             assert_eq!(told.level, Level::Note);
-            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3 of 8 CPUs takes it");
-            assert!(!told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"), "{told:?}");
+            assert_eq!(
+                told.finding,
+                "it has a single interrupt, which cannot be spread: CPU 3 of 8 CPUs takes it"
+            );
+            assert!(
+                !told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"),
+                "{told:?}"
+            );
         }
     }
 
     #[test]
     fn interrupts_that_went_to_one_cpu_so_far_are_worth_a_note() {
         let told = judged(&[36, 37], "0-3", "0-3", &[0, 0, 10, 99_990], false);
-        assert!(told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"), "{told:?}");
-        assert_eq!(judged(&[36, 37], "0-3", "0-3", &[60_000, 50_000, 0, 0], false).level, Level::Ok);
-        assert_eq!(judged(&[36, 37], "0-3", "0-3", &[0, 0, 0, 9_999], false).level, Level::Ok, "too few to tell");
+        assert!(
+            told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"),
+            "{told:?}"
+        );
+        assert_eq!(
+            judged(&[36, 37], "0-3", "0-3", &[60_000, 50_000, 0, 0], false).level,
+            Level::Ok
+        );
+        assert_eq!(
+            judged(&[36, 37], "0-3", "0-3", &[0, 0, 0, 9_999], false).level,
+            Level::Ok,
+            "too few to tell"
+        );
     }
 
     #[test]
     fn interrupts_that_complete_nothing_do_not_count() {
-        for (name, is) in [("nvme0q0", true), ("nvme0q10", false), ("virtio1-config", true), ("virtio1-req.0", false)] {
+        for (name, is) in [
+            ("nvme0q0", true),
+            ("nvme0q10", false),
+            ("virtio1-config", true),
+            ("virtio1-req.0", false),
+        ] {
             assert_eq!(is_administrative(name), is, "{name}");
         }
     }

@@ -19,8 +19,15 @@ const CAP_IPC_LOCK: u32 = 14;
 
 /// Clocks that are read in user space (vDSO). Reading any other clock costs a system call or an access to a slow
 /// register.
-const FAST_CLOCKS: [&str; 7] =
-    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase", "tod"];
+const FAST_CLOCKS: [&str; 7] = [
+    "tsc",
+    "kvm-clock",
+    "hyperv_clocksource_tsc_page",
+    "arch_sys_counter",
+    "riscv_clocksource",
+    "timebase",
+    "tod",
+];
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
@@ -29,7 +36,11 @@ pub(super) fn check(root: &Path, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
     check_io_uring(facts.io_uring_disabled, probe_result, findings);
-    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), findings);
+    check_memlock(
+        facts.memlock_limit,
+        has_capability(root, CAP_IPC_LOCK),
+        findings,
+    );
     check_governor(&facts, findings);
     check_clock(root, findings);
     let check = findings.check(
@@ -45,7 +56,11 @@ pub(super) fn check(root: &Path, findings: &mut Findings) {
     }
 }
 
-fn check_io_uring(disabled: Option<u32>, probe_result: Option<io::Result<()>>, findings: &mut Findings) {
+fn check_io_uring(
+    disabled: Option<u32>,
+    probe_result: Option<io::Result<()>>,
+    findings: &mut Findings,
+) {
     const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
     let check = findings.check(
         "io-uring",
@@ -79,10 +94,17 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findin
             check.ok(format!("{} MiB may be locked", bytes >> 20));
         }
         (Some(MemlockLimit::Bytes(bytes)), _) => check.warning(
-            format!("only {} KiB may be locked, but {} MiB are needed", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
+            format!(
+                "only {} KiB may be locked, but {} MiB are needed",
+                bytes >> 10,
+                MEMLOCK_WANTED_BYTES >> 20
+            ),
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
-        (None, _) => check.unknown("the limit of locked memory cannot be read", "ulimit -l shows the limit"),
+        (None, _) => check.unknown(
+            "the limit of locked memory cannot be read",
+            "ulimit -l shows the limit",
+        ),
     }
 }
 
@@ -95,7 +117,10 @@ fn check_governor(facts: &HostFacts, findings: &mut Findings) {
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
         (Some("performance"), _) => check.ok("all CPUs use the governor performance"),
         (Some(others), _) => {
-            check.warning(format!("CPUs use the governor {others}"), "cpupower frequency-set -g performance");
+            check.warning(
+                format!("CPUs use the governor {others}"),
+                "cpupower frequency-set -g performance",
+            );
         }
         (None, Some(_)) => check.note(
             "the hypervisor controls the CPU frequency and does not show it",
@@ -115,12 +140,17 @@ fn check_clock(root: &Path, findings: &mut Findings) {
     );
     let dir = SysDir::new(root.join(CLOCK_DIR));
     let Some(clock) = dir.text("current_clocksource") else {
-        return check.unknown("the clock source cannot be read", format!("cat /{CLOCK_DIR}/current_clocksource"));
+        return check.unknown(
+            "the clock source cannot be read",
+            format!("cat /{CLOCK_DIR}/current_clocksource"),
+        );
     };
     if FAST_CLOCKS.contains(&clock.as_str()) {
         return check.ok(format!("the clock is {clock}"));
     }
-    let has_tsc = dir.text("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
+    let has_tsc = dir
+        .text("available_clocksource")
+        .is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     let remedy = match has_tsc {
         true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
         false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
@@ -146,20 +176,26 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
     let Some(total_ticks) = after else {
         let why = "CPU time taken by another guest or program would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
-            findings.check(name, why).unknown("/proc/stat has no CPU times", "");
+            findings
+                .check(name, why)
+                .unknown("/proc/stat has no CPU times", "");
         }
         return;
     };
     // The ticks of a CPU that goes offline vanish from the sum, so the sum can fall.
-    let recent_shares =
-        before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
+    let recent_shares = before
+        .filter(|before| before.idle <= total_ticks.idle)
+        .and_then(|before| total_ticks.since(before));
     check_steal(recent_shares, total_ticks, findings);
     check_busy(recent_shares, findings);
 }
 
 fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &mut Findings) {
     let steal_pct = |shares: Option<[f64; 3]>| shares.map_or(0.0, |[.., steal]| steal);
-    let (now_pct, ever_pct) = (steal_pct(recent_shares), steal_pct(total_ticks.since(Ticks::default())));
+    let (now_pct, ever_pct) = (
+        steal_pct(recent_shares),
+        steal_pct(total_ticks.since(Ticks::default())),
+    );
     let text = match recent_shares {
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since boot"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since boot"),
@@ -171,12 +207,17 @@ fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &m
     if now_pct.max(ever_pct) < STEAL_PCT {
         return check.ok(text);
     }
-    check.warning(text, "pin this guest's CPUs, or move the guest to a host or an instance type that is not shared");
+    check.warning(
+        text,
+        "pin this guest's CPUs, or move the guest to a host or an instance type that is not shared",
+    );
 }
 
 fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {
-    let check =
-        findings.check("cpu-busy", "threads that wait for a CPU issue operations late, which can make a run invalid");
+    let check = findings.check(
+        "cpu-busy",
+        "threads that wait for a CPU issue operations late, which can make a run invalid",
+    );
     match recent_shares.map(|[busy, ..]| busy) {
         None => check.unknown("no CPU time passed between the two readings", ""),
         Some(pct) if pct < BUSY_PCT => check.ok(format!("{pct:.0} % of CPU time is in use")),
@@ -198,7 +239,12 @@ mod tests {
         let denied = || Some(Err(io::Error::from_raw_os_error(libc::EPERM)));
         for (disabled, attempt, level, says) in [
             (Some(1), Some(Ok(())), Level::Ok, "works"),
-            (Some(2), denied(), Level::Warning, "kernel.io_uring_disabled is 2"),
+            (
+                Some(2),
+                denied(),
+                Level::Warning,
+                "kernel.io_uring_disabled is 2",
+            ),
             (None, denied(), Level::Warning, "cannot be set up"),
             (Some(0), denied(), Level::Warning, "cannot be set up"),
             (Some(0), None, Level::Ok, "is 0"),
@@ -206,7 +252,10 @@ mod tests {
             (None, None, Level::Unknown, "does not report"),
         ] {
             let finding = only(|findings| check_io_uring(disabled, attempt, findings));
-            assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
+            assert!(
+                finding.level == level && finding.finding.contains(says),
+                "{finding:?}"
+            );
         }
     }
 
@@ -221,7 +270,11 @@ mod tests {
             (bytes(64 << 10), None, Level::Warning),
             (None, Some(false), Level::Unknown),
         ] {
-            assert_eq!(only(|findings| check_memlock(limit, may_lock_all, findings)).level, level, "{limit:?}");
+            assert_eq!(
+                only(|findings| check_memlock(limit, may_lock_all, findings)).level,
+                level,
+                "{limit:?}"
+            );
         }
     }
 
@@ -229,18 +282,29 @@ mod tests {
     fn one_cpu_that_saves_power_is_enough_for_a_warning() {
         let governor = |governor: Option<&str>, hypervisor: Option<&str>| {
             let own = |text: &str| text.to_owned();
-            let facts =
-                HostFacts { cpu_governor: governor.map(own), hypervisor: hypervisor.map(own), ..HostFacts::default() };
+            let facts = HostFacts {
+                cpu_governor: governor.map(own),
+                hypervisor: hypervisor.map(own),
+                ..HostFacts::default()
+            };
             only(|findings| check_governor(&facts, findings)).level
         };
         assert_eq!(governor(Some("performance"), None), Level::Ok);
-        assert_eq!(governor(Some("performance,powersave"), None), Level::Warning);
+        assert_eq!(
+            governor(Some("performance,powersave"), None),
+            Level::Warning
+        );
         assert_eq!(governor(None, Some("KVM")), Level::Note);
         assert_eq!(governor(None, None), Level::Unknown);
     }
 
     fn times(idle: u64, steal: u64, all: u64) -> Option<Ticks> {
-        Some(Ticks { busy: all - idle - steal, idle, iowait: 0, steal })
+        Some(Ticks {
+            busy: all - idle - steal,
+            idle,
+            iowait: 0,
+            steal,
+        })
     }
 
     #[test]
@@ -251,7 +315,15 @@ mod tests {
             Ticks::read(machine.root())
         };
         let stat = "cpu  100 10 50 700 40 5 5 90 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-        assert_eq!(read(stat), Some(Ticks { busy: 170, idle: 700, iowait: 40, steal: 90 }));
+        assert_eq!(
+            read(stat),
+            Some(Ticks {
+                busy: 170,
+                idle: 700,
+                iowait: 40,
+                steal: 90
+            })
+        );
         assert_eq!(read("cpu  1 2 3\n"), None);
         assert_eq!(read(""), None);
     }
@@ -259,13 +331,35 @@ mod tests {
     #[test]
     fn steal_and_use_are_shares_of_the_moment() {
         let levels = |before, after| -> Vec<_> {
-            all(|findings| check_time(before, after, findings)).into_iter().map(|finding| finding.level).collect()
+            all(|findings| check_time(before, after, findings))
+                .into_iter()
+                .map(|finding| finding.level)
+                .collect()
         };
-        assert_eq!(levels(times(900, 0, 1000), times(990, 0, 1100)), [Level::Ok, Level::Ok]);
-        assert_eq!(levels(times(0, 0, 100_000), times(98, 2, 100_100)), [Level::Warning, Level::Ok], "stolen now");
-        assert_eq!(levels(times(900, 20, 1000), times(1000, 20, 1100)), [Level::Warning, Level::Ok], "stolen before");
-        assert_eq!(levels(times(900, 0, 1000), times(930, 0, 1100)), [Level::Ok, Level::Warning], "in use");
-        assert_eq!(levels(times(900, 0, 1000), times(900, 0, 1000)), [Level::Ok, Level::Unknown], "no time passed");
+        assert_eq!(
+            levels(times(900, 0, 1000), times(990, 0, 1100)),
+            [Level::Ok, Level::Ok]
+        );
+        assert_eq!(
+            levels(times(0, 0, 100_000), times(98, 2, 100_100)),
+            [Level::Warning, Level::Ok],
+            "stolen now"
+        );
+        assert_eq!(
+            levels(times(900, 20, 1000), times(1000, 20, 1100)),
+            [Level::Warning, Level::Ok],
+            "stolen before"
+        );
+        assert_eq!(
+            levels(times(900, 0, 1000), times(930, 0, 1100)),
+            [Level::Ok, Level::Warning],
+            "in use"
+        );
+        assert_eq!(
+            levels(times(900, 0, 1000), times(900, 0, 1000)),
+            [Level::Ok, Level::Unknown],
+            "no time passed"
+        );
         assert_eq!(levels(None, None), [Level::Unknown, Level::Unknown]);
     }
 }

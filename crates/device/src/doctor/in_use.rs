@@ -17,8 +17,7 @@ pub const IN_USE: &str = "in-use";
 
 /// Checks with the guard for users of the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(device: &DeviceState, root: &Path, findings: &mut Findings) {
-    const WHY: &str =
-        "a test that writes is refused; in a test that only reads, the other user's I/O adds to every latency";
+    const WHY: &str = "a test that writes is refused; in a test that only reads, the other user's I/O adds to every latency";
     let users = users_of(&device.resolved, root);
     for reason in &users.reasons {
         let text = reason.to_string();
@@ -33,7 +32,10 @@ pub(super) fn check(device: &DeviceState, root: &Path, findings: &mut Findings) 
     match users.notes.is_empty() {
         true => check.ok("it is not in use: not mounted, not held, not open"),
         false => {
-            check.unknown(format!("no user was found, but {}", users.notes.join("; ")), "");
+            check.unknown(
+                format!("no user was found, but {}", users.notes.join("; ")),
+                "",
+            );
         }
     }
 }
@@ -45,10 +47,14 @@ pub(super) fn check_activity(
     interval: Duration,
     findings: &mut Findings,
 ) {
-    let check =
-        findings.check("other-activity", "I/O of other programs adds to every latency and to the kernel's counters");
+    let check = findings.check(
+        "other-activity",
+        "I/O of other programs adds to every latency and to the kernel's counters",
+    );
     let (Some(before), Some(after)) = (before, after) else {
-        return check.because("I/O of other programs would add to every latency").unknown("it has no I/O counters", "");
+        return check
+            .because("I/O of other programs would add to every latency")
+            .unknown("it has no I/O counters", "");
     };
     let interval_ms = interval.as_millis();
     match activity(&before, &after) {
@@ -71,14 +77,20 @@ const LEAST_BYTES: u64 = 16 << 20;
 
 /// Checks the free space of the file system of `dir`, which need not exist yet.
 pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
-    let check = findings.check("run-directory", "a run that cannot be recorded has no result");
+    let check = findings.check(
+        "run-directory",
+        "a run that cannot be recorded has no result",
+    );
     let existing_dir = existing(dir);
     let opened = Dir::open(&existing_dir).and_then(|dir| dir.open_to_sync());
     let opened = opened.and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
     let (available_bytes, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            let finding = format!("the free space of {} cannot be read ({error})", existing_dir.display());
+            let finding = format!(
+                "the free space of {} cannot be read ({error})",
+                existing_dir.display()
+            );
             return check.unknown(finding, "name another directory");
         }
     };
@@ -87,25 +99,48 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     match available_bytes {
         ..LEAST_BYTES => check
             .because("when the disk is full, the recording and the run end")
-            .problem(format!("only {free_mib} MiB are free for {name}"), "delete files, or name another directory"),
+            .problem(
+                format!("only {free_mib} MiB are free for {name}"),
+                "delete files, or name another directory",
+            ),
         LEAST_BYTES..ENOUGH_BYTES => check
             .because("a run of a day takes about 100 MB per device, more with telemetry")
-            .warning(format!("{free_mib} MiB are free for {name}"), "delete files, or name another directory"),
-        _ => check.ok(format!("{} are free for {name}", units::bytes(available_bytes as f64))),
+            .warning(
+                format!("{free_mib} MiB are free for {name}"),
+                "delete files, or name another directory",
+            ),
+        _ => check.ok(format!(
+            "{} are free for {name}",
+            units::bytes(available_bytes as f64)
+        )),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {
         findings
-            .check(PLACE, "a directory in memory is lost at a reboot, and takes memory from the test")
-            .note(format!("{name} is in memory"), "name a directory on a disk for a run that matters");
+            .check(
+                PLACE,
+                "a directory in memory is lost at a reboot, and takes memory from the test",
+            )
+            .note(
+                format!("{name} is in memory"),
+                "name a directory on a disk for a run that matters",
+            );
     }
 }
 
 /// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
-    let Ok(metadata) = existing(dir).metadata() else { return };
+    let Ok(metadata) = existing(dir).metadata() else {
+        return;
+    };
     let dir_device = Some(DeviceNumber::of_stat(metadata.dev()));
     let parts = device.disk.iter().flat_map(|disk| disk.below(""));
-    if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == dir_device) {
+    if device
+        .disk
+        .iter()
+        .cloned()
+        .chain(parts)
+        .any(|dir| dir.dev() == dir_device)
+    {
         findings
             .check(PLACE, "the run directory is written and synced at each report interval, which adds to latencies")
             .warning("the run directory is on the device under test", "name a directory on another device (--out)");
@@ -117,7 +152,13 @@ fn existing(dir: &Path) -> PathBuf {
     let here = || PathBuf::from(".");
     dir.ancestors()
         .find(|place| place.exists())
-        .map_or_else(here, |place| if place.as_os_str().is_empty() { here() } else { place.to_path_buf() })
+        .map_or_else(here, |place| {
+            if place.as_os_str().is_empty() {
+                here()
+            } else {
+                place.to_path_buf()
+            }
+        })
 }
 
 #[cfg(test)]
@@ -132,12 +173,21 @@ mod tests {
         let still = counters("10 0 80 0 20 0 160 0 0 0 0");
         for (after, level, says) in [
             ("10 0 80 0 20 0 160 0 0 0 0", Level::Ok, "no I/O in 300 ms"),
-            ("13 0 80 0 20 0 160 0 0 0 0", Level::Warning, "it did 3 reads, 0 writes"),
+            (
+                "13 0 80 0 20 0 160 0 0 0 0",
+                Level::Warning,
+                "it did 3 reads, 0 writes",
+            ),
             ("10 0 80 0 20 0 160 0 2 0 0", Level::Warning, "2 in flight"),
             ("", Level::Unknown, "no I/O counters"),
         ] {
-            let finding = only(|findings| check_activity(still, counters(after), Duration::from_millis(300), findings));
-            assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
+            let finding = only(|findings| {
+                check_activity(still, counters(after), Duration::from_millis(300), findings)
+            });
+            assert!(
+                finding.level == level && finding.finding.contains(says),
+                "{finding:?}"
+            );
         }
     }
 }

@@ -91,18 +91,37 @@ pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check("device-kind", "the device may be virtual or networked");
     let facts = &device.facts;
     if facts.kind == Kind::RegularFile {
-        let why = "the test includes the file system: its allocation, its journal, and its other work";
-        return check
-            .because(why)
-            .note("it is a file in a file system", "to test the drive, name a drive or a partition");
+        let why =
+            "the test includes the file system: its allocation, its journal, and its other work";
+        return check.because(why).note(
+            "it is a file in a file system",
+            "to test the drive, name a drive or a partition",
+        );
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
     match classify(device) {
-        Some((DeviceClass { description, level, reason, remedy }, clue)) => {
-            check.because(reason).add_finding(*level, format!("it is {description} ({clue})"), *remedy);
+        Some((
+            DeviceClass {
+                description,
+                level,
+                reason,
+                remedy,
+            },
+            clue,
+        )) => {
+            check.because(reason).add_finding(
+                *level,
+                format!("it is {description} ({clue})"),
+                *remedy,
+            );
         }
-        None if device.is_hardware() => check.ok(format!("it is a drive of this machine (attached by {transport})")),
-        None => check.unknown("the kernel does not report how it is attached", "lsblk -o NAME,TRAN,MODEL"),
+        None if device.is_hardware() => check.ok(format!(
+            "it is a drive of this machine (attached by {transport})"
+        )),
+        None => check.unknown(
+            "the kernel does not report how it is attached",
+            "lsblk -o NAME,TRAN,MODEL",
+        ),
     }
 }
 
@@ -126,7 +145,11 @@ fn classify(device: &DeviceState) -> Option<(&'static DeviceClass, String)> {
     if transport == "virtio" {
         return Some((&VIRTUAL, transport.to_owned()));
     }
-    let path_parts: Vec<String> = device.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
+    let path_parts: Vec<String> = device
+        .disk
+        .iter()
+        .flat_map(|disk| disk.components().collect::<Vec<_>>())
+        .collect();
     let find_part = |is: fn(&str) -> bool| path_parts.iter().find(|part| is(part));
     // iSCSI sessions: `session1`; Fibre Channel: `rport-2:0-1`; Hyper-V: `VMBUS:00`, or GUIDs below vmbus.
     if let Some(session) = find_part(|part| is_called(part, "session")) {
@@ -148,9 +171,13 @@ fn classify(device: &DeviceState) -> Option<(&'static DeviceClass, String)> {
 fn is_called(name: &str, prefix: &str) -> bool {
     let letters = matches!(prefix, "vd" | "xvd");
     name.strip_prefix(prefix).is_some_and(|rest| {
-        rest.starts_with(
-            |c: char| if letters { c.is_ascii_lowercase() } else { c.is_ascii_digit() || c == '_' || c == '!' },
-        )
+        rest.starts_with(|c: char| {
+            if letters {
+                c.is_ascii_lowercase()
+            } else {
+                c.is_ascii_digit() || c == '_' || c == '!'
+            }
+        })
     })
 }
 
@@ -177,10 +204,16 @@ fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
     let path = format!("/sys/block/{disk}/queue/scheduler");
     match device.facts.scheduler.as_deref() {
         Some("none") => check.ok(format!("the scheduler of {disk} is none")),
-        Some(other) => check.warning(format!("the scheduler of {disk} is {other}"), format!("echo none > {path}")),
+        Some(other) => check.warning(
+            format!("the scheduler of {disk} is {other}"),
+            format!("echo none > {path}"),
+        ),
         // Bio-based devices (md, dm, zram) have no request queue, and so no scheduler.
         None if !device.is_hardware() => check.ok(format!("{disk} has no scheduler of its own")),
-        None => check.unknown(format!("the scheduler of {disk} cannot be read"), format!("cat {path}")),
+        None => check.unknown(
+            format!("the scheduler of {disk} cannot be read"),
+            format!("cat {path}"),
+        ),
     }
 }
 
@@ -202,7 +235,10 @@ fn check_write_cache(device: &DeviceState, findings: &mut Findings) {
 }
 
 fn check_sectors(device: &DeviceState, findings: &mut Findings) {
-    let check = findings.check("sector-sizes", "writes may be smaller than the drive's physical block");
+    let check = findings.check(
+        "sector-sizes",
+        "writes may be smaller than the drive's physical block",
+    );
     match (device.facts.logical_sector_bytes, device.facts.physical_sector_bytes) {
         (Some(logical), Some(physical)) if logical < physical => check
             .because(

@@ -24,7 +24,12 @@ const ALIGNMENT_BYTES: u64 = 4096;
 /// Minimum unused percentage of a disk that counts as over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
-pub(super) fn check(device: &DeviceState, state: &PreparationState, records: &Records, findings: &mut Findings) {
+pub(super) fn check(
+    device: &DeviceState,
+    state: &PreparationState,
+    records: &Records,
+    findings: &mut Findings,
+) {
     check_firmware(device, findings);
     check_alignment(device, findings);
     check_over_provisioning(device, state.prepared(), findings);
@@ -38,7 +43,10 @@ fn check_firmware(device: &DeviceState, findings: &mut Findings) {
         "a model can behave differently with another firmware: results are comparable only if the firmware is known",
     );
     let facts = &device.facts;
-    let model = facts.model.as_deref().unwrap_or("a drive without a model name");
+    let model = facts
+        .model
+        .as_deref()
+        .unwrap_or("a drive without a model name");
     match &facts.firmware {
         Some(firmware) => check.ok(format!("{model} runs firmware {firmware}")),
         None if device.is_hardware() => check.unknown(
@@ -50,44 +58,66 @@ fn check_firmware(device: &DeviceState, findings: &mut Findings) {
 }
 
 fn check_alignment(device: &DeviceState, findings: &mut Findings) {
-    const ALIGN: &str =
-        "recreate the partition with its start at a multiple of 1 MiB (parted -a optimal); this loses its data";
+    const ALIGN: &str = "recreate the partition with its start at a multiple of 1 MiB (parted -a optimal); this loses its data";
     let check = findings.check(
         "alignment",
         "a misaligned operation touches one unit of the drive more than necessary; a misaligned write needs reads first",
     );
     let Some(dir) = &device.dir else { return };
-    let unit_bytes = u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);
+    let unit_bytes =
+        u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);
     let offset: Option<i64> = dir.number("alignment_offset");
     match (&device.facts.partition, offset) {
         (Some(part), _) if part.start_bytes % unit_bytes != 0 => {
             check.warning(
-                format!("it begins at byte {}, which is not a multiple of {unit_bytes}", part.start_bytes),
+                format!(
+                    "it begins at byte {}, which is not a multiple of {unit_bytes}",
+                    part.start_bytes
+                ),
                 ALIGN,
             );
         }
         (part, Some(offset)) if offset != 0 => check.warning(
             format!("the kernel calls it misaligned (alignment_offset {offset})"),
-            if part.is_some() { ALIGN } else { "use a partition that begins at that offset" },
+            if part.is_some() {
+                ALIGN
+            } else {
+                "use a partition that begins at that offset"
+            },
         ),
-        (Some(part), _) => check.ok(format!("it begins at byte {}, a multiple of {unit_bytes}", part.start_bytes)),
+        (Some(part), _) => check.ok(format!(
+            "it begins at byte {}, a multiple of {unit_bytes}",
+            part.start_bytes
+        )),
         (None, _) => check.ok("it is used from its first byte"),
     }
 }
 
-fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
+fn check_over_provisioning(
+    device: &DeviceState,
+    prepared: Option<&Prepared>,
+    findings: &mut Findings,
+) {
     let check = findings.check(
         "over-provisioning",
         "the less spare space a drive has, the more it copies for each byte written: more latency and wear",
     );
     let facts = &device.facts;
-    let advice = format!("flashproof prep {} --use-pct 80 leaves 20 % unused (it ERASES the device)", facts.path);
+    let advice = format!(
+        "flashproof prep {} --use-pct 80 leaves 20 % unused (it ERASES the device)",
+        facts.path
+    );
     if let Some(prepared) = prepared.filter(|prepared| prepared.used_bytes < prepared.size_bytes) {
-        let text = format!("it was prepared to use {:.1} % of its bytes", prepared.use_pct());
+        let text = format!(
+            "it was prepared to use {:.1} % of its bytes",
+            prepared.use_pct()
+        );
         return match prepared.rest_discarded {
             true => check.ok(format!("{text}, and the rest was discarded")),
             false => check
-                .because("a drive keeps copying old data in the unused part until the part is discarded")
+                .because(
+                    "a drive keeps copying old data in the unused part until the part is discarded",
+                )
                 .note(format!("{text}, but the rest was not discarded"), advice),
         };
     }
@@ -100,14 +130,22 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
             let pct = free_bytes as f64 * 100.0 / disk_bytes.max(1) as f64;
             let text = format!("{pct:.1} % of its disk is in no partition");
             if pct >= SPARE_PCT {
-                return check.ok(format!("{text} (flashproof cannot see if that part was discarded)"));
+                return check.ok(format!(
+                    "{text} (flashproof cannot see if that part was discarded)"
+                ));
             }
             check.note(
                 text,
                 "leave a part of the disk unpartitioned, and discard that part (blkdiscard) before the test",
             );
         }
-        _ => check.note(format!("all of its {} are used", units::bytes(facts.size_bytes as f64)), advice),
+        _ => check.note(
+            format!(
+                "all of its {} are used",
+                units::bytes(facts.size_bytes as f64)
+            ),
+            advice,
+        ),
     }
 }
 
@@ -115,7 +153,10 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
     let disk_bytes = disk.sectors("size")?;
     // An extended partition, which contains the logical partitions, shows as two sectors.
-    let partitioned_bytes: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
+    let partitioned_bytes: u64 = disk
+        .partitions()
+        .filter_map(|part| part.sectors("size"))
+        .sum();
     Some((disk_bytes.saturating_sub(partitioned_bytes), disk_bytes))
 }
 
@@ -125,7 +166,10 @@ fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &
         "a drive that was never written answers reads without reading flash, and has free blocks for every write: it \
          is far faster than in use",
     );
-    let remedy = format!("flashproof prep {} (it ERASES the device)", device.facts.path);
+    let remedy = format!(
+        "flashproof prep {} (it ERASES the device)",
+        device.facts.path
+    );
     match state {
         PreparationState::Nameless => check.unknown(
             "it has no serial number or other lasting name, so no record can show that it was prepared",
@@ -155,15 +199,25 @@ fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &
 
 /// Shows a failed read-back of an earlier preparation. The user deletes the record once the cause is known.
 fn check_read_back(device: &DeviceState, records: &Records, findings: &mut Findings) {
-    let Some(identity) = device.facts.identity() else { return };
-    let failure = records.find(&identity).and_then(|record| record.failed_read_back);
+    let Some(identity) = device.facts.identity() else {
+        return;
+    };
+    let failure = records
+        .find(&identity)
+        .and_then(|record| record.failed_read_back);
     let Some(failure) = failure else { return };
     let record = records.path(&identity).unwrap_or_default();
     findings
-        .check("read-back", "a drive that loses or changes data is not fit for a database, however fast it is")
+        .check(
+            "read-back",
+            "a drive that loses or changes data is not fit for a database, however fast it is",
+        )
         .problem(
             failure.failure(),
-            format!("do not trust the drive until the cause is known; then delete {}", record.display()),
+            format!(
+                "do not trust the drive until the cause is known; then delete {}",
+                record.display()
+            ),
         );
 }
 
@@ -178,17 +232,30 @@ const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
 pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: &mut Findings) {
-    let check = findings.check("smart", "flashproof would not notice a hot, worn or failing drive");
+    let check = findings.check(
+        "smart",
+        "flashproof would not notice a hot, worn or failing drive",
+    );
     let disk = device.facts.disk_name().unwrap_or("DISK");
-    if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
+    if device
+        .facts
+        .transport
+        .as_deref()
+        .unwrap_or_default()
+        .starts_with("nvme")
+    {
         match reader(&device.facts) {
             Ok(smart) => judge_smart(&smart, findings),
-            Err(why) => {
-                check.unknown(format!("its SMART log could not be read: {why}"), format!("nvme smart-log /dev/{disk}"))
-            }
+            Err(why) => check.unknown(
+                format!("its SMART log could not be read: {why}"),
+                format!("nvme smart-log /dev/{disk}"),
+            ),
         }
     } else if device.is_hardware() {
-        check.unknown("flashproof reads the SMART log of NVMe drives only", format!("smartctl -a /dev/{disk}"));
+        check.unknown(
+            "flashproof reads the SMART log of NVMe drives only",
+            format!("smartctl -a /dev/{disk}"),
+        );
     }
 }
 
@@ -201,20 +268,28 @@ pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
     let (result_sender, result_receiver) = mpsc::channel();
     // After the timeout the answer has no receiver.
-    let query = move || drop(result_sender.send(controller.smart().map_err(|error| error.to_string())));
-    thread::Builder::new().spawn(query).map_err(|error| format!("no thread could be started ({error})"))?;
+    let query =
+        move || drop(result_sender.send(controller.smart().map_err(|error| error.to_string())));
+    thread::Builder::new()
+        .spawn(query)
+        .map_err(|error| format!("no thread could be started ({error})"))?;
     result_receiver
         .recv_timeout(PATIENCE)
         .map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
 }
 
 fn judge_smart(smart: &Smart, findings: &mut Findings) {
-    let check =
-        findings.check("smart-critical", "a drive that reports a failure or throttles does not represent its model");
+    let check = findings.check(
+        "smart-critical",
+        "a drive that reports a failure or throttles does not represent its model",
+    );
     match smart.critical_warning {
         0 => check.ok("no critical warning"),
         bits => check.problem(
-            format!("critical warning {bits:#04x}: {}", smart.warnings().join(", ")),
+            format!(
+                "critical warning {bits:#04x}: {}",
+                smart.warnings().join(", ")
+            ),
             "replace the drive, or cool it and check again",
         ),
     }
@@ -228,10 +303,18 @@ fn judge_smart(smart: &Smart, findings: &mut Findings) {
         smart.available_spare_pct
     );
     if smart.available_spare_pct < smart.available_spare_threshold_pct {
-        let text = format!("{text}, below the drive's own limit of {} %", smart.available_spare_threshold_pct);
-        check.because("the drive may soon turn read-only").problem(text, "replace the drive");
+        let text = format!(
+            "{text}, below the drive's own limit of {} %",
+            smart.available_spare_threshold_pct
+        );
+        check
+            .because("the drive may soon turn read-only")
+            .problem(text, "replace the drive");
     } else if used_pct >= WORN_PCT {
-        check.warning(text, "test another drive, or read the verdict as a verdict on a worn drive");
+        check.warning(
+            text,
+            "test another drive, or read the verdict as a verdict on a worn drive",
+        );
     } else {
         check.ok(text);
     }
@@ -254,8 +337,15 @@ const MARGIN_CELSIUS: f64 = 10.0;
 /// Compares the temperature with the drive's limits. For NVMe, `max` is the warning threshold, from which the drive
 /// throttles (WCTEMP), and `crit` the critical threshold (CCTEMP).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
-    let check = findings.check("temperature", "a hot drive throttles: its latency then depends on the cooling");
-    let Some(monitor) = device.facts.disk_number().and_then(|number| drive_monitor(root, number)) else {
+    let check = findings.check(
+        "temperature",
+        "a hot drive throttles: its latency then depends on the cooling",
+    );
+    let Some(monitor) = device
+        .facts
+        .disk_number()
+        .and_then(|number| drive_monitor(root, number))
+    else {
         if device.is_hardware() {
             check.unknown(
                 "the kernel has no temperature sensor for it",
@@ -264,28 +354,46 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
         }
         return;
     };
-    let read_celsius = |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
+    let read_celsius =
+        |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
     // A drive without a limit reports 0 K or nothing.
     let limit = |name: &str| read_celsius(name).filter(|celsius| *celsius > 0.0);
     match read_celsius("temp1_input") {
-        Some(now_celsius) => judge_temperature(now_celsius, limit("temp1_max"), limit("temp1_crit"), check),
-        None => check.unknown("its temperature sensor does not answer", "nvme smart-log, or smartctl -A"),
+        Some(now_celsius) => {
+            judge_temperature(now_celsius, limit("temp1_max"), limit("temp1_crit"), check)
+        }
+        None => check.unknown(
+            "its temperature sensor does not answer",
+            "nvme smart-log, or smartctl -A",
+        ),
     }
 }
 
-fn judge_temperature(now_celsius: f64, max_celsius: Option<f64>, crit_celsius: Option<f64>, check: Check<'_>) {
-    const COOL: &str = "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
+fn judge_temperature(
+    now_celsius: f64,
+    max_celsius: Option<f64>,
+    crit_celsius: Option<f64>,
+    check: Check<'_>,
+) {
+    const COOL: &str =
+        "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
     let limits: Vec<String> = [("warns", max_celsius), ("is critical", crit_celsius)]
         .iter()
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
         .collect();
     let text = match limits.is_empty() {
         true => format!("it has {now_celsius:.0} degrees Celsius, and reports no limits"),
-        false => format!("it has {now_celsius:.0} degrees Celsius; it {}", limits.join(" and ")),
+        false => format!(
+            "it has {now_celsius:.0} degrees Celsius; it {}",
+            limits.join(" and ")
+        ),
     };
     if crit_celsius.is_some_and(|crit| now_celsius >= crit) {
         check.problem(text, COOL);
-    } else if max_celsius.or(crit_celsius).is_some_and(|max| now_celsius >= max - MARGIN_CELSIUS) {
+    } else if max_celsius
+        .or(crit_celsius)
+        .is_some_and(|max| now_celsius >= max - MARGIN_CELSIUS)
+    {
         check.warning(text, COOL);
     } else {
         check.ok(text);
@@ -328,13 +436,19 @@ mod tests {
     fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
         let mut log = good();
         spoil(&mut log);
-        all(|findings| judge_smart(&log, findings)).into_iter().map(|finding| finding.level).collect()
+        all(|findings| judge_smart(&log, findings))
+            .into_iter()
+            .map(|finding| finding.level)
+            .collect()
     }
 
     #[test]
     fn each_field_is_judged_by_itself() {
         assert_eq!(levels(|_| ()), [Ok, Ok, Ok]);
-        assert_eq!(levels(|log| log.critical_warning = 1 << 3), [Problem, Ok, Ok]);
+        assert_eq!(
+            levels(|log| log.critical_warning = 1 << 3),
+            [Problem, Ok, Ok]
+        );
         assert_eq!(levels(|log| log.percentage_used = 79), [Ok, Ok, Ok]);
         assert_eq!(levels(|log| log.percentage_used = 80), [Ok, Warning, Ok]);
         assert_eq!(levels(|log| log.available_spare_pct = 10), [Ok, Ok, Ok]);
@@ -344,9 +458,17 @@ mod tests {
 
     #[test]
     fn the_bits_of_a_critical_warning_are_named() {
-        let log = Smart { critical_warning: 0b1010, ..good() };
-        let finding = all(|findings| judge_smart(&log, findings)).remove(0).finding;
-        assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
+        let log = Smart {
+            critical_warning: 0b1010,
+            ..good()
+        };
+        let finding = all(|findings| judge_smart(&log, findings))
+            .remove(0)
+            .finding;
+        assert!(
+            finding.starts_with("critical warning 0x0a: its temperature is beyond"),
+            "{finding}"
+        );
         assert!(finding.ends_with(", its media are read-only"), "{finding}");
     }
 
@@ -361,12 +483,24 @@ mod tests {
             (75.0, None, Some(80.0), Level::Warning),
             (90.0, None, None, Level::Ok),
         ] {
-            let finding = only(|findings| judge_temperature(now, max, crit, findings.check("temperature", "")));
+            let finding = only(|findings| {
+                judge_temperature(now, max, crit, findings.check("temperature", ""))
+            });
             assert_eq!(finding.level, level, "{finding:?}");
         }
-        let finding =
-            only(|findings| judge_temperature(41.0, Some(70.0), Some(80.0), findings.check("temperature", ""))).finding;
-        assert_eq!(finding, "it has 41 degrees Celsius; it warns at 70 and is critical at 80");
+        let finding = only(|findings| {
+            judge_temperature(
+                41.0,
+                Some(70.0),
+                Some(80.0),
+                findings.check("temperature", ""),
+            )
+        })
+        .finding;
+        assert_eq!(
+            finding,
+            "it has 41 degrees Celsius; it warns at 70 and is critical at 80"
+        );
     }
 }
 
@@ -383,13 +517,26 @@ mod placement_tests {
             check_placement(fdp, &mut findings);
             findings.findings.first().map(|finding| finding.level)
         };
-        let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 8 };
-        let with = |state, placement| Ok(Some(Fdp { state, placement, ..Fdp::default() }));
+        let handle = PlacementHandle {
+            placement_id: 0,
+            reclaim_unit_handle: 0,
+            reclaim_unit_blocks_left: 8,
+        };
+        let with = |state, placement| {
+            Ok(Some(Fdp {
+                state,
+                placement,
+                ..Fdp::default()
+            }))
+        };
         assert_eq!(level(Ok(None)), None);
         assert_eq!(level(with(FdpState::On(0), vec![handle])), Some(Level::Ok));
         assert_eq!(level(with(FdpState::On(0), Vec::new())), Some(Level::Note));
         assert_eq!(level(with(FdpState::Off, Vec::new())), Some(Level::Note));
-        assert_eq!(level(with(FdpState::Unknown, Vec::new())), Some(Level::Unknown));
+        assert_eq!(
+            level(with(FdpState::Unknown, Vec::new())),
+            Some(Level::Unknown)
+        );
         assert_eq!(level(Err("no permission".to_owned())), Some(Level::Unknown));
     }
 }

@@ -61,7 +61,11 @@ impl Doctor {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
-            records: if is_here { Records::open(None) } else { Records::without_dir() },
+            records: if is_here {
+                Records::open(None)
+            } else {
+                Records::without_dir()
+            },
             // The drives of a fake tree cannot be queried.
             smart_reader: if is_here {
                 |facts| read_smart(Path::new("/"), facts)
@@ -76,17 +80,30 @@ impl Doctor {
     /// As the function [`examine`].
     fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
         let find = |name: &S| DeviceState::find(name.as_ref(), &self.root);
-        let lookups: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
-        let found_devices: Vec<&DeviceState> = lookups.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
+        let lookups: Vec<_> = devices
+            .iter()
+            .map(|name| (name.as_ref(), find(name)))
+            .collect();
+        let found_devices: Vec<&DeviceState> = lookups
+            .iter()
+            .filter_map(|(_, device)| device.as_ref().ok())
+            .collect();
         // The counters are read after these samples, so that the samples do not count as I/O of another program.
         let states = in_parallel(&lookups, |(_, device)| {
             let facts = &device.as_ref().ok()?.facts;
-            Some(PreparationState::with(facts, &self.records, self.sample_reader))
+            Some(PreparationState::with(
+                facts,
+                &self.records,
+                self.sample_reader,
+            ))
         });
 
         let started = Instant::now();
         let cpu_before = Ticks::read(&self.root);
-        let io_before: Vec<_> = found_devices.iter().map(|device| device.counters()).collect();
+        let io_before: Vec<_> = found_devices
+            .iter()
+            .map(|device| device.counters())
+            .collect();
 
         let mut host = Findings::default();
         host::check(&self.root, &mut host);
@@ -110,7 +127,10 @@ impl Doctor {
         for ((findings, device), before) in findings_with_device.zip(io_before) {
             in_use::check_activity(before, device.counters(), interval, findings);
         }
-        std::iter::once(host).chain(device_findings).flat_map(|about| about.findings).collect()
+        std::iter::once(host)
+            .chain(device_findings)
+            .flat_map(|about| about.findings)
+            .collect()
     }
 
     fn check_device(
@@ -121,18 +141,25 @@ impl Doctor {
         run_dir: Option<&Path>,
     ) -> Findings {
         const WHY: &str = "nothing can be measured on it";
-        let mut findings = Findings { device: Some(name.to_owned()), ..Findings::default() };
+        let mut findings = Findings {
+            device: Some(name.to_owned()),
+            ..Findings::default()
+        };
         let device = match device {
             Ok(device) => device,
             Err(why) => {
-                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists the devices"));
+                let (finding, remedy) = why
+                    .split_once("; ")
+                    .unwrap_or((why, "`flashproof doctor` lists the devices"));
                 findings.check("device", WHY).problem(finding, remedy);
                 return findings;
             }
         };
         if device.disk.is_some() && device.facts.size_bytes == 0 {
             let remedy = "attach a medium or a file, or name another device";
-            findings.check("device", WHY).problem("it has no bytes: nothing is attached to it", remedy);
+            findings
+                .check("device", WHY)
+                .problem("it has no bytes: nothing is attached to it", remedy);
             return findings;
         }
         in_use::check(device, &self.root, &mut findings);
@@ -180,28 +207,44 @@ impl DeviceState {
             false => by_kernel_name(name, root).ok_or("there is no such device or file")?,
         };
         let facts = discover::facts_of(name, &resolved, root).map_err(|error| error.to_string())?;
-        let dir = facts.number.and_then(|number| SysDir::of_block(root, number));
-        Ok(Self { facts, resolved, disk: dir.as_ref().map(SysDir::disk), dir })
+        let dir = facts
+            .number
+            .and_then(|number| SysDir::of_block(root, number));
+        Ok(Self {
+            facts,
+            resolved,
+            disk: dir.as_ref().map(SysDir::disk),
+            dir,
+        })
     }
 
     /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, the
     /// directories of its first controller follow.
     fn above(&self) -> Vec<SysDir> {
-        let Some(disk) = &self.disk else { return Vec::new() };
+        let Some(disk) = &self.disk else {
+            return Vec::new();
+        };
         let controllers = discover::controllers(disk);
-        disk.ancestors().chain(controllers.iter().take(1).flat_map(SysDir::ancestors)).collect()
+        disk.ancestors()
+            .chain(controllers.iter().take(1).flat_map(SysDir::ancestors))
+            .collect()
     }
 
     /// The nearest device above the disk that has a PCIe link.
     fn linked(&self) -> Option<SysDir> {
-        self.above().into_iter().find(|dir| dir.text("current_link_speed").is_some())
+        self.above()
+            .into_iter()
+            .find(|dir| dir.text("current_link_speed").is_some())
     }
 
     /// Names of the drivers above the disk, from the disk outwards: `mpt3sas`, `pcieport`.
     fn drivers(&self) -> Vec<String> {
         let device = self.disk.iter().map(|disk| disk.child("device"));
         let mut names: Vec<String> = Vec::new();
-        for name in device.chain(self.above()).filter_map(|dir| dir.link_name("driver")) {
+        for name in device
+            .chain(self.above())
+            .filter_map(|dir| dir.link_name("driver"))
+        {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -224,9 +267,14 @@ impl DeviceState {
 
 /// Resolves a kernel name in a fake tree, which has no device nodes.
 fn by_kernel_name(name: &str, root: &Path) -> Option<Resolved> {
-    let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let kernel_name = name
+        .strip_prefix("/dev/")
+        .filter(|name| !name.is_empty() && !name.contains('/'))?;
     // The node does not exist, so nothing is opened.
-    Some(Resolved::Block { number: SysDir::of_name(kernel_name, root).dev()?, node: PathBuf::from("/nonexistent") })
+    Some(Resolved::Block {
+        number: SysDir::of_name(kernel_name, root).dev()?,
+        node: PathBuf::from("/nonexistent"),
+    })
 }
 
 /// The value of `key` in the status of this process. Source: proc_pid_status(5).
@@ -245,7 +293,11 @@ struct Findings {
 impl Findings {
     /// Begins the check `name`; `reason`: why the check matters.
     fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
-        Check { findings: self, name, reason }
+        Check {
+            findings: self,
+            name,
+            reason,
+        }
     }
 }
 

@@ -9,14 +9,19 @@ use std::fs;
 
 /// Findings of a check on a device called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
-    let mut findings = Findings { device: Some("/dev/x".to_owned()), ..Findings::default() };
+    let mut findings = Findings {
+        device: Some("/dev/x".to_owned()),
+        ..Findings::default()
+    };
     check(&mut findings);
     findings.findings
 }
 
 pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     let findings = all(check);
-    let [finding] = &findings[..] else { panic!("one finding: {findings:?}") };
+    let [finding] = &findings[..] else {
+        panic!("one finding: {findings:?}")
+    };
     finding.clone()
 }
 
@@ -33,13 +38,22 @@ impl Machine {
         let sys = machine.0.path("sys");
         fake_nvme(&machine.0);
         machine.0.link("sys/block/nvme0n1", sys.join(DISK));
-        machine.0.link("sys/class/block/nvme0n1p2", sys.join(DISK).join("nvme0n1p2"));
+        machine.0.link(
+            "sys/class/block/nvme0n1p2",
+            sys.join(DISK).join("nvme0n1p2"),
+        );
         let files = [
             ("proc/cpuinfo", "model name\t: X\nflags\t\t: fpu\n"),
             ("proc/stat", "cpu  100 0 0 900 0 0 0 0 0 0\n"),
             ("proc/sys/kernel/io_uring_disabled", "0\n"),
-            ("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n"),
-            ("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000\nCpus_allowed_list:\t4-7\n"),
+            (
+                "proc/self/limits",
+                "Max locked memory         unlimited            unlimited            bytes\n",
+            ),
+            (
+                "proc/self/status",
+                "Name:\tx\nCapEff:\t0000000000000000\nCpus_allowed_list:\t4-7\n",
+            ),
             ("proc/self/mountinfo", ""),
             ("proc/1/mountinfo", ""),
             ("proc/1/comm", "systemd\n"),
@@ -55,9 +69,18 @@ impl Machine {
             ("proc/irq/31/effective_affinity_list", "0\n"),
             ("proc/irq/32/effective_affinity_list", "4\n"),
             ("sys/devices/system/cpu/online", "0-7\n"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
-            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
-            ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "performance\n",
+            ),
+            (
+                "sys/devices/system/clocksource/clocksource0/current_clocksource",
+                "tsc\n",
+            ),
+            (
+                "sys/devices/system/clocksource/clocksource0/available_clocksource",
+                "tsc hpet acpi_pm\n",
+            ),
             ("sys/devices/system/node/online", "0-1\n"),
             ("sys/devices/system/node/node0/cpulist", "0-3\n"),
             ("sys/devices/system/node/node1/cpulist", "4-7\n"),
@@ -67,7 +90,10 @@ impl Machine {
             ("sys/class/hwmon/hwmon0/temp1_crit", "79850\n"),
         ];
         machine.0.write_all("", &files);
-        machine.0.link("sys/class/hwmon/hwmon0/device", sys.join(DISK).parent().unwrap());
+        machine.0.link(
+            "sys/class/hwmon/hwmon0/device",
+            sys.join(DISK).parent().unwrap(),
+        );
         let files = [
             ("msi_irqs/30", "msix\n"),
             ("msi_irqs/31", "msix\n"),
@@ -91,7 +117,10 @@ impl Machine {
 
     fn doctor(&self) -> Doctor {
         // The available spare is at its threshold; the log has no warnings.
-        Doctor { smart_reader: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
+        Doctor {
+            smart_reader: |_| std::result::Result::Ok(Smart::parse(&[0; 512])),
+            ..Doctor::new(self.0.root())
+        }
     }
 
     fn examine(&self, device: &str) -> Vec<Finding> {
@@ -102,8 +131,13 @@ impl Machine {
     #[track_caller]
     fn finding(&self, device: &str, check: &str) -> Finding {
         let findings = self.examine(device);
-        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.check == check).collect();
-        let [finding] = found[..] else { panic!("one {check}: {findings:#?}") };
+        let found: Vec<&Finding> = findings
+            .iter()
+            .filter(|finding| finding.check == check)
+            .collect();
+        let [finding] = found[..] else {
+            panic!("one {check}: {findings:#?}")
+        };
         finding.clone()
     }
 }
@@ -119,7 +153,11 @@ fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepar
         .map(|finding| (finding.check.as_str(), finding.level))
         .collect();
     // No CPU time passes in a fake tree.
-    let expected = [("cpu-busy", Unknown), ("over-provisioning", Note), ("preparation", Warning)];
+    let expected = [
+        ("cpu-busy", Unknown),
+        ("over-provisioning", Note),
+        ("preparation", Warning),
+    ];
     assert_eq!(worse, expected, "{findings:#?}");
 }
 
@@ -140,52 +178,304 @@ fn each_bad_state_is_told_by_its_check() {
     let hwmon = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
     let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
     let cases: Vec<(String, Option<&str>, &str, Level, &str)> = vec![
-        ("proc/sys/kernel/io_uring_disabled".into(), Some("2\n"), "io-uring", Warning, "kernel.io_uring_disabled is 2"),
-        ("proc/sys/kernel/io_uring_disabled".into(), None, "io-uring", Unknown, "does not report"),
-        (process("limits"), memlock, "memlock", Warning, "only 64 KiB may be locked"),
-        (process("limits"), None, "memlock", Unknown, "cannot be read"),
-        (governor.clone(), Some("powersave\n"), "cpu-governor", Warning, "governor powersave"),
-        (governor, None, "cpu-governor", Unknown, "no frequency governor"),
-        (clock.clone(), Some("hpet\n"), "clock-source", Warning, "the clock is hpet"),
-        (clock.clone(), Some("acpi_pm\n"), "clock-source", Warning, "the clock is acpi_pm"),
-        (clock.clone(), Some("kvm-clock\n"), "clock-source", Ok, "kvm-clock"),
+        (
+            "proc/sys/kernel/io_uring_disabled".into(),
+            Some("2\n"),
+            "io-uring",
+            Warning,
+            "kernel.io_uring_disabled is 2",
+        ),
+        (
+            "proc/sys/kernel/io_uring_disabled".into(),
+            None,
+            "io-uring",
+            Unknown,
+            "does not report",
+        ),
+        (
+            process("limits"),
+            memlock,
+            "memlock",
+            Warning,
+            "only 64 KiB may be locked",
+        ),
+        (
+            process("limits"),
+            None,
+            "memlock",
+            Unknown,
+            "cannot be read",
+        ),
+        (
+            governor.clone(),
+            Some("powersave\n"),
+            "cpu-governor",
+            Warning,
+            "governor powersave",
+        ),
+        (
+            governor,
+            None,
+            "cpu-governor",
+            Unknown,
+            "no frequency governor",
+        ),
+        (
+            clock.clone(),
+            Some("hpet\n"),
+            "clock-source",
+            Warning,
+            "the clock is hpet",
+        ),
+        (
+            clock.clone(),
+            Some("acpi_pm\n"),
+            "clock-source",
+            Warning,
+            "the clock is acpi_pm",
+        ),
+        (
+            clock.clone(),
+            Some("kvm-clock\n"),
+            "clock-source",
+            Ok,
+            "kvm-clock",
+        ),
         (clock, None, "clock-source", Unknown, "cannot be read"),
-        ("proc/cpuinfo".into(), Some("flags\t\t: hypervisor\n"), "hypervisor", Note, "virtual machine (unnamed)"),
-        ("proc/77/comm".into(), Some("bash\n"), "irqbalance", Note, "not running"),
-        ("proc/stat".into(), Some("cpu  100 0 0 800 0 0 0 100 0 0\n"), "cpu-steal", Warning, "10.0 % of CPU time"),
-        ("proc/stat".into(), None, "cpu-steal", Unknown, "no CPU times"),
-        (affinity.clone(), Some("0\n"), "interrupts", Warning, "to CPU 0, one of 8 CPUs"),
+        (
+            "proc/cpuinfo".into(),
+            Some("flags\t\t: hypervisor\n"),
+            "hypervisor",
+            Note,
+            "virtual machine (unnamed)",
+        ),
+        (
+            "proc/77/comm".into(),
+            Some("bash\n"),
+            "irqbalance",
+            Note,
+            "not running",
+        ),
+        (
+            "proc/stat".into(),
+            Some("cpu  100 0 0 800 0 0 0 100 0 0\n"),
+            "cpu-steal",
+            Warning,
+            "10.0 % of CPU time",
+        ),
+        (
+            "proc/stat".into(),
+            None,
+            "cpu-steal",
+            Unknown,
+            "no CPU times",
+        ),
+        (
+            affinity.clone(),
+            Some("0\n"),
+            "interrupts",
+            Warning,
+            "to CPU 0, one of 8 CPUs",
+        ),
         (affinity, None, "interrupts", Unknown, "are unknown"),
         (pci("msi_irqs"), None, "interrupts", Unknown, "not listed"),
-        (scheduler.clone(), Some("none [mq-deadline] kyber\n"), "io-scheduler", Warning, "nvme0n1 is mq-deadline"),
+        (
+            scheduler.clone(),
+            Some("none [mq-deadline] kyber\n"),
+            "io-scheduler",
+            Warning,
+            "nvme0n1 is mq-deadline",
+        ),
         (scheduler, None, "io-scheduler", Unknown, "cannot be read"),
-        (disk("queue/write_cache"), Some("write back\n"), "write-cache", Note, "volatile write cache (write back)"),
-        (disk("queue/write_cache"), None, "write-cache", Unknown, "does not report"),
-        (disk("queue/logical_block_size"), Some("512\n"), "sector-sizes", Note, "its logical sectors have 512 bytes"),
-        (disk("queue/physical_block_size"), None, "sector-sizes", Unknown, "does not report"),
-        (disk("queue/rotational"), Some("1\n"), "medium", Warning, "platters"),
-        (process("status"), Some("Cpus_allowed_list:\t0-3\n"), "numa-node", Warning, "may only run on CPUs 0-3"),
-        (process("status"), Some("Cpus_allowed_list:\t0-7\n"), "numa-node", Note, "may run on CPUs 0-7"),
-        (process("status"), None, "numa-node", Unknown, "cannot be read"),
-        ("sys/devices/system/node/online".into(), Some("0\n"), "numa-node", Ok, "one NUMA node"),
-        (pci("current_link_width"), Some("2\n"), "pcie-link", Warning, narrow),
-        (pci("current_link_speed"), Some("8.0 GT/s PCIe\n"), "pcie-link", Warning, "8 GT/s x4"),
-        (pci("current_link_speed"), Some("Unknown\n"), "pcie-link", Unknown, "is unknown"),
-        (pci("current_link_speed"), None, "pcie-link", Unknown, "does not report the speed"),
-        (nvme("firmware_rev"), None, "firmware", Unknown, "the firmware of ACME Fast 1TB"),
-        (nvme("transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
-        (disk("size"), Some("0\n"), "device", Problem, "nothing is attached"),
-        (nvme("model"), ebs, "device-kind", Warning, "over a network (model Amazon Elastic Block Store)"),
-        (nvme("model"), Some("QEMU NVMe Ctrl\n"), "device-kind", Note, "a virtual disk"),
-        (hwmon("temp1_input"), Some("61000\n"), "temperature", Warning, "it has 61 degrees"),
-        (hwmon("temp1_input"), Some("80000\n"), "temperature", Problem, "is critical at 80"),
-        (hwmon("temp1_input"), Some("?\n"), "temperature", Unknown, "does not answer"),
-        (hwmon("name"), Some("k10temp\n"), "temperature", Unknown, "has no temperature sensor"),
-        (disk("stat"), Some("10 0 80 0 20 0 160 0 3 0 0\n"), "other-activity", Warning, "3 in flight"),
-        (disk("stat"), None, "other-activity", Unknown, "no I/O counters"),
-        (disk("holders/md0/x"), Some(""), "in-use", Problem, "it is held by md0 (software RAID)"),
-        (process("mountinfo"), mount, "in-use", Problem, "its partition /dev/nvme0n1p2 is mounted at /data"),
-        (process("mountinfo"), None, "in-use", Unknown, "could not be read"),
+        (
+            disk("queue/write_cache"),
+            Some("write back\n"),
+            "write-cache",
+            Note,
+            "volatile write cache (write back)",
+        ),
+        (
+            disk("queue/write_cache"),
+            None,
+            "write-cache",
+            Unknown,
+            "does not report",
+        ),
+        (
+            disk("queue/logical_block_size"),
+            Some("512\n"),
+            "sector-sizes",
+            Note,
+            "its logical sectors have 512 bytes",
+        ),
+        (
+            disk("queue/physical_block_size"),
+            None,
+            "sector-sizes",
+            Unknown,
+            "does not report",
+        ),
+        (
+            disk("queue/rotational"),
+            Some("1\n"),
+            "medium",
+            Warning,
+            "platters",
+        ),
+        (
+            process("status"),
+            Some("Cpus_allowed_list:\t0-3\n"),
+            "numa-node",
+            Warning,
+            "may only run on CPUs 0-3",
+        ),
+        (
+            process("status"),
+            Some("Cpus_allowed_list:\t0-7\n"),
+            "numa-node",
+            Note,
+            "may run on CPUs 0-7",
+        ),
+        (
+            process("status"),
+            None,
+            "numa-node",
+            Unknown,
+            "cannot be read",
+        ),
+        (
+            "sys/devices/system/node/online".into(),
+            Some("0\n"),
+            "numa-node",
+            Ok,
+            "one NUMA node",
+        ),
+        (
+            pci("current_link_width"),
+            Some("2\n"),
+            "pcie-link",
+            Warning,
+            narrow,
+        ),
+        (
+            pci("current_link_speed"),
+            Some("8.0 GT/s PCIe\n"),
+            "pcie-link",
+            Warning,
+            "8 GT/s x4",
+        ),
+        (
+            pci("current_link_speed"),
+            Some("Unknown\n"),
+            "pcie-link",
+            Unknown,
+            "is unknown",
+        ),
+        (
+            pci("current_link_speed"),
+            None,
+            "pcie-link",
+            Unknown,
+            "does not report the speed",
+        ),
+        (
+            nvme("firmware_rev"),
+            None,
+            "firmware",
+            Unknown,
+            "the firmware of ACME Fast 1TB",
+        ),
+        (
+            nvme("transport"),
+            Some("tcp\n"),
+            "device-kind",
+            Warning,
+            "over a network (nvme-tcp)",
+        ),
+        (
+            disk("size"),
+            Some("0\n"),
+            "device",
+            Problem,
+            "nothing is attached",
+        ),
+        (
+            nvme("model"),
+            ebs,
+            "device-kind",
+            Warning,
+            "over a network (model Amazon Elastic Block Store)",
+        ),
+        (
+            nvme("model"),
+            Some("QEMU NVMe Ctrl\n"),
+            "device-kind",
+            Note,
+            "a virtual disk",
+        ),
+        (
+            hwmon("temp1_input"),
+            Some("61000\n"),
+            "temperature",
+            Warning,
+            "it has 61 degrees",
+        ),
+        (
+            hwmon("temp1_input"),
+            Some("80000\n"),
+            "temperature",
+            Problem,
+            "is critical at 80",
+        ),
+        (
+            hwmon("temp1_input"),
+            Some("?\n"),
+            "temperature",
+            Unknown,
+            "does not answer",
+        ),
+        (
+            hwmon("name"),
+            Some("k10temp\n"),
+            "temperature",
+            Unknown,
+            "has no temperature sensor",
+        ),
+        (
+            disk("stat"),
+            Some("10 0 80 0 20 0 160 0 3 0 0\n"),
+            "other-activity",
+            Warning,
+            "3 in flight",
+        ),
+        (
+            disk("stat"),
+            None,
+            "other-activity",
+            Unknown,
+            "no I/O counters",
+        ),
+        (
+            disk("holders/md0/x"),
+            Some(""),
+            "in-use",
+            Problem,
+            "it is held by md0 (software RAID)",
+        ),
+        (
+            process("mountinfo"),
+            mount,
+            "in-use",
+            Problem,
+            "its partition /dev/nvme0n1p2 is mounted at /data",
+        ),
+        (
+            process("mountinfo"),
+            None,
+            "in-use",
+            Unknown,
+            "could not be read",
+        ),
     ];
     let as_it_should_be = Machine::new().examine(DRIVE);
     for (file, text, check, level, says) in cases {
@@ -195,9 +485,18 @@ fn each_bad_state_is_told_by_its_check() {
             None => machine.0.remove(&file),
         }
         let finding = machine.finding(DRIVE, check);
-        assert!(finding.level == level && finding.finding.contains(says), "{file} {text:?}: {finding:#?}");
-        assert!(finding.level == Ok || !finding.reason.is_empty(), "no reason: {finding:#?}");
-        assert!(!as_it_should_be.contains(&finding), "not by {file}: {finding:#?}");
+        assert!(
+            finding.level == level && finding.finding.contains(says),
+            "{file} {text:?}: {finding:#?}"
+        );
+        assert!(
+            finding.level == Ok || !finding.reason.is_empty(),
+            "no reason: {finding:#?}"
+        );
+        assert!(
+            !as_it_should_be.contains(&finding),
+            "not by {file}: {finding:#?}"
+        );
     }
 }
 
@@ -206,13 +505,25 @@ fn a_partition_is_told_where_it_lies_and_what_its_disk_keeps_free() {
     let machine = Machine::new();
     let part = "/dev/nvme0n1p2";
     let finding = machine.finding(part, "alignment");
-    assert_eq!((finding.level, finding.finding.as_str()), (Ok, "it begins at byte 512000, a multiple of 4096"));
+    assert_eq!(
+        (finding.level, finding.finding.as_str()),
+        (Ok, "it begins at byte 512000, a multiple of 4096")
+    );
     let finding = machine.finding(part, "over-provisioning");
-    assert!(finding.level == Ok && finding.finding.starts_with("75.0 % of its disk is in no partition"), "{finding:?}");
+    assert!(
+        finding.level == Ok
+            && finding
+                .finding
+                .starts_with("75.0 % of its disk is in no partition"),
+        "{finding:?}"
+    );
     machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "63\n");
     let finding = machine.finding(part, "alignment");
     assert!(
-        finding.level == Warning && finding.finding.contains("byte 32256, which is not a multiple of 4096"),
+        finding.level == Warning
+            && finding
+                .finding
+                .contains("byte 32256, which is not a multiple of 4096"),
         "{finding:?}"
     );
     machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "64\n");
@@ -232,23 +543,39 @@ fn a_slot_that_can_do_no_more_is_told_from_a_bad_contact() {
         machine.finding(DRIVE, "pcie-link")
     };
     let slot = port("16.0 GT/s PCIe", "2");
-    assert!(slot.finding.contains("supports only 16 GT/s x2") && slot.remedy.contains("faster slot"), "{slot:?}");
+    assert!(
+        slot.finding.contains("supports only 16 GT/s x2") && slot.remedy.contains("faster slot"),
+        "{slot:?}"
+    );
     let contact = port("16.0 GT/s PCIe", "16");
-    assert!(contact.finding.contains("and the port above it") && contact.remedy.contains("reseat"), "{contact:?}");
+    assert!(
+        contact.finding.contains("and the port above it") && contact.remedy.contains("reseat"),
+        "{contact:?}"
+    );
 }
 
 #[test]
 fn controllers_between_are_named_by_their_driver() {
     for (driver, level, says) in [
-        ("megaraid_sas", Warning, "a RAID controller (megaraid_sas) is between"),
+        (
+            "megaraid_sas",
+            Warning,
+            "a RAID controller (megaraid_sas) is between",
+        ),
         ("mpt3sas", Note, "a host bus adapter (mpt3sas) is between"),
         ("vmd", Note, "Intel VMD"),
         ("nvme", Ok, "no RAID controller"),
     ] {
         let machine = Machine::new();
-        machine.0.link(format!("sys/{PCI}/driver"), format!("sys/bus/pci/drivers/{driver}"));
+        machine.0.link(
+            format!("sys/{PCI}/driver"),
+            format!("sys/bus/pci/drivers/{driver}"),
+        );
         let finding = machine.finding(DRIVE, "controller");
-        assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
+        assert!(
+            finding.level == level && finding.finding.contains(says),
+            "{finding:?}"
+        );
     }
 }
 
@@ -262,81 +589,192 @@ fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
         ("rbd/0/block/rbd0", Warning, "over a network (rbd0)"),
         ("virtual/block/dm-0", Warning, "on other devices (dm-0)"),
         ("virtual/block/md127", Warning, "on other devices (md127)"),
-        ("platform/host3/session1/target3:0:0/3:0:0:1/block/sdb", Warning, "over a network (iSCSI session1)"),
-        ("pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc", Warning, "Fibre Channel rport-7:0-2"),
-        ("LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda", Note, "Hyper-V VMBUS:00"),
-        ("pci0000:00/0000:00:02.0/virtio1/block/vdb", Note, "a virtual disk (vdb)"),
-        ("pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd", Ok, "attached by sata"),
-        ("pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde", Ok, "attached by sas"),
-        ("something/block/xyz", Unknown, "does not report how it is attached"),
+        (
+            "platform/host3/session1/target3:0:0/3:0:0:1/block/sdb",
+            Warning,
+            "over a network (iSCSI session1)",
+        ),
+        (
+            "pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc",
+            Warning,
+            "Fibre Channel rport-7:0-2",
+        ),
+        (
+            "LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda",
+            Note,
+            "Hyper-V VMBUS:00",
+        ),
+        (
+            "pci0000:00/0000:00:02.0/virtio1/block/vdb",
+            Note,
+            "a virtual disk (vdb)",
+        ),
+        (
+            "pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd",
+            Ok,
+            "attached by sata",
+        ),
+        (
+            "pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde",
+            Ok,
+            "attached by sas",
+        ),
+        (
+            "something/block/xyz",
+            Unknown,
+            "does not report how it is attached",
+        ),
     ] {
         let machine = Machine::new();
         let name = place.rsplit('/').next().unwrap();
         let dir = format!("sys/devices/{place}");
-        machine.0.write_all(&dir, &[("dev", "8:0\n"), ("size", "800\n")]);
+        machine
+            .0
+            .write_all(&dir, &[("dev", "8:0\n"), ("size", "800\n")]);
         machine.0.link(format!("sys/class/block/{name}"), &dir);
         machine.0.block("8:0", &dir);
         let finding = machine.finding(&format!("/dev/{name}"), "device-kind");
-        assert!(finding.level == level && finding.finding.contains(says), "{place}: {finding:?}");
+        assert!(
+            finding.level == level && finding.finding.contains(says),
+            "{place}: {finding:?}"
+        );
     }
 }
 
 #[test]
 fn a_preparation_is_known_by_its_record_and_its_data() {
-    use crate::guard::{Prepared, PreparedSamples, SampleReader, VerifiedSample, prepared_for_tests};
-    const SHOWN: SampleReader =
-        |_, _, _| std::result::Result::Ok(PreparedSamples { places: 100, stamped: 100, ..PreparedSamples::default() });
-    const EMPTY: SampleReader =
-        |_, _, _| std::result::Result::Ok(PreparedSamples { places: 100, empty: 100, ..PreparedSamples::default() });
+    use crate::guard::{
+        Prepared, PreparedSamples, SampleReader, VerifiedSample, prepared_for_tests,
+    };
+    const SHOWN: SampleReader = |_, _, _| {
+        std::result::Result::Ok(PreparedSamples {
+            places: 100,
+            stamped: 100,
+            ..PreparedSamples::default()
+        })
+    };
+    const EMPTY: SampleReader = |_, _, _| {
+        std::result::Result::Ok(PreparedSamples {
+            places: 100,
+            empty: 100,
+            ..PreparedSamples::default()
+        })
+    };
     const UNREAD: SampleReader = |_, _, _| Err("no permission".to_owned());
     let (machine, state) = (Machine::new(), tempfile::tempdir().unwrap());
     let records = || Records::open(Some(state.path().to_path_buf()));
     let identity = "wwid eui.0025385b21404321";
     records().keep(identity, 1_024_000, "preparation").unwrap();
-    let examined =
-        |sample_reader| Doctor { records: records(), sample_reader, ..machine.doctor() }.examine(&[DRIVE], None);
-    let level = |findings: &[Finding], check: &str| findings.iter().find(|it| it.check == check).unwrap().level;
-    let levels_of = |findings: Vec<Finding>| (level(&findings, "preparation"), level(&findings, "over-provisioning"));
+    let examined = |sample_reader| {
+        Doctor {
+            records: records(),
+            sample_reader,
+            ..machine.doctor()
+        }
+        .examine(&[DRIVE], None)
+    };
+    let level = |findings: &[Finding], check: &str| {
+        findings.iter().find(|it| it.check == check).unwrap().level
+    };
+    let levels_of = |findings: Vec<Finding>| {
+        (
+            level(&findings, "preparation"),
+            level(&findings, "over-provisioning"),
+        )
+    };
     let levels = || levels_of(examined(SHOWN));
     assert_eq!(levels(), (Warning, Note), "written to, but not prepared");
-    let whole = Prepared { size_bytes: 1_024_000, used_bytes: 1_024_000, ..prepared_for_tests(DRIVE, 1) };
+    let whole = Prepared {
+        size_bytes: 1_024_000,
+        used_bytes: 1_024_000,
+        ..prepared_for_tests(DRIVE, 1)
+    };
     let keep = |prepared: &Prepared| records().keep_prepared(identity, prepared).unwrap();
-    keep(&Prepared { ended_unix_s: None, ..whole.clone() });
+    keep(&Prepared {
+        ended_unix_s: None,
+        ..whole.clone()
+    });
     assert_eq!(levels(), (Warning, Note), "not complete");
-    keep(&Prepared { ended_unix_s: Some(2), ..whole.clone() });
+    keep(&Prepared {
+        ended_unix_s: Some(2),
+        ..whole.clone()
+    });
     assert_eq!(levels(), (Ok, Note));
     assert_eq!(levels_of(examined(EMPTY)), (Warning, Note));
     assert_eq!(levels_of(examined(UNREAD)), (Unknown, Note));
-    keep(&Prepared { ended_unix_s: Some(2), fills: 0, ..whole.clone() });
+    keep(&Prepared {
+        ended_unix_s: Some(2),
+        fills: 0,
+        ..whole.clone()
+    });
     assert_eq!(levels(), (Note, Note), "zeros only");
-    keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: true, ..whole.clone() });
+    keep(&Prepared {
+        ended_unix_s: Some(2),
+        used_bytes: 819_200,
+        rest_discarded: true,
+        ..whole.clone()
+    });
     assert_eq!(levels(), (Ok, Ok));
-    keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: false, ..whole });
+    keep(&Prepared {
+        ended_unix_s: Some(2),
+        used_bytes: 819_200,
+        rest_discarded: false,
+        ..whole
+    });
     assert_eq!(levels(), (Ok, Note), "the rest still holds data");
 
-    let has_failed = || examined(SHOWN).into_iter().find(|finding| finding.check == "read-back");
+    let has_failed = || {
+        examined(SHOWN)
+            .into_iter()
+            .find(|finding| finding.check == "read-back")
+    };
     assert_eq!(has_failed(), None);
-    let failed =
-        VerifiedSample { spots: 9, bytes: 9, mismatches: 2, first_mismatch: Some(4096), unix_s: 1_795_271_232 };
+    let failed = VerifiedSample {
+        spots: 9,
+        bytes: 9,
+        mismatches: 2,
+        first_mismatch: Some(4096),
+        unix_s: 1_795_271_232,
+    };
     let recorded = records().prepared(identity, 1_024_000).unwrap();
     records().keep_sample(identity, &recorded, &failed).unwrap();
     keep(&recorded);
     let finding = has_failed().expect("a later preparation does not clear it");
     let says = "found other data than written: 2 of 9 places, the first at byte 4096 (2026-11-21 14:27 UTC)";
-    assert!(finding.level == Problem && finding.finding.ends_with(says), "{finding:?}");
-    assert!(finding.remedy.contains(state.path().to_str().unwrap()), "{finding:?}");
+    assert!(
+        finding.level == Problem && finding.finding.ends_with(says),
+        "{finding:?}"
+    );
+    assert!(
+        finding.remedy.contains(state.path().to_str().unwrap()),
+        "{finding:?}"
+    );
 }
 
 #[test]
 fn an_empty_machine_and_a_name_that_leads_nowhere_are_findings_and_no_panic() {
     let empty = tempfile::tempdir().unwrap();
-    let findings = examine(empty.path(), &[DRIVE, "", "../..", "/dev/"], Some(&empty.path().join("none/yet")));
-    let about =
-        |device: &str| findings.iter().filter(|finding| finding.device.as_deref() == Some(device)).collect::<Vec<_>>();
+    let findings = examine(
+        empty.path(),
+        &[DRIVE, "", "../..", "/dev/"],
+        Some(&empty.path().join("none/yet")),
+    );
+    let about = |device: &str| {
+        findings
+            .iter()
+            .filter(|finding| finding.device.as_deref() == Some(device))
+            .collect::<Vec<_>>()
+    };
     for name in [DRIVE, "", "../..", "/dev/"] {
         let found = about(name);
-        assert!(found.len() == 1 && found[0].check == "device" && found[0].level == Problem, "{name}: {found:?}");
-        assert!(found[0].finding.contains("no such device") && !found[0].remedy.is_empty(), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].check == "device" && found[0].level == Problem,
+            "{name}: {found:?}"
+        );
+        assert!(
+            found[0].finding.contains("no such device") && !found[0].remedy.is_empty(),
+            "{found:?}"
+        );
     }
     let host = findings.iter().filter(|finding| finding.device.is_none());
     assert!(host.clone().any(|finding| finding.level == Unknown) && host.count() > 5);
@@ -348,13 +786,36 @@ fn this_machine_can_be_examined() {
     let mut names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
     names.extend(["/dev/null", "/tmp", "/dev/no-such-device", "/proc/self/exe"].map(str::to_owned));
     let findings = examine(Path::new("/"), &names, Some(Path::new(".")));
-    let problem = |name: &str| findings.iter().find(|finding| finding.device.as_deref() == Some(name)).unwrap();
-    assert!(problem("/dev/null").finding.contains("a character device"), "{:?}", problem("/dev/null"));
-    assert!(problem("/tmp").finding.contains("a directory"), "{:?}", problem("/tmp"));
-    assert!(problem("/dev/no-such-device").finding.contains("no such device"));
+    let problem = |name: &str| {
+        findings
+            .iter()
+            .find(|finding| finding.device.as_deref() == Some(name))
+            .unwrap()
+    };
+    assert!(
+        problem("/dev/null").finding.contains("a character device"),
+        "{:?}",
+        problem("/dev/null")
+    );
+    assert!(
+        problem("/tmp").finding.contains("a directory"),
+        "{:?}",
+        problem("/tmp")
+    );
+    assert!(
+        problem("/dev/no-such-device")
+            .finding
+            .contains("no such device")
+    );
     for finding in &findings {
-        assert!(!finding.finding.is_empty() && !finding.finding.contains('\n'), "{finding:?}");
-        assert!(finding.level == Ok || !finding.reason.is_empty(), "no reason: {finding:?}");
+        assert!(
+            !finding.finding.is_empty() && !finding.finding.contains('\n'),
+            "{finding:?}"
+        );
+        assert!(
+            finding.level == Ok || !finding.reason.is_empty(),
+            "no reason: {finding:?}"
+        );
     }
 }
 
@@ -364,12 +825,24 @@ fn a_run_directory_on_the_device_under_test_is_told() {
     let machine = Machine::new();
     let dir = tempfile::tempdir().unwrap();
     let place = |findings: Vec<Finding>| {
-        let placed = findings.into_iter().filter(|finding| finding.check == "run-directory-place");
+        let placed = findings
+            .into_iter()
+            .filter(|finding| finding.check == "run-directory-place");
         placed.map(|finding| finding.finding).collect::<String>()
     };
-    assert!(!place(machine.doctor().examine(&[DRIVE], Some(dir.path()))).contains("the device under test"));
+    assert!(
+        !place(machine.doctor().examine(&[DRIVE], Some(dir.path())))
+            .contains("the device under test")
+    );
     let number = crate::discover::DeviceNumber::of_stat(fs::metadata(dir.path()).unwrap().dev());
     machine.write(&format!("sys/{DISK}/nvme0n1p2/dev"), &format!("{number}\n"));
-    let told = place(machine.doctor().examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))));
-    assert!(told.contains("the run directory is on the device under test"), "{told}");
+    let told = place(
+        machine
+            .doctor()
+            .examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))),
+    );
+    assert!(
+        told.contains("the run directory is on the device under test"),
+        "{told}"
+    );
 }

@@ -31,10 +31,17 @@ impl fmt::Display for Question<'_> {
         let facts = self.facts;
         let identifiers = [
             facts.model.clone(),
-            facts.serial.as_ref().map(|serial| format!("serial {serial}")),
+            facts
+                .serial
+                .as_ref()
+                .map(|serial| format!("serial {serial}")),
             facts.wwid.as_ref().map(|wwid| format!("wwid {wwid}")),
         ];
-        let identifiers_text: String = identifiers.into_iter().flatten().map(|text| format!("{text}, ")).collect();
+        let identifiers_text: String = identifiers
+            .into_iter()
+            .flatten()
+            .map(|text| format!("{text}, "))
+            .collect();
         writeln!(
             f,
             "{} ({identifiers_text}{}) holds: {}",
@@ -42,7 +49,11 @@ impl fmt::Display for Question<'_> {
             units::bytes(facts.size_bytes as f64),
             list(self.evidence)
         )?;
-        write!(f, "This test ERASES it. To continue, type its name, {}: ", self.name)
+        write!(
+            f,
+            "This test ERASES it. To continue, type its name, {}: ",
+            self.name
+        )
     }
 }
 
@@ -59,7 +70,10 @@ pub struct EraseAnswers<'a> {
 impl<'a> EraseAnswers<'a> {
     /// Consents to the erasure of the devices with these names: paths, serial numbers, world-wide names.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
-        Self { device_names: names.into_iter().collect(), asker: None }
+        Self {
+            device_names: names.into_iter().collect(),
+            asker: None,
+        }
     }
 
     /// Asks about all other devices by calling `asker`.
@@ -83,9 +97,12 @@ impl<'a> EraseAnswers<'a> {
         let needs_lasting = names.unique_lasting_name().is_some();
         let device_name = question.name;
         let erase_name = names.lasting_erase_name(device_name);
-        let pass_advice = format!("pass `--erase {erase_name}` or set FLASHPROOF_ERASE={erase_name}");
+        let pass_advice =
+            format!("pass `--erase {erase_name}` or set FLASHPROOF_ERASE={erase_name}");
         let why = match names.unique_lasting_name() {
-            Some(LastingName { description: what, .. }) => {
+            Some(LastingName {
+                description: what, ..
+            }) => {
                 format!("{what}; {device_name} may be another drive after a reboot")
             }
             None => "exactly as you gave the device".to_owned(),
@@ -96,7 +113,9 @@ impl<'a> EraseAnswers<'a> {
                 NameMatch::Lasting => return Ok(()),
                 NameMatch::Path if !needs_lasting => return Ok(()),
                 NameMatch::Path => {
-                    advice = format!("{pass_advice} ({why}, so `{name}` is not enough to erase the data on it)")
+                    advice = format!(
+                        "{pass_advice} ({why}, so `{name}` is not enough to erase the data on it)"
+                    )
                 }
                 NameMatch::Ambiguous(others) => {
                     advice = format!("{pass_advice}; `{name}` names {} too", others.join(" and "))
@@ -105,19 +124,31 @@ impl<'a> EraseAnswers<'a> {
             }
         }
         let typed = self.asker.as_mut().and_then(|ask| ask(question));
-        match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
-            Some(typed) if matches!(names.matches(typed), NameMatch::Path | NameMatch::Lasting) => return Ok(()),
+        match typed
+            .as_deref()
+            .map(str::trim)
+            .filter(|typed| !typed.is_empty())
+        {
+            Some(typed) if matches!(names.matches(typed), NameMatch::Path | NameMatch::Lasting) => {
+                return Ok(());
+            }
             Some(typed) => advice = format!("type exactly `{device_name}` (`{typed}` was typed)"),
             None => {}
         }
-        Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), advice })
+        Err(Reason::NotConfirmed {
+            evidence: question.evidence.to_vec(),
+            advice,
+        })
     }
 }
 
 /// Names in the `--erase` options and in the value of `FLASHPROOF_ERASE`, separated by commas or white space.
 pub fn erase_names(options: &[String], variable: Option<&str>) -> Vec<String> {
     let all = options.iter().map(String::as_str).chain(variable);
-    all.flat_map(|text| text.split([',', ' ', '\t', '\n'])).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    all.flat_map(|text| text.split([',', ' ', '\t', '\n']))
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Asks on the terminal: prints the question on standard error, reads the answer from standard input. `None` if either
@@ -127,7 +158,9 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     if !input.is_terminal() || !output.is_terminal() {
         return None;
     }
-    write!(output, "{question}").and_then(|()| output.flush()).ok()?;
+    write!(output, "{question}")
+        .and_then(|()| output.flush())
+        .ok()?;
     let mut typed = String::new();
     input.lock().read_line(&mut typed).ok()?;
     Some(typed)
@@ -171,22 +204,33 @@ pub(super) struct DeviceNames<'a> {
 impl<'a> DeviceNames<'a> {
     /// The names of the device or file of `facts`.
     pub(super) fn of(facts: &'a DeviceFacts, root: &'a Path) -> Self {
-        Self { lasting: lasting_names(facts, root), facts, root }
+        Self {
+            lasting: lasting_names(facts, root),
+            facts,
+            root,
+        }
     }
 
     /// The lasting name that the user must give; `None` if the device has no unique lasting name.
     pub(super) fn unique_lasting_name(&self) -> Option<&LastingName> {
-        self.lasting.iter().find(|name| name.other_devices.is_empty())
+        self.lasting
+            .iter()
+            .find(|name| name.other_devices.is_empty())
     }
 
     /// The name that consents to the erasure: the lasting name, or `device_name` (the name on the command line) if there is
     /// none.
     pub(super) fn lasting_erase_name<'b>(&'b self, device_name: &'b str) -> &'b str {
-        self.unique_lasting_name().map_or(device_name, |name| &name.text)
+        self.unique_lasting_name()
+            .map_or(device_name, |name| &name.text)
     }
 
     pub(super) fn matches(&self, name: &str) -> NameMatch {
-        if let Some(lasting) = self.lasting.iter().find(|lasting| lasting.text == typed(name)) {
+        if let Some(lasting) = self
+            .lasting
+            .iter()
+            .find(|lasting| lasting.text == typed(name))
+        {
             return match lasting.other_devices.is_empty() {
                 true => NameMatch::Lasting,
                 false => NameMatch::Ambiguous(lasting.other_devices.clone()),
@@ -205,7 +249,9 @@ impl<'a> DeviceNames<'a> {
     fn leads_here(&self, path: &Path) -> bool {
         match resolve(path, self.root) {
             Ok(Resolved::Block { number, .. }) => Some(number) == self.facts.number,
-            Ok(Resolved::File { metadata }) => self.facts.file_identity == Some(file_identity(&metadata)),
+            Ok(Resolved::File { metadata }) => {
+                self.facts.file_identity == Some(file_identity(&metadata))
+            }
             Err(_) => false,
         }
     }
@@ -228,20 +274,43 @@ fn typed(name: &str) -> String {
 
 /// Lasting names of the device of `facts`, beginning with the serial number, which is on the drive's label.
 fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
-    let disk = facts.disk_number().and_then(|number| SysDir::of_block(root, number)).and_then(Disk::at);
-    let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
+    let disk = facts
+        .disk_number()
+        .and_then(|number| SysDir::of_block(root, number))
+        .and_then(Disk::at);
+    let part = facts
+        .partition
+        .as_ref()
+        .map(|part| format!("-part{}", part.index))
+        .unwrap_or_default();
     let all_disks = disks(root);
-    let lasting_name = |description, text: &Option<String>, attribute: fn(&Disk) -> &Option<String>| {
-        let text = typed(text.as_deref()?);
-        let target_disk = disk.as_ref()?;
-        let is_same = |other: &&Disk| attribute(other).as_deref().map(typed).as_ref() == Some(&text);
-        let other_disks =
-            all_disks.iter().filter(|other| other.number != target_disk.number && !other.is_same_drive(target_disk));
-        let other_nodes = other_disks.filter(is_same).map(|other| other.dir.node()).collect();
-        Some(LastingName { text: format!("{text}{part}"), description, other_devices: other_nodes })
-    };
-    let mapped = facts.dm_uuid.as_ref().and(disk.as_ref()).and_then(|disk| disk.dir.child("dm").text("name"));
-    let mapped = mapped.map(|name| root.join("dev/mapper").join(name)).filter(|path| path.exists());
+    let lasting_name =
+        |description, text: &Option<String>, attribute: fn(&Disk) -> &Option<String>| {
+            let text = typed(text.as_deref()?);
+            let target_disk = disk.as_ref()?;
+            let is_same =
+                |other: &&Disk| attribute(other).as_deref().map(typed).as_ref() == Some(&text);
+            let other_disks = all_disks.iter().filter(|other| {
+                other.number != target_disk.number && !other.is_same_drive(target_disk)
+            });
+            let other_nodes = other_disks
+                .filter(is_same)
+                .map(|other| other.dir.node())
+                .collect();
+            Some(LastingName {
+                text: format!("{text}{part}"),
+                description,
+                other_devices: other_nodes,
+            })
+        };
+    let mapped = facts
+        .dm_uuid
+        .as_ref()
+        .and(disk.as_ref())
+        .and_then(|disk| disk.dir.child("dm").text("name"));
+    let mapped = mapped
+        .map(|name| root.join("dev/mapper").join(name))
+        .filter(|path| path.exists());
     let mapped = mapped.map(|path| LastingName {
         text: path.display().to_string(),
         description: "its device-mapper name",
@@ -254,15 +323,20 @@ fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
         description: "its link in /dev/disk/by-id",
         other_devices: Vec::new(),
     });
-    [serial, wwid, mapped, by_id].into_iter().flatten().collect()
+    [serial, wwid, mapped, by_id]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The link in /dev/disk/by-id that leads to the device; the first in the order of names, if there are several.
 fn by_id_link(facts: &DeviceFacts, root: &Path) -> Option<PathBuf> {
     let number = facts.number?;
-    let links = fs::read_dir(root.join("dev").join(LASTING_LINKS[0])).ok()?.flatten().map(|entry| entry.path());
-    let leads_here =
-        |path: &PathBuf| matches!(resolve(path, root), Ok(Resolved::Block { number: other, .. }) if other == number);
+    let links = fs::read_dir(root.join("dev").join(LASTING_LINKS[0]))
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    let leads_here = |path: &PathBuf| matches!(resolve(path, root), Ok(Resolved::Block { number: other, .. }) if other == number);
     links.filter(leads_here).min()
 }
 
@@ -279,14 +353,23 @@ mod tests {
             size_bytes: 960_197_124_096,
             ..unknown_facts("/dev/x", Kind::RegularFile)
         };
-        let evidence = [Evidence::PartitionTable { name: "a GPT partition table", partitions: Some(3) }];
-        let question = Question { name: "/dev/x", facts: &facts, evidence: &evidence };
+        let evidence = [Evidence::PartitionTable {
+            name: "a GPT partition table",
+            partitions: Some(3),
+        }];
+        let question = Question {
+            name: "/dev/x",
+            facts: &facts,
+            evidence: &evidence,
+        };
         assert_eq!(
             question.to_string(),
             "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
              This test ERASES it. To continue, type its name, /dev/x: "
         );
-        answers.decide(&question, Path::new("/")).map_err(|reason| reason.to_string())
+        answers
+            .decide(&question, Path::new("/"))
+            .map_err(|reason| reason.to_string())
     }
 
     #[test]
@@ -298,27 +381,37 @@ mod tests {
             let pass = "pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as you gave the device)";
             assert!(named.ends_with(pass), "{named}");
             let typed = decide(EraseAnswers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
-            assert!(typed.ends_with(&format!("type exactly `/dev/x` (`{wrong}` was typed)")), "{typed}");
+            assert!(
+                typed.ends_with(&format!("type exactly `/dev/x` (`{wrong}` was typed)")),
+                "{typed}"
+            );
         }
     }
 
     #[test]
     fn silence_is_no_consent() {
         for answer in [None, Some(""), Some("\n")] {
-            let text = decide(EraseAnswers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
-            let begin = "a GPT partition table with 3 partitions; it would be erased: to allow this, pass";
+            let text =
+                decide(EraseAnswers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
+            let begin =
+                "a GPT partition table with 3 partitions; it would be erased: to allow this, pass";
             assert!(text.starts_with(begin), "{text}");
         }
     }
 
     #[test]
     fn a_named_device_is_not_asked_for() {
-        assert!(decide(EraseAnswers::named(["/dev/x".to_owned()]).or_ask(|_| panic!("asked"))).is_ok());
+        assert!(
+            decide(EraseAnswers::named(["/dev/x".to_owned()]).or_ask(|_| panic!("asked"))).is_ok()
+        );
     }
 
     #[test]
     fn names_come_from_options_and_variable_alike() {
-        let names = erase_names(&["/dev/a".into(), "/dev/b,/dev/c".into()], Some(" /dev/d /dev/e,"));
+        let names = erase_names(
+            &["/dev/a".into(), "/dev/b,/dev/c".into()],
+            Some(" /dev/d /dev/e,"),
+        );
         assert_eq!(names, ["/dev/a", "/dev/b", "/dev/c", "/dev/d", "/dev/e"]);
         assert!(erase_names(&[], None).is_empty());
     }
@@ -330,13 +423,21 @@ mod tests {
         let root = tree.root();
         for (minor, names, others) in [
             (0, ["S123", "eui.0025385b21404321"], ["S123-part2", "S12"]),
-            (2, ["S123-part2", "eui.0025385b21404321-part2"], ["S123", "S123-part1"]),
+            (
+                2,
+                ["S123-part2", "eui.0025385b21404321-part2"],
+                ["S123", "S123-part1"],
+            ),
         ] {
             let facts = discover_block_for_tests(DeviceNumber { major: 259, minor }, root);
             let of = DeviceNames::of(&facts, root);
             assert_eq!(of.unique_lasting_name().unwrap().text, names[0]);
-            names.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Lasting, "{name}"));
-            others.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Other, "{name}"));
+            names
+                .iter()
+                .for_each(|name| assert_eq!(of.matches(name), NameMatch::Lasting, "{name}"));
+            others
+                .iter()
+                .for_each(|name| assert_eq!(of.matches(name), NameMatch::Other, "{name}"));
         }
     }
 
@@ -344,12 +445,31 @@ mod tests {
     fn a_volume_has_its_name_among_the_mapped_devices() {
         let tree = FakeTree::of(&[("dev/mapper/vg-data", "")]);
         let root = tree.root();
-        tree.write_all("sys/devices/dm-3", &[("dev", "252:3"), ("dm/name", "vg-data"), ("dm/uuid", "LVM-x")]);
+        tree.write_all(
+            "sys/devices/dm-3",
+            &[
+                ("dev", "252:3"),
+                ("dm/name", "vg-data"),
+                ("dm/uuid", "LVM-x"),
+            ],
+        );
         tree.block("252:3", "sys/devices/dm-3");
-        let facts = discover_block_for_tests(DeviceNumber { major: 252, minor: 3 }, root);
+        let facts = discover_block_for_tests(
+            DeviceNumber {
+                major: 252,
+                minor: 3,
+            },
+            root,
+        );
         let of = DeviceNames::of(&facts, root);
         let name = root.join("dev/mapper/vg-data").display().to_string();
-        assert_eq!(of.unique_lasting_name().map(|lasting| &lasting.text), Some(&name));
-        assert_eq!((of.matches(&name), of.matches("/dev/dm-3")), (NameMatch::Lasting, NameMatch::Other));
+        assert_eq!(
+            of.unique_lasting_name().map(|lasting| &lasting.text),
+            Some(&name)
+        );
+        assert_eq!(
+            (of.matches(&name), of.matches("/dev/dm-3")),
+            (NameMatch::Lasting, NameMatch::Other)
+        );
     }
 }

@@ -61,7 +61,11 @@ pub(super) struct OpenMode {
 
 impl OpenMode {
     pub(super) fn of(request: &Request, guard: &Guard) -> Self {
-        Self { shared: request.shared, odsync: request.odsync, settle: guard.settle }
+        Self {
+            shared: request.shared,
+            odsync: request.odsync,
+            settle: guard.settle,
+        }
     }
 
     fn flags(self) -> i32 {
@@ -70,11 +74,20 @@ impl OpenMode {
 }
 
 /// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
-pub(super) fn open_device(node: &Path, facts: &DeviceFacts, root: &Path, open_mode: OpenMode) -> Result<File, Reason> {
+pub(super) fn open_device(
+    node: &Path,
+    facts: &DeviceFacts,
+    root: &Path,
+    open_mode: OpenMode,
+) -> Result<File, Reason> {
     let file = claimed(node, open_mode)?;
     check_same(facts, &file, root)?;
-    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
-        return Err(Reason::ReadOnly { how: "the device says so" });
+    if ioctl::is_read_only(file.as_fd())
+        .map_err(|source| Reason::io("check if it is writable", source))?
+    {
+        return Err(Reason::ReadOnly {
+            how: "the device says so",
+        });
     }
     Ok(file)
 }
@@ -87,13 +100,18 @@ pub(super) fn check_same(facts: &DeviceFacts, file: &File, root: &Path) -> Resul
 fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
     let direct = open_mode.flags() | libc::O_DIRECT;
     if open_mode.shared {
-        let file = open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
+        let file =
+            open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
         mark(&file, open_mode)?;
-        retry(open_mode.settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| busy(node, source))?;
+        retry(open_mode.settle, is_busy, || {
+            open(node, false, libc::O_EXCL)
+        })
+        .map_err(|source| busy(node, source))?;
         return Ok(file);
     }
     let exclusive = direct | libc::O_EXCL;
-    let file = retry(open_mode.settle, is_busy, || open(node, true, exclusive)).map_err(|source| busy(node, source))?;
+    let file = retry(open_mode.settle, is_busy, || open(node, true, exclusive))
+        .map_err(|source| busy(node, source))?;
     mark(&file, open_mode)?;
     Ok(file)
 }
@@ -102,27 +120,47 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
 /// that nobody else holds the device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
-    let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };
+    let refused = |source| {
+        if is_busy(&source) {
+            busy(node, source)
+        } else {
+            failed(source)
+        }
+    };
     retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(refused)?;
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
 /// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
 /// `number`.
-pub(super) fn other_path(node: &Path, number: DeviceNumber, open_mode: OpenMode) -> Result<Option<File>, Reason> {
+pub(super) fn other_path(
+    node: &Path,
+    number: DeviceNumber,
+    open_mode: OpenMode,
+) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
-        Ok(metadata) if metadata.file_type().is_block_device() && DeviceNumber::of_stat(metadata.rdev()) == number => {}
+        Ok(metadata)
+            if metadata.file_type().is_block_device()
+                && DeviceNumber::of_stat(metadata.rdev()) == number => {}
         _ => return Ok(None),
     }
-    let claim = retry(open_mode.settle, is_busy, || open(node, false, libc::O_EXCL));
+    let claim = retry(open_mode.settle, is_busy, || {
+        open(node, false, libc::O_EXCL)
+    });
     claim.map(Some).map_err(|source| match is_busy(&source) {
-        true => Reason::OtherPathClaimed { path: node.display().to_string() },
+        true => Reason::OtherPathClaimed {
+            path: node.display().to_string(),
+        },
         false => Reason::io("claim another path to its drive", source),
     })
 }
 
 fn open(node: &Path, write: bool, flags: i32) -> io::Result<File> {
-    OpenOptions::new().read(true).write(write).custom_flags(flags).open(node)
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .custom_flags(flags)
+        .open(node)
 }
 
 fn is_busy(error: &io::Error) -> bool {
@@ -131,7 +169,15 @@ fn is_busy(error: &io::Error) -> bool {
 
 /// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
 fn busy(node: &Path, source: io::Error) -> Reason {
-    let other = || conflicting_lock(open(node, false, 0).ok()?.as_fd(), BYTE, ByteLock::Exclusive).ok().flatten();
+    let other = || {
+        conflicting_lock(
+            open(node, false, 0).ok()?.as_fd(),
+            BYTE,
+            ByteLock::Exclusive,
+        )
+        .ok()
+        .flatten()
+    };
     match is_busy(&source).then(other).flatten() {
         Some(ByteLock::Exclusive) => second_run(false, String::new()),
         Some(ByteLock::Shared) | None => Reason::io("open it for writing", source),
@@ -140,13 +186,24 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
 /// bypasses the page cache.
-pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Result<(File, bool), Reason> {
-    let (file, direct) =
-        open_direct(&files::stable_path(path), OpenOptions::new().read(true).write(true), open_mode.flags())
-            .map_err(|source| Reason::io("open it for writing", source))?;
-    let opened_metadata = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
+pub(super) fn file(
+    path: &Path,
+    metadata: &Metadata,
+    open_mode: OpenMode,
+) -> Result<(File, bool), Reason> {
+    let (file, direct) = open_direct(
+        &files::stable_path(path),
+        OpenOptions::new().read(true).write(true),
+        open_mode.flags(),
+    )
+    .map_err(|source| Reason::io("open it for writing", source))?;
+    let opened_metadata = file
+        .metadata()
+        .map_err(|source| Reason::io("read its metadata", source))?;
     if (opened_metadata.dev(), opened_metadata.ino()) != (metadata.dev(), metadata.ino()) {
-        return Err(Reason::Changed { what: "another file took its place".to_owned() });
+        return Err(Reason::Changed {
+            what: "another file took its place".to_owned(),
+        });
     }
     mark(&file, open_mode)?;
     check_sole_writer(&file, open_mode)?;
@@ -162,11 +219,14 @@ pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), 
         Some(true) => Err(io::ErrorKind::WouldBlock.into()),
         Some(false) | None => Ok(()),
     };
-    retry(open_mode.settle, |error| error.kind() == io::ErrorKind::WouldBlock, sole).map_err(|source| {
-        match source.kind() {
-            io::ErrorKind::WouldBlock => Reason::UnknownWriter,
-            _ => Reason::io("check that nobody else writes to it", source),
-        }
+    retry(
+        open_mode.settle,
+        |error| error.kind() == io::ErrorKind::WouldBlock,
+        sole,
+    )
+    .map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => Reason::UnknownWriter,
+        _ => Reason::io("check that nobody else writes to it", source),
     })
 }
 
@@ -175,7 +235,9 @@ pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool),
     // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
     // fail the open.
     let made = files::create_new(path, files::PRIVATE);
-    let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
+    let metadata = made
+        .and_then(|made| made.metadata())
+        .map_err(|source| Reason::io("create the file", source))?;
     file(path, &metadata, open_mode).inspect_err(|_| {
         let _ = files::remove_file(path);
     })
@@ -187,7 +249,13 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
     let lock_result = retry(
         open_mode.settle,
         |error| error.kind() == io::ErrorKind::WouldBlock,
-        || if try_lock_byte(file.as_fd(), BYTE, byte_lock)? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
+        || {
+            if try_lock_byte(file.as_fd(), BYTE, byte_lock)? {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        },
     );
     match lock_result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -224,14 +292,31 @@ pub(crate) fn finish(
     odsync: bool,
     mut notes: Vec<String>,
 ) -> Result<Opened, Reason> {
-    let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
+    let probed = discover::min_direct_io_bytes(file.as_fd())
+        .map_err(|source| Reason::io("read its start", source))?;
     // Reads of unwritten blocks of a file do not reach the disk, so the probe may find a smaller size than the disk
     // accepts.
-    let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
+    let min_io_bytes = if direct {
+        probed.max(facts.logical_sector_bytes.unwrap_or(0))
+    } else {
+        probed
+    };
     if !direct {
-        notes.push("its file system does not support direct I/O, so the test also measures the page cache".to_owned());
+        notes.push(
+            "its file system does not support direct I/O, so the test also measures the page cache"
+                .to_owned(),
+        );
     }
-    Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
+    Ok(Opened {
+        file,
+        facts,
+        size_bytes,
+        min_io_bytes,
+        direct,
+        odsync,
+        notes,
+        _claims: Vec::new(),
+    })
 }
 
 /// Opens the device or file at `path`, which resolved to `resolved`, for reading only, without a claim. Returns the
@@ -259,7 +344,14 @@ fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result
 /// Refuses a target that is smaller than needed, or empty.
 pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
     let min_size_bytes = min_size_bytes.max(1);
-    if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }
+    if size_bytes < min_size_bytes {
+        Err(Reason::TooSmall {
+            size_bytes,
+            min_size_bytes,
+        })
+    } else {
+        Ok(())
+    }
 }
 
 /// Offset of the locked byte: `flashpro` in ASCII, beyond the end of any device.
@@ -267,7 +359,11 @@ const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
 /// Type of lock with which a run marks a device: exclusive, or shared for a shared run.
 pub(super) fn mark_of(shared: bool) -> ByteLock {
-    if shared { ByteLock::Shared } else { ByteLock::Exclusive }
+    if shared {
+        ByteLock::Shared
+    } else {
+        ByteLock::Exclusive
+    }
 }
 
 /// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
@@ -277,7 +373,9 @@ pub(super) fn mark_of(shared: bool) -> ByteLock {
 pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
     text.lines().find_map(|line| {
         let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
-        let [_, "OFDLCK", _, access, _, _, start, _] = words[..] else { return None };
+        let [_, "OFDLCK", _, access, _, _, start, _] = words[..] else {
+            return None;
+        };
         match (start.parse() == Ok(BYTE), access) {
             (true, "READ") => Some(ByteLock::Shared),
             (true, "WRITE") => Some(ByteLock::Exclusive),
@@ -293,12 +391,19 @@ mod mark_tests {
 
     #[test]
     fn a_mark_that_was_set_is_read_back_from_proc() {
-        for (mark, other) in [(mark_of(true), mark_of(false)), (mark_of(false), mark_of(true))] {
+        for (mark, other) in [
+            (mark_of(true), mark_of(false)),
+            (mark_of(false), mark_of(true)),
+        ] {
             let file = tempfile::NamedTempFile::new().unwrap();
             assert!(try_lock_byte(file.as_file().as_fd(), BYTE, mark).unwrap());
-            let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
+            let text =
+                fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
             assert_eq!(mark_in_fdinfo(&text), Some(mark), "{text}");
-            assert_eq!(conflicting_lock(file.reopen().unwrap().as_fd(), BYTE, other).unwrap(), Some(mark));
+            assert_eq!(
+                conflicting_lock(file.reopen().unwrap().as_fd(), BYTE, other).unwrap(),
+                Some(mark)
+            );
         }
     }
 

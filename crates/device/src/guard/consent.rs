@@ -73,10 +73,14 @@ impl WriteConsent {
 
     /// Records that the run of `request` writes to the device from now on.
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
-        let Some(identity) = self.opened.facts.identity() else { return };
+        let Some(identity) = self.opened.facts.identity() else {
+            return;
+        };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
             // The error is no reason to refuse: its only consequence is a false alarm later.
-            let note = format!("{error}; otherwise `flashproof prep --verify` reports the data of this run as damage");
+            let note = format!(
+                "{error}; otherwise `flashproof prep --verify` reports the data of this run as damage"
+            );
             self.opened.notes.push(note);
         }
     }
@@ -89,8 +93,20 @@ impl WriteConsent {
 
 /// Turns an examined and confirmed target into a consent.
 pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
-    let Examined { request, mut target, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
-    let mut findings = Objections { notes, ..Objections::default() };
+    let Examined {
+        request,
+        mut target,
+        opened,
+        claims,
+        size_bytes,
+        used_bytes,
+        evidence,
+        notes,
+    } = examined;
+    let mut findings = Objections {
+        notes,
+        ..Objections::default()
+    };
     if let Some(devices) = target.target_kind.subject() {
         devices.check_users(&guard.root, request.shared, guard.settle, &mut findings);
     }
@@ -112,17 +128,36 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
             TargetKind::File { .. } | TargetKind::NewFile { .. } => {
                 claim::check_sole_writer(&file, open_mode)?;
                 // A run that writes the whole file does not need the warning about unwritten blocks.
-                notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device));
+                notes.extend(
+                    reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device),
+                );
                 // A created file now has an inode, a grown file another length.
                 target.facts = discover::discover(&request.path, &guard.root)?;
             }
         }
         let recorded_size = recorded_size(&target, size_bytes);
-        let (stamp_key, key_recorded) = keep_record(guard, &request, &target.facts, recorded_size, &mut notes)?;
-        let opened =
-            Opened { _claims: claims, ..finish(file, target.facts, used_bytes, direct, request.odsync, notes)? };
+        let (stamp_key, key_recorded) =
+            keep_record(guard, &request, &target.facts, recorded_size, &mut notes)?;
+        let opened = Opened {
+            _claims: claims,
+            ..finish(
+                file,
+                target.facts,
+                used_bytes,
+                direct,
+                request.odsync,
+                notes,
+            )?
+        };
         let keeps_store = request.keeps_store && Evidence::is_store_alone(&evidence);
-        Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, keeps_store, created })
+        Ok(WriteConsent {
+            opened,
+            stamp_key,
+            key_recorded,
+            erases: evidence,
+            keeps_store,
+            created,
+        })
     };
     complete_grant().map_err(|reason: Reason| {
         if created {
@@ -139,11 +174,14 @@ pub(super) fn remove(request: &Request) {
 }
 
 fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
-    let now_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
+    let now_bytes =
+        ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     if now_bytes == expected_bytes {
         Ok(())
     } else {
-        Err(Reason::Changed { what: format!("it had {expected_bytes} bytes and has {now_bytes} now") })
+        Err(Reason::Changed {
+            what: format!("it had {expected_bytes} bytes and has {now_bytes} now"),
+        })
     }
 }
 
@@ -164,8 +202,16 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     if metadata.len() < size_bytes {
         files::set_len(file, size_bytes).map_err(failed)?;
     }
-    let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
-    let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };
+    let of_reads = if reads {
+        "reads of holes do not reach the drive, and "
+    } else {
+        ""
+    };
+    let why = if sparse {
+        "no space is reserved for it"
+    } else {
+        "its file system cannot reserve space"
+    };
     Ok(Some(format!(
         "{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail if the file system is full"
     )))
@@ -206,5 +252,7 @@ fn keep_own_record(
     if PreparationState::is_of_another(facts, &guard.records) {
         guard.records.forget_prepared(identity)?;
     }
-    guard.records.keep(identity, recorded_size, &request.purpose)
+    guard
+        .records
+        .keep(identity, recorded_size, &request.purpose)
 }

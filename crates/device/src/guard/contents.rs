@@ -30,22 +30,30 @@ pub(super) struct Contents {
 impl Contents {
     /// `len` bytes at `at`, if they were read.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
-        self.pieces
-            .iter()
-            .find_map(|(start, bytes)| bytes.get(usize::try_from(at.checked_sub(*start)?).ok()?..)?.get(..len))
+        self.pieces.iter().find_map(|(start, bytes)| {
+            bytes
+                .get(usize::try_from(at.checked_sub(*start)?).ok()?..)?
+                .get(..len)
+        })
     }
 
     /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because flashproof's random
     /// data may contain a magic number by chance.
     pub(super) fn count_unstamped(&self, at: u64, len: usize) -> Option<&[u8]> {
         let sector = self.bytes(at - at % SECTOR_BYTES as u64, SECTOR_BYTES);
-        self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
+        self.bytes(at, len).filter(|_| {
+            sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key)))
+        })
     }
 
     /// A device with its whole contents in memory.
     #[cfg(test)]
     pub(super) fn at_bytes(device: &[u8], key: Option<u64>) -> Self {
-        Self { pieces: vec![(0, device.to_vec())], size_bytes: device.len() as u64, key }
+        Self {
+            pieces: vec![(0, device.to_vec())],
+            size_bytes: device.len() as u64,
+            key,
+        }
     }
 }
 
@@ -53,8 +61,12 @@ impl Contents {
 pub(super) fn extents(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
     // Partitions end before the backup of the GPT: directly, or on a boundary of 1 MiB.
     let last = size_bytes.saturating_sub(GPT_BACKUP_BYTES);
-    let partitions = STARTS[1..].iter().flat_map(move |start| [*start..last, *start..last / MIB * MIB]);
-    std::iter::once(0..size_bytes).chain(partitions).filter(|extent| !extent.is_empty())
+    let partitions = STARTS[1..]
+        .iter()
+        .flat_map(move |start| [*start..last, *start..last / MIB * MIB]);
+    std::iter::once(0..size_bytes)
+        .chain(partitions)
+        .filter(|extent| !extent.is_empty())
 }
 
 /// Backup superblocks of a file system that begins at `start`. An ext file system has the first backup at the start of
@@ -83,11 +95,20 @@ pub(super) const STORE_HEADERS: [u64; 2] = [0, 8 * MIB - 4096];
 pub(super) fn backups(size_bytes: u64) -> Vec<u64> {
     let of_extent = |extent: Range<u64>| {
         let xfs = xfs_backups(&extent);
-        ext_backups(extent.start).into_iter().chain(btrfs_backups(extent.start)).chain(xfs)
+        ext_backups(extent.start)
+            .into_iter()
+            .chain(btrfs_backups(extent.start))
+            .chain(xfs)
     };
-    extents(size_bytes).flat_map(of_extent).chain(STORE_HEADERS).collect()
+    extents(size_bytes)
+        .flat_map(of_extent)
+        .chain(STORE_HEADERS)
+        .collect()
 }
 
 pub(super) fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -23,7 +23,10 @@ pub(super) const SPOT_BYTES: u64 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
     /// A partition table, with the number of partitions if known.
-    PartitionTable { name: &'static str, partitions: Option<u32> },
+    PartitionTable {
+        name: &'static str,
+        partitions: Option<u32>,
+    },
     /// A file system, or a member of a volume or pool.
     Signature {
         name: &'static str,
@@ -40,10 +43,20 @@ pub enum Evidence {
     RecordStore { namespace: Option<String> },
     /// Foreign data in `samples` of `samples_tried` samples. `first_at`: offset of the first foreign sector; `why`: why
     /// no record explains the data.
-    Data { samples: u32, samples_tried: u32, first_at: u64, why: String },
+    Data {
+        samples: u32,
+        samples_tried: u32,
+        first_at: u64,
+        why: String,
+    },
     /// Unreadable samples, whose contents are unknown. `first_at`: offset of the first such sample; `error`: the
     /// kernel's error.
-    Unreadable { samples: u32, samples_tried: u32, first_at: u64, error: String },
+    Unreadable {
+        samples: u32,
+        samples_tried: u32,
+        first_at: u64,
+        error: String,
+    },
 }
 
 impl Evidence {
@@ -63,39 +76,84 @@ impl Evidence {
         const HEADER_BYTES: u64 = 8 << 20;
         let is_of_store = |one: &Self| match one {
             Self::RecordStore { .. } => true,
-            Self::Signature { place: Some(_), at, .. } => *at >= HEADER_BYTES,
+            Self::Signature {
+                place: Some(_), at, ..
+            } => *at >= HEADER_BYTES,
             other => !other.has_owner(),
         };
-        evidence.iter().any(|one| matches!(one, Self::RecordStore { .. })) && evidence.iter().all(is_of_store)
+        evidence
+            .iter()
+            .any(|one| matches!(one, Self::RecordStore { .. }))
+            && evidence.iter().all(is_of_store)
     }
 }
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PartitionTable { name, partitions: None } => f.write_str(name),
-            Self::PartitionTable { name, partitions: Some(n) } => write!(f, "{name} with {n} partitions"),
-            Self::Signature { name, details, place, .. } => {
+            Self::PartitionTable {
+                name,
+                partitions: None,
+            } => f.write_str(name),
+            Self::PartitionTable {
+                name,
+                partitions: Some(n),
+            } => write!(f, "{name} with {n} partitions"),
+            Self::Signature {
+                name,
+                details,
+                place,
+                ..
+            } => {
                 f.write_str(name)?;
-                details.iter().try_for_each(|detail| write!(f, ", {detail}"))?;
+                details
+                    .iter()
+                    .try_for_each(|detail| write!(f, ", {detail}"))?;
                 place.iter().try_for_each(|place| write!(f, " ({place})"))
             }
             Self::Aerospike { namespace: None } => f.write_str("an Aerospike device header"),
-            Self::Aerospike { namespace: Some(name) } => {
-                write!(f, "an Aerospike device header of namespace {}", units::quoted(name))
+            Self::Aerospike {
+                namespace: Some(name),
+            } => {
+                write!(
+                    f,
+                    "an Aerospike device header of namespace {}",
+                    units::quoted(name)
+                )
             }
-            Self::RecordStore { namespace: None } => f.write_str("records written by `flashproof engine serve`"),
-            Self::RecordStore { namespace: Some(name) } => {
-                write!(f, "records of namespace {}, written by `flashproof engine serve`", units::quoted(name))
+            Self::RecordStore { namespace: None } => {
+                f.write_str("records written by `flashproof engine serve`")
             }
-            Self::Data { samples, samples_tried, first_at, why } => {
+            Self::RecordStore {
+                namespace: Some(name),
+            } => {
+                write!(
+                    f,
+                    "records of namespace {}, written by `flashproof engine serve`",
+                    units::quoted(name)
+                )
+            }
+            Self::Data {
+                samples,
+                samples_tried,
+                first_at,
+                why,
+            } => {
                 write!(
                     f,
                     "data of no known format in {samples} of {samples_tried} samples, first at byte {first_at}: {why}"
                 )
             }
-            Self::Unreadable { samples, samples_tried, first_at, error } => {
-                write!(f, "{samples} of {samples_tried} samples could not be read, first at byte {first_at} ({error})")
+            Self::Unreadable {
+                samples,
+                samples_tried,
+                first_at,
+                error,
+            } => {
+                write!(
+                    f,
+                    "{samples} of {samples_tried} samples could not be read, first at byte {first_at} ({error})"
+                )
             }
         }
     }
@@ -122,7 +180,12 @@ struct Tally {
 
 impl Tally {
     /// Counts the sample read at `at`. Returns its bytes if some are foreign: only these can have a foreign format.
-    fn take<'a>(&mut self, at: u64, result: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
+    fn take<'a>(
+        &mut self,
+        at: u64,
+        result: io::Result<&'a [u8]>,
+        (key, is_file): (Option<u64>, bool),
+    ) -> &'a [u8] {
         self.tried += 1;
         match result {
             Ok(bytes) => match foreign_sector(bytes, key, is_file) {
@@ -143,10 +206,20 @@ impl Tally {
         let samples_tried = self.tried;
         let (foreign, failed) = (self.foreign_at.len() as u32, self.failed.len() as u32);
         let first_foreign = self.foreign_at.into_iter().min();
-        let data = first_foreign.map(|first_at| Evidence::Data { samples: foreign, samples_tried, first_at, why });
+        let data = first_foreign.map(|first_at| Evidence::Data {
+            samples: foreign,
+            samples_tried,
+            first_at,
+            why,
+        });
         let unreadable = self.failed.into_iter().next().map(|(first_at, error)| {
             let error = error.to_string();
-            Evidence::Unreadable { samples: failed, samples_tried, first_at, error }
+            Evidence::Unreadable {
+                samples: failed,
+                samples_tried,
+                first_at,
+                error,
+            }
         });
         data.into_iter().chain(unreadable)
     }
@@ -154,8 +227,13 @@ impl Tally {
 
 /// Offset of the first sector that is neither zero nor stamped. In a file, stamped blocks may begin at any byte.
 fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize> {
-    let ours = |sector: &[u8]| sector.iter().all(|byte| *byte == 0) || key.is_some_and(|key| is_stamped(sector, key));
-    let first = bytes.chunks(SECTOR_BYTES).position(|sector| !ours(sector)).map(|index| index * SECTOR_BYTES)?;
+    let ours = |sector: &[u8]| {
+        sector.iter().all(|byte| *byte == 0) || key.is_some_and(|key| is_stamped(sector, key))
+    };
+    let first = bytes
+        .chunks(SECTOR_BYTES)
+        .position(|sector| !ours(sector))
+        .map(|index| index * SECTOR_BYTES)?;
     match key.filter(|_| is_file) {
         Some(key) => foreign_between_stamps(bytes, key).map(|at| at / SECTOR_BYTES * SECTOR_BYTES),
         None => Some(first),
@@ -167,7 +245,10 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize
 /// begin and end within a sector.
 fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     let not_zero = |from: usize, to: usize| {
-        bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
+        bytes
+            .get(from..to)
+            .and_then(|gap| gap.iter().position(|byte| *byte != 0))
+            .map(|at| from + at)
     };
     let mut last_stamp_end = 0;
     for next_end in STAMP_BYTES..=bytes.len() {
@@ -175,13 +256,18 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
             continue;
         }
         // A stamp that began before `bytes` cannot be recognised.
-        let gap_start = if last_stamp_end == 0 { STAMP_BYTES } else { last_stamp_end };
+        let gap_start = if last_stamp_end == 0 {
+            STAMP_BYTES
+        } else {
+            last_stamp_end
+        };
         if let Some(at) = not_zero(gap_start, next_end.saturating_sub(SECTOR_BYTES)) {
             return Some(at);
         }
         last_stamp_end = next_end;
     }
-    not_zero(last_stamp_end, bytes.len()).filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
+    not_zero(last_stamp_end, bytes.len())
+        .filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
 /// Reads samples of the first `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data without
@@ -199,40 +285,71 @@ pub(super) fn gather(
     let mut buf = Pool::new(len)?.cut(len).ok_or(io::ErrorKind::OutOfMemory)?;
     let mut tally = Tally::default();
 
-    let mut pieces = vec![(0, tally.take(0, read(file, 0, END_BYTES, &mut buf), ours).to_vec())];
-    let tail_at = (size_bytes.saturating_sub(END_BYTES) / SPOT_BYTES * SPOT_BYTES).max(END_BYTES.min(size_bytes));
+    let mut pieces = vec![(
+        0,
+        tally
+            .take(0, read(file, 0, END_BYTES, &mut buf), ours)
+            .to_vec(),
+    )];
+    let tail_at = (size_bytes.saturating_sub(END_BYTES) / SPOT_BYTES * SPOT_BYTES)
+        .max(END_BYTES.min(size_bytes));
     if size_bytes > tail_at {
         let tail = read(file, tail_at, size_bytes - tail_at, &mut buf);
         pieces.push((tail_at, tally.take(tail_at, tail, ours).to_vec()));
     }
-    let backups = backups(size_bytes).into_iter().map(|at| at / SPOT_BYTES * SPOT_BYTES);
-    let backups: BTreeSet<u64> = backups.filter(|at| (END_BYTES..tail_at).contains(at)).collect();
+    let backups = backups(size_bytes)
+        .into_iter()
+        .map(|at| at / SPOT_BYTES * SPOT_BYTES);
+    let backups: BTreeSet<u64> = backups
+        .filter(|at| (END_BYTES..tail_at).contains(at))
+        .collect();
     for at in backups {
-        pieces.push((at, tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours).to_vec()));
+        pieces.push((
+            at,
+            tally
+                .take(at, read(file, at, SPOT_BYTES, &mut buf), ours)
+                .to_vec(),
+        ));
     }
     let middle_spots = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
     for spot in 0..u64::from(sampling.spots).min(middle_spots) {
         if started.elapsed() > sampling.limit {
-            notes
-                .push(format!("only {spot} of {} random places could be read in {:?}", sampling.spots, sampling.limit));
+            notes.push(format!(
+                "only {spot} of {} random places could be read in {:?}",
+                sampling.spots, sampling.limit
+            ));
             break;
         }
         let at = END_BYTES + stamp(spot, sampling.seed) % middle_spots * SPOT_BYTES;
         tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
-    let mut evidence = known_formats(&Contents { pieces, size_bytes, key });
+    let mut evidence = known_formats(&Contents {
+        pieces,
+        size_bytes,
+        key,
+    });
     evidence.extend(tally.evidence(why));
     Ok(evidence)
 }
 
 /// The key that explains data on the device `identity`, and the reason, in words, why other data is unexplained. A
 /// record with another size than `size_bytes` does not count.
-pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Records) -> (Option<u64>, String) {
+pub(super) fn explanation(
+    identity: Option<&str>,
+    size_bytes: u64,
+    records: &Records,
+) -> (Option<u64>, String) {
     let Some(identity) = identity else {
-        return (None, "flashproof recognises its own data only on a device with a lasting name".into());
+        return (
+            None,
+            "flashproof recognises its own data only on a device with a lasting name".into(),
+        );
     };
     match records.find(identity) {
-        None => (None, format!("flashproof has no record of a write to the device ({identity})")),
+        None => (
+            None,
+            format!("flashproof has no record of a write to the device ({identity})"),
+        ),
         Some(record) if record.size_bytes != size_bytes => {
             let recorded_bytes = record.size_bytes;
             (
@@ -242,9 +359,10 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
                 ),
             )
         }
-        Some(record) => {
-            (Some(record.key), format!("the data lacks the stamp of flashproof's writes to the device ({identity})"))
-        }
+        Some(record) => (
+            Some(record.key),
+            format!("the data lacks the stamp of flashproof's writes to the device ({identity})"),
+        ),
     }
 }
 
@@ -277,7 +395,11 @@ mod tests {
     use std::io::Write;
     use sys::salt::Salt;
 
-    const SAMPLING: Sampling = Sampling { spots: 64, seed: 1, limit: Duration::from_secs(60) };
+    const SAMPLING: Sampling = Sampling {
+        spots: 64,
+        seed: 1,
+        limit: Duration::from_secs(60),
+    };
 
     fn evidence_of(content: &[u8], identity: Option<&str>, records: &Records) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
@@ -294,8 +416,21 @@ mod tests {
 
     #[test]
     fn zeros_are_no_evidence_whatever_the_size() {
-        for size in [0, 1, 511, 4096, 5000, 1 << 20, (1 << 20) + 512, (2 << 20) + 1024, 9 << 20] {
-            assert!(evidence_of(&vec![0; size], None, &no_records()).is_empty(), "{size}");
+        for size in [
+            0,
+            1,
+            511,
+            4096,
+            5000,
+            1 << 20,
+            (1 << 20) + 512,
+            (2 << 20) + 1024,
+            9 << 20,
+        ] {
+            assert!(
+                evidence_of(&vec![0; size], None, &no_records()).is_empty(),
+                "{size}"
+            );
         }
     }
 
@@ -307,7 +442,10 @@ mod tests {
             content[at] = 1;
             let found = evidence_of(&content, Some("serial s"), &no_records());
             let first = format!("first at byte {}", at / 512 * 512);
-            assert!(matches!(&found[..], [one] if one.contains(&first) && one.contains("serial s")), "{at}: {found:?}");
+            assert!(
+                matches!(&found[..], [one] if one.contains(&first) && one.contains("serial s")),
+                "{at}: {found:?}"
+            );
         }
     }
 
@@ -318,10 +456,18 @@ mod tests {
         content[middle.clone()].fill(7);
         let found = evidence_of(&content, None, &no_records());
         let blocks = backups(32 << 20).into_iter().map(|at| at / 4096 * 4096);
-        let backups: BTreeSet<_> = blocks.filter(|at| middle.contains(&(*at as usize))).collect();
+        let backups: BTreeSet<_> = blocks
+            .filter(|at| middle.contains(&(*at as usize)))
+            .collect();
         let spots = 64 + backups.len();
-        let says = format!("data of no known format in {spots} of {} samples", spots + 2);
-        assert!(matches!(&found[..], [one] if one.starts_with(&says)), "{says}: {found:?}");
+        let says = format!(
+            "data of no known format in {spots} of {} samples",
+            spots + 2
+        );
+        assert!(
+            matches!(&found[..], [one] if one.starts_with(&says)),
+            "{says}: {found:?}"
+        );
     }
 
     /// Contents of a file after writes of `block_bytes`: stamped from the beginning of each write, zero after its last
@@ -338,21 +484,46 @@ mod tests {
     #[test]
     fn our_own_file_is_known_whatever_the_size_of_its_writes() {
         for block_bytes in [100, 512, 700, 2300, 4097, 9999] {
-            for (from, to) in [(0, 1 << 16), (4096, 8192), (8192, 12_288), (2040, 6136), (2300, 6396), (1, 4097)] {
+            for (from, to) in [
+                (0, 1 << 16),
+                (4096, 8192),
+                (8192, 12_288),
+                (2040, 6136),
+                (2300, 6396),
+                (1, 4097),
+            ] {
                 let mut bytes = written_by(block_bytes, 1 << 16, 7)[from..to].to_vec();
-                assert_eq!(foreign_sector(&bytes, Some(7), true), None, "{block_bytes} from {from}");
+                assert_eq!(
+                    foreign_sector(&bytes, Some(7), true),
+                    None,
+                    "{block_bytes} from {from}"
+                );
                 let is_zero = bytes.iter().all(|byte| *byte == 0);
-                assert_eq!(foreign_sector(&bytes, Some(8), true).is_none(), is_zero, "the key of another file");
+                assert_eq!(
+                    foreign_sector(&bytes, Some(8), true).is_none(),
+                    is_zero,
+                    "the key of another file"
+                );
                 bytes[1500..2200].fill(b'x');
                 let found = foreign_sector(&bytes, Some(7), true);
-                assert!(found.is_some_and(|at| at <= 2048), "{block_bytes} from {from}: {found:?}");
+                assert!(
+                    found.is_some_and(|at| at <= 2048),
+                    "{block_bytes} from {from}: {found:?}"
+                );
             }
         }
         let bytes = written_by(2300, 1 << 16, 7);
-        assert_eq!(foreign_sector(&bytes, Some(7), false), Some(2048), "a device has whole sectors only");
+        assert_eq!(
+            foreign_sector(&bytes, Some(7), false),
+            Some(2048),
+            "a device has whole sectors only"
+        );
         let mut end = written_by(2300, 4096, 7);
         end.extend(vec![b'x'; 600]);
-        assert!(foreign_sector(&end, Some(7), true).is_some_and(|at| at >= 3584), "what somebody appended");
+        assert!(
+            foreign_sector(&end, Some(7), true).is_some_and(|at| at >= 3584),
+            "what somebody appended"
+        );
     }
 
     #[test]
@@ -360,25 +531,37 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let mut content = vec![0; 4 << 20];
-        let key = records.keep("serial s", content.len() as u64, "salted").unwrap();
+        let key = records
+            .keep("serial s", content.len() as u64, "salted")
+            .unwrap();
         Salt::new(5, 100, key).fill(&mut content[..3 << 20]);
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
 
         let other_device = evidence_of(&content, Some("serial t"), &records);
         assert!(
-            other_device[0].contains("flashproof has no record of a write to the device (serial t)"),
+            other_device[0]
+                .contains("flashproof has no record of a write to the device (serial t)"),
             "{other_device:?}"
         );
         let no_name = evidence_of(&content, None, &records);
-        assert!(no_name[0].contains("only on a device with a lasting name"), "{no_name:?}");
+        assert!(
+            no_name[0].contains("only on a device with a lasting name"),
+            "{no_name:?}"
+        );
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
-        assert!(other_size[0].contains("is for 4194304 bytes, but the device has 3145728"), "{other_size:?}");
+        assert!(
+            other_size[0].contains("is for 4194304 bytes, but the device has 3145728"),
+            "{other_size:?}"
+        );
 
         content[600] ^= 1 << 3; // in the data, which the stamp does not cover
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
         content[512..1024].fill(9); // a whole sector of somebody else
         let found = evidence_of(&content, Some("serial s"), &records);
-        assert!(found[0].contains("first at byte 512: the data lacks the stamp"), "{found:?}");
+        assert!(
+            found[0].contains("first at byte 512: the data lacks the stamp"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -387,15 +570,28 @@ mod tests {
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
         assert!(known_formats(&Contents::at_bytes(&device, Some(77))).is_empty());
-        assert_eq!(known_formats(&Contents::at_bytes(&device, Some(78))).len(), 1);
+        assert_eq!(
+            known_formats(&Contents::at_bytes(&device, Some(78))).len(),
+            1
+        );
     }
 
     #[test]
     fn samples_that_cannot_be_read_are_evidence() {
         let dir = File::open("/tmp").unwrap();
-        let found = gather(&dir, 4 << 20, explanation(None, 0, &no_records()), SAMPLING, &mut Vec::new()).unwrap();
+        let found = gather(
+            &dir,
+            4 << 20,
+            explanation(None, 0, &no_records()),
+            SAMPLING,
+            &mut Vec::new(),
+        )
+        .unwrap();
         let text = found.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert!(matches!(&text[..], [one] if one.starts_with("1 of 1 samples could not be read")), "{text:?}");
+        assert!(
+            matches!(&text[..], [one] if one.starts_with("1 of 1 samples could not be read")),
+            "{text:?}"
+        );
     }
 
     #[test]
@@ -403,8 +599,21 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 24).unwrap();
         let mut notes = Vec::new();
-        let sampling = Sampling { limit: Duration::ZERO, ..SAMPLING };
-        gather(&file, 1 << 24, explanation(None, 0, &no_records()), sampling, &mut notes).unwrap();
-        assert!(notes[0].starts_with("only 0 of 64 random places"), "{notes:?}");
+        let sampling = Sampling {
+            limit: Duration::ZERO,
+            ..SAMPLING
+        };
+        gather(
+            &file,
+            1 << 24,
+            explanation(None, 0, &no_records()),
+            sampling,
+            &mut notes,
+        )
+        .unwrap();
+        assert!(
+            notes[0].starts_with("only 0 of 64 random places"),
+            "{notes:?}"
+        );
     }
 }

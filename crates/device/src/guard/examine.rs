@@ -42,9 +42,16 @@ pub(super) struct ResolvedTarget {
 /// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
     /// A block device, opened through its node.
-    Device { node: PathBuf, devices: TargetDevices },
+    Device {
+        node: PathBuf,
+        devices: TargetDevices,
+    },
     /// An existing file, which will grow to `size_bytes` if it is shorter.
-    File { metadata: Metadata, size_bytes: u64, devices: TargetDevices },
+    File {
+        metadata: Metadata,
+        size_bytes: u64,
+        devices: TargetDevices,
+    },
     /// A file to be created.
     NewFile { size_bytes: u64 },
 }
@@ -53,7 +60,12 @@ impl TargetKind {
     /// Devices and files that share bytes with the target; `None` for a file that does not exist yet.
     pub(super) fn subject(&self) -> Option<&TargetDevices> {
         match self {
-            Self::Device { devices: subject, .. } | Self::File { devices: subject, .. } => Some(subject),
+            Self::Device {
+                devices: subject, ..
+            }
+            | Self::File {
+                devices: subject, ..
+            } => Some(subject),
             Self::NewFile { .. } => None,
         }
     }
@@ -77,10 +89,16 @@ pub(super) struct Examined {
 /// Resolves the name in `request`.
 pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<ResolvedTarget, Reason> {
     let path = Path::new(&request.path);
-    let resolved = match (discover::resolve(path, &guard.root), request.file_size_bytes) {
+    let resolved = match (
+        discover::resolve(path, &guard.root),
+        request.file_size_bytes,
+    ) {
         (Err(DiscoverError::NotFound), Some(size_bytes)) if may_hold_files(path) => {
             let facts = discover::unknown_facts(&request.path, Kind::RegularFile);
-            return Ok(ResolvedTarget { facts, target_kind: TargetKind::NewFile { size_bytes } });
+            return Ok(ResolvedTarget {
+                facts,
+                target_kind: TargetKind::NewFile { size_bytes },
+            });
         }
         (resolved, _) => resolved?,
     };
@@ -90,7 +108,11 @@ pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<Resolve
         Resolved::Block { node, .. } => TargetKind::Device { node, devices },
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
-            TargetKind::File { metadata, size_bytes, devices }
+            TargetKind::File {
+                metadata,
+                size_bytes,
+                devices,
+            }
         }
     };
     Ok(ResolvedTarget { facts, target_kind })
@@ -104,11 +126,17 @@ fn may_hold_files(path: &Path) -> bool {
 }
 
 fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Runs all checks on a target. Errors: all objections.
-pub(super) fn examine(guard: &Guard, request: &Request, target: ResolvedTarget) -> Result<Examined, Vec<Reason>> {
+pub(super) fn examine(
+    guard: &Guard,
+    request: &Request,
+    target: ResolvedTarget,
+) -> Result<Examined, Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &target)?;
     let open_mode = OpenMode::of(request, guard);
     let mut claims = Vec::new();
@@ -120,20 +148,36 @@ pub(super) fn examine(guard: &Guard, request: &Request, target: ResolvedTarget) 
             check_idle(guard, request, devices, &mut findings)?;
             (Some((file, true)), size_bytes)
         }
-        TargetKind::File { metadata, size_bytes, .. } => {
-            (Some(claim::file(Path::new(&request.path), metadata, open_mode)?), *size_bytes)
-        }
+        TargetKind::File {
+            metadata,
+            size_bytes,
+            ..
+        } => (
+            Some(claim::file(Path::new(&request.path), metadata, open_mode)?),
+            *size_bytes,
+        ),
         TargetKind::NewFile { size_bytes } => (None, *size_bytes),
     };
     let mut notes = findings.notes;
-    let used_bytes = prepared.as_ref().map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
+    let used_bytes = prepared
+        .as_ref()
+        .map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(used_bytes, request.min_size_bytes)?;
     notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = match &opened {
         Some((file, _)) => sample_contents(guard, file, &target, size_bytes, prepared, &mut notes)?,
         None => Vec::new(),
     };
-    Ok(Examined { request: request.clone(), target, opened, claims, size_bytes, used_bytes, evidence, notes })
+    Ok(Examined {
+        request: request.clone(),
+        target,
+        opened,
+        claims,
+        size_bytes,
+        used_bytes,
+        evidence,
+        notes,
+    })
 }
 
 /// As [`examine`], for a device that will not be claimed: it is opened for reading only. Returns the evidence and
@@ -148,7 +192,11 @@ pub(super) fn look_without_claim(
         return Err(Reason::FileWithoutSize.into());
     };
     let file = claim::open_for_examination(node, guard.settle)?;
-    let open_mode = OpenMode { shared: true, odsync: false, settle: guard.settle };
+    let open_mode = OpenMode {
+        shared: true,
+        odsync: false,
+        settle: guard.settle,
+    };
     claim_other_paths(guard, devices, open_mode, &mut Vec::new(), &mut findings)?;
     let size_bytes = device_size(&file, request)?;
     check_idle(guard, request, devices, &mut findings)?;
@@ -165,20 +213,35 @@ fn check_from_outside(
     target: &ResolvedTarget,
 ) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
     let mut findings = Objections::default();
-    let prepared = if request.uses_whole_device { None } else { UsedPart::of(&target.facts, &guard.records) };
-    if matches!(target.target_kind, TargetKind::Device { .. }) && discover::is_zoned(&target.facts, &guard.root) {
+    let prepared = if request.uses_whole_device {
+        None
+    } else {
+        UsedPart::of(&target.facts, &guard.records)
+    };
+    if matches!(target.target_kind, TargetKind::Device { .. })
+        && discover::is_zoned(&target.facts, &guard.root)
+    {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, target, prepared.as_ref(), &mut findings);
     if let Some(devices) = target.target_kind.subject() {
         devices.check_users(&guard.root, request.shared, guard.settle, &mut findings);
     }
-    if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
+    if findings.reasons.is_empty() {
+        Ok((prepared, findings))
+    } else {
+        Err(findings.reasons)
+    }
 }
 
 /// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
 /// would outgrow its preparation.
-fn check_fit(request: &Request, target: &ResolvedTarget, prepared: Option<&UsedPart>, findings: &mut Objections) {
+fn check_fit(
+    request: &Request,
+    target: &ResolvedTarget,
+    prepared: Option<&UsedPart>,
+    findings: &mut Objections,
+) {
     let size_bytes = match &target.target_kind {
         TargetKind::Device { .. } => target.facts.size_bytes,
         TargetKind::File { size_bytes, .. } | TargetKind::NewFile { size_bytes } => *size_bytes,
@@ -186,39 +249,66 @@ fn check_fit(request: &Request, target: &ResolvedTarget, prepared: Option<&UsedP
     let fits = check_size(size_bytes, request.min_size_bytes);
     findings.reasons.extend(fits.err());
     if target.facts.read_only == Some(true) {
-        findings.refuse(Reason::ReadOnly { how: "the device says so" });
+        findings.refuse(Reason::ReadOnly {
+            how: "the device says so",
+        });
     }
     if let Some(used_part) = prepared
-        && let TargetKind::File { size_bytes: wanted_bytes, .. } = target.target_kind
+        && let TargetKind::File {
+            size_bytes: wanted_bytes,
+            ..
+        } = target.target_kind
         && wanted_bytes > target.facts.size_bytes
     {
         let (used_bytes, size_bytes) = (used_part.used_bytes, target.facts.size_bytes);
-        findings.refuse(Reason::PartWouldGrow { used_bytes, size_bytes, wanted_bytes });
+        findings.refuse(Reason::PartWouldGrow {
+            used_bytes,
+            size_bytes,
+            wanted_bytes,
+        });
     }
     let space = match &target.target_kind {
         TargetKind::Device { .. } => Ok(()),
-        TargetKind::File { metadata, size_bytes, .. } => {
-            check_space(Path::new(&request.path), missing_bytes(metadata, *size_bytes))
+        TargetKind::File {
+            metadata,
+            size_bytes,
+            ..
+        } => check_space(
+            Path::new(&request.path),
+            missing_bytes(metadata, *size_bytes),
+        ),
+        TargetKind::NewFile { size_bytes } => {
+            check_space(directory_of(Path::new(&request.path)), *size_bytes)
         }
-        TargetKind::NewFile { size_bytes } => check_space(directory_of(Path::new(&request.path)), *size_bytes),
     };
     findings.reasons.extend(space.err());
 }
 
 /// Upper bound of the bytes still to be allocated for a file of at least `size_bytes`.
 pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
-    size_bytes.max(metadata.len()).saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
+    size_bytes
+        .max(metadata.len())
+        .saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
 }
 
 fn check_space(path: &Path, needed_bytes: u64) -> Result<(), Reason> {
     let free = File::open(path).and_then(|place| open::free_bytes(place.as_fd()));
-    let free_bytes = free.map_err(|source| Reason::io("check the free space of its file system", source))?;
-    if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
+    let free_bytes =
+        free.map_err(|source| Reason::io("check the free space of its file system", source))?;
+    if needed_bytes > free_bytes {
+        Err(Reason::NoSpace {
+            needed_bytes,
+            free_bytes,
+        })
+    } else {
+        Ok(())
+    }
 }
 
 /// Size of the claimed device. The consent checks the size again.
 fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
-    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
+    let size_bytes =
+        ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     check_size(size_bytes, request.min_size_bytes)?;
     Ok(size_bytes)
 }
@@ -232,7 +322,10 @@ fn claim_other_paths(
     claims: &mut Vec<File>,
     findings: &mut Objections,
 ) -> Result<(), Reason> {
-    for access_node in devices.access_nodes().filter(|node| node.relation == Relation::OtherPath) {
+    for access_node in devices
+        .access_nodes()
+        .filter(|node| node.relation == Relation::OtherPath)
+    {
         let node_path = access_node.path(&guard.root);
         match claim::other_path(&node_path, access_node.number, open_mode)? {
             Some(file) if !open_mode.shared => claims.push(file),
@@ -258,14 +351,19 @@ fn check_idle(
     match moves(&dirs, guard.watch_time) {
         Ok(true) => Ok(()),
         Ok(false) => {
-            findings.note("it has no I/O counters, so flashproof could not watch it for I/O of other users".to_owned());
+            findings.note(
+                "it has no I/O counters, so flashproof could not watch it for I/O of other users"
+                    .to_owned(),
+            );
             Ok(())
         }
         // The I/O may be that of another shared run, even of a run that has just started.
-        Err(reason) => match devices.check_processes(&guard.root, request.shared, guard.settle, findings) {
-            0 => Err(findings.reasons.pop().unwrap_or(reason)),
-            _ => Ok(()),
-        },
+        Err(reason) => {
+            match devices.check_processes(&guard.root, request.shared, guard.settle, findings) {
+                0 => Err(findings.reasons.pop().unwrap_or(reason)),
+                _ => Ok(()),
+            }
+        }
     }
 }
 
@@ -279,7 +377,10 @@ fn sample_contents(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Evidence>, Reason> {
     let failed = |source| Reason::io("read samples of it", source);
-    let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
+    let sampling = Sampling {
+        seed: random_key().map_err(failed)?,
+        ..guard.sampling
+    };
     let read_bytes = match (&target.target_kind, prepared) {
         // Bytes that the preparation left unused are not written.
         (_, Some(part)) => part.used_bytes,
@@ -350,7 +451,13 @@ impl Guard {
             Ok(found) => found,
             Err(reason) => {
                 let (path, safety) = (path.to_owned(), EraseSafety::No(vec![reason]));
-                return GuardReport { erase_name: path.clone(), path, facts: None, safety, notes: Vec::new() };
+                return GuardReport {
+                    erase_name: path.clone(),
+                    path,
+                    facts: None,
+                    safety,
+                    notes: Vec::new(),
+                };
             }
         };
         let (safety, notes) = match look_without_claim(self, &request, &target) {
@@ -358,8 +465,16 @@ impl Guard {
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = DeviceNames::of(&target.facts, &self.root).lasting_erase_name(path).to_owned();
-        GuardReport { path: path.to_owned(), facts: Some(target.facts), erase_name, safety, notes }
+        let erase_name = DeviceNames::of(&target.facts, &self.root)
+            .lasting_erase_name(path)
+            .to_owned();
+        GuardReport {
+            path: path.to_owned(),
+            facts: Some(target.facts),
+            erase_name,
+            safety,
+            notes,
+        }
     }
 }
 
@@ -377,7 +492,9 @@ pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
 /// I/O of a device between two readings of its counters, in words; `None` if there was no I/O and nothing is in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     // Counters that are lower than before were reset to zero, so their whole value is new.
-    let (delta, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
+    let (delta, is_anew) = after
+        .since(before)
+        .map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
     let (reads, writes, in_flight) = (delta.read.completed, delta.write.completed, delta.in_flight);
     let other_ops = completed(delta.discard) + completed(delta.flush);
@@ -389,12 +506,27 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
 
 /// Watches the devices at `dirs` for `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
 fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
-    let read_counters = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
-    let Some(before) = read_counters() else { return Ok(false) };
+    let read_counters = || {
+        dirs.iter()
+            .map(|dir| Counters::of(dir))
+            .collect::<Option<Vec<_>>>()
+    };
+    let Some(before) = read_counters() else {
+        return Ok(false);
+    };
     std::thread::sleep(watch_time);
-    let Some(after) = read_counters() else { return Ok(false) };
-    match before.iter().zip(&after).find_map(|(before, after)| activity(before, after)) {
-        Some(did) => Err(Reason::UnknownIo { watched_ms: watch_time.as_millis(), did }),
+    let Some(after) = read_counters() else {
+        return Ok(false);
+    };
+    match before
+        .iter()
+        .zip(&after)
+        .find_map(|(before, after)| activity(before, after))
+    {
+        Some(did) => Err(Reason::UnknownIo {
+            watched_ms: watch_time.as_millis(),
+            did,
+        }),
         None => Ok(true),
     }
 }
@@ -405,15 +537,53 @@ mod tests {
 
     #[test]
     fn one_request_is_a_movement_and_is_counted() {
-        let counts = |completed| Counts { completed, ..Counts::default() };
-        let before = Counters { read: counts(5), write: counts(7), discard: Some(counts(1)), ..Counters::default() };
+        let counts = |completed| Counts {
+            completed,
+            ..Counts::default()
+        };
+        let before = Counters {
+            read: counts(5),
+            write: counts(7),
+            discard: Some(counts(1)),
+            ..Counters::default()
+        };
         assert_eq!(activity(&before, &before), None);
         for (after, says) in [
-            (Counters { read: counts(8), ..before }, "it did 3 reads, 0 writes"),
-            (Counters { write: counts(8), ..before }, "0 reads, 1 write and 0 discards"),
-            (Counters { discard: Some(counts(3)), ..before }, "0 writes and 2 discards and flushes"),
-            (Counters { in_flight: 4, ..before }, "with 4 in flight"),
-            (Counters { read: counts(0), ..before }, "it did 0 reads, 7 writes and 1 discards"),
+            (
+                Counters {
+                    read: counts(8),
+                    ..before
+                },
+                "it did 3 reads, 0 writes",
+            ),
+            (
+                Counters {
+                    write: counts(8),
+                    ..before
+                },
+                "0 reads, 1 write and 0 discards",
+            ),
+            (
+                Counters {
+                    discard: Some(counts(3)),
+                    ..before
+                },
+                "0 writes and 2 discards and flushes",
+            ),
+            (
+                Counters {
+                    in_flight: 4,
+                    ..before
+                },
+                "with 4 in flight",
+            ),
+            (
+                Counters {
+                    read: counts(0),
+                    ..before
+                },
+                "it did 0 reads, 7 writes and 1 discards",
+            ),
         ] {
             let text = activity(&before, &after).unwrap();
             assert!(text.contains(says), "{text}");

@@ -4,7 +4,9 @@
 //! distinguishes live superblocks from stale ones are not needed. libblkid itself is not used, because a static binary
 //! cannot rely on a C library. Source for Aerospike: its server, `as/include/storage/drv_common.h`.
 
-use super::contents::{Contents, STORE_HEADERS, btrfs_backups, ext_backups, extents, little_endian, xfs_backups};
+use super::contents::{
+    Contents, STORE_HEADERS, btrfs_backups, ext_backups, extents, little_endian, xfs_backups,
+};
 use super::evidence::Evidence;
 use super::labels;
 use super::signatures::{BTRFS, EXT, MAGICS, MD_MAGIC, Magic, TABLES, XFS};
@@ -12,12 +14,25 @@ use std::ops::Range;
 
 /// All known formats on the device.
 pub(super) fn known_formats(contents: &Contents) -> Vec<Evidence> {
-    let stores = aerospike(contents).into_iter().chain(record_store(contents));
+    let stores = aerospike(contents)
+        .into_iter()
+        .chain(record_store(contents));
     let mut evidence: Vec<Evidence> = stores.chain(partition_table(contents)).collect();
     let device = 0..contents.size_bytes;
-    for Magic { name, offsets, magic, .. } in TABLES {
-        let is_table = offsets.iter().any(|offset| is_at(contents, *offset, &device, magic).is_some());
-        let table = Evidence::PartitionTable { name, partitions: None };
+    for Magic {
+        name,
+        offsets,
+        magic,
+        ..
+    } in TABLES
+    {
+        let is_table = offsets
+            .iter()
+            .any(|offset| is_at(contents, *offset, &device, magic).is_some());
+        let table = Evidence::PartitionTable {
+            name,
+            partitions: None,
+        };
         if is_table && !evidence.contains(&table) {
             evidence.push(table);
         }
@@ -42,24 +57,43 @@ pub(super) fn known_formats(contents: &Contents) -> Vec<Evidence> {
 fn signature(contents: &Contents, magic: &Magic) -> Option<Evidence> {
     let (extent, at) = extents(contents.size_bytes)
         .find_map(|extent| {
-            let at = magic.offsets.iter().find_map(|offset| is_at(contents, *offset, &extent, magic.magic));
+            let at = magic
+                .offsets
+                .iter()
+                .find_map(|offset| is_at(contents, *offset, &extent, magic.magic));
             at.map(|at| (extent, at))
         })
         .map(|(extent, at)| (Some(extent), at))
         .or_else(|| backup(contents, magic).map(|at| (None, at)))?;
     let place = match &extent {
         Some(extent) if *extent == (0..contents.size_bytes) => None,
-        Some(extent) => Some(format!("in a partition that began at byte {}", extent.start)),
+        Some(extent) => Some(format!(
+            "in a partition that began at byte {}",
+            extent.start
+        )),
         None => Some(format!("backup superblock at byte {at}")),
     };
     let details = (magic.details)(contents, extent.map_or(at, |extent| extent.start), at);
-    let name = if magic.name == EXT { ext_version(contents, at) } else { magic.name };
-    Some(Evidence::Signature { name, details, place, at })
+    let name = if magic.name == EXT {
+        ext_version(contents, at)
+    } else {
+        magic.name
+    };
+    Some(Evidence::Signature {
+        name,
+        details,
+        place,
+        at,
+    })
 }
 
 /// The byte of `magic` at an offset in `extent`; from its end if the offset is negative.
 fn is_at(contents: &Contents, offset: i64, extent: &Range<u64>, magic: &[u8]) -> Option<u64> {
-    let origin = if offset < 0 { extent.end / 512 * 512 } else { extent.start };
+    let origin = if offset < 0 {
+        extent.end / 512 * 512
+    } else {
+        extent.start
+    };
     let at = origin.checked_add_signed(offset)?;
     (contents.count_unstamped(at, magic.len()) == Some(magic)).then_some(at)
 }
@@ -69,8 +103,14 @@ fn backup(contents: &Contents, magic: &Magic) -> Option<u64> {
     let is_there = |at: &u64| contents.count_unstamped(*at, magic.magic.len()) == Some(magic.magic);
     let mut extents = extents(contents.size_bytes);
     match magic.name {
-        EXT => extents.flat_map(|extent| ext_backups(extent.start)).map(|at| at + 0x38).find(is_there),
-        BTRFS => extents.flat_map(|extent| btrfs_backups(extent.start)).map(|at| at + 0x40).find(is_there),
+        EXT => extents
+            .flat_map(|extent| ext_backups(extent.start))
+            .map(|at| at + 0x38)
+            .find(is_there),
+        BTRFS => extents
+            .flat_map(|extent| btrfs_backups(extent.start))
+            .map(|at| at + 0x40)
+            .find(is_there),
         XFS => extents.find_map(|extent| xfs_backups(&extent).into_iter().find(is_there)),
         _ => None,
     }
@@ -81,11 +121,19 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
     const HAS_JOURNAL: u64 = 4;
     const JOURNAL_DEVICE: u64 = 8;
     const ONLY_EXT4: [u64; 2] = [0x2c0, 0x478];
-    let feature = |at: u64| contents.bytes(magic_at - 0x38 + at, 4).map_or(0, little_endian);
+    let feature = |at: u64| {
+        contents
+            .bytes(magic_at - 0x38 + at, 4)
+            .map_or(0, little_endian)
+    };
     let [compatible, incompatible, read_only] = [0x5c, 0x60, 0x64].map(feature);
     match (incompatible, read_only) {
-        (journal, _) if journal & JOURNAL_DEVICE != 0 => "the journal of an ext3 or ext4 file system",
-        (extents, others) if extents & ONLY_EXT4[0] != 0 || others & ONLY_EXT4[1] != 0 => "an ext4 file system",
+        (journal, _) if journal & JOURNAL_DEVICE != 0 => {
+            "the journal of an ext3 or ext4 file system"
+        }
+        (extents, others) if extents & ONLY_EXT4[0] != 0 || others & ONLY_EXT4[1] != 0 => {
+            "an ext4 file system"
+        }
         _ if compatible & HAS_JOURNAL != 0 => "an ext3 file system",
         _ => "an ext2 file system",
     }
@@ -97,7 +145,10 @@ fn aerospike(contents: &Contents) -> Option<Evidence> {
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
     let namespace = match little_endian(contents.count_unstamped(0, 8)?) {
         MAGIC => {
-            let text = contents.count_unstamped(12, 32)?.split(|byte| *byte == 0).next()?;
+            let text = contents
+                .count_unstamped(12, 32)?
+                .split(|byte| *byte == 0)
+                .next()?;
             Some(String::from_utf8_lossy(text).into_owned())
         }
         MAGIC_BEFORE_VERSION_3 => None,
@@ -108,10 +159,18 @@ fn aerospike(contents: &Contents) -> Option<Evidence> {
 
 /// A header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
 fn record_store(contents: &Contents) -> Option<Evidence> {
-    let is_header = |at: &u64| contents.count_unstamped(*at, 16).is_some_and(|magic| magic == b"flashproof store");
+    let is_header = |at: &u64| {
+        contents
+            .count_unstamped(*at, 16)
+            .is_some_and(|magic| magic == b"flashproof store")
+    };
     let at = STORE_HEADERS.into_iter().find(is_header)?;
-    let length = contents.count_unstamped(at + 42, 2).map_or(0, little_endian);
-    let name = contents.count_unstamped(at + 44, length.min(128) as usize).unwrap_or_default();
+    let length = contents
+        .count_unstamped(at + 42, 2)
+        .map_or(0, little_endian);
+    let name = contents
+        .count_unstamped(at + 44, length.min(128) as usize)
+        .unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     Some(Evidence::RecordStore {
         namespace: Some(name).filter(|name| !name.is_empty() && !name.contains(char::is_control)),
@@ -133,7 +192,10 @@ fn partition_table(contents: &Contents) -> Option<Evidence> {
         if contents.size_bytes > sector
             && contents.count_unstamped(contents.size_bytes - sector, 8) == Some(b"EFI PART")
         {
-            return Some(Evidence::PartitionTable { name: "the backup of a GPT partition table", partitions: None });
+            return Some(Evidence::PartitionTable {
+                name: "the backup of a GPT partition table",
+                partitions: None,
+            });
         }
     }
     mbr(contents)
@@ -142,23 +204,41 @@ fn partition_table(contents: &Contents) -> Option<Evidence> {
 /// Number of used entries of the table with the header at `header`, as far as the entries were read.
 fn gpt_entries(contents: &Contents, header: u64) -> Option<u32> {
     let field = contents.count_unstamped(header + 72, 16)?;
-    let (start, count) = (little_endian(&field[..8]).checked_mul(header)?, little_endian(&field[8..12]).min(1024));
+    let (start, count) = (
+        little_endian(&field[..8]).checked_mul(header)?,
+        little_endian(&field[8..12]).min(1024),
+    );
     let size = little_endian(&field[12..16]).max(128);
-    let is_used = |at: u64| contents.bytes(at, 16).is_some_and(|kind| kind.iter().any(|byte| *byte != 0));
-    Some((0..count).filter(|entry| start.checked_add(entry * size).is_some_and(is_used)).count() as u32)
+    let is_used = |at: u64| {
+        contents
+            .bytes(at, 16)
+            .is_some_and(|kind| kind.iter().any(|byte| *byte != 0))
+    };
+    Some(
+        (0..count)
+            .filter(|entry| start.checked_add(entry * size).is_some_and(is_used))
+            .count() as u32,
+    )
 }
 
 /// Layout: four entries of 16 bytes, each with flag, first sector (CHS), type, last sector (CHS), start, length.
 fn mbr(contents: &Contents) -> Option<Evidence> {
-    let sector = contents.count_unstamped(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
+    let sector = contents
+        .count_unstamped(0, 512)
+        .filter(|sector| sector[510..] == [0x55, 0xaa])?;
     let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();
     // The boot sector of a file system ends in the same two bytes, but has code in place of the flags.
     if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
         return None;
     }
-    let partitions = entries.iter().filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0).count() as u32;
-    (partitions > 0)
-        .then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
+    let partitions = entries
+        .iter()
+        .filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0)
+        .count() as u32;
+    (partitions > 0).then_some(Evidence::PartitionTable {
+        name: "an MBR partition table",
+        partitions: Some(partitions),
+    })
 }
 
 /// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 KiB and of 64 KiB (`md_p.h`).
@@ -168,20 +248,41 @@ fn software_raid_at_end(contents: &Contents) -> Option<Evidence> {
     let at_0_90 = (size & !(64 * 1024 - 1)).checked_sub(64 * 1024);
     let is_member = |at: &u64| contents.count_unstamped(*at, 4) == Some(MD_MAGIC);
     let (name, details) = match (is_member(&at_1_0), at_0_90.is_some_and(|at| is_member(&at))) {
-        (true, _) => ("a software RAID member (superblock 1.0)", labels::md(contents, at_1_0, at_1_0)),
+        (true, _) => (
+            "a software RAID member (superblock 1.0)",
+            labels::md(contents, at_1_0, at_1_0),
+        ),
         (false, true) => ("a software RAID member (superblock 0.90)", Vec::new()),
         (false, false) => return None,
     };
-    let at = if is_member(&at_1_0) { at_1_0 } else { at_0_90.unwrap_or_default() };
-    Some(Evidence::Signature { name, details, place: None, at })
+    let at = if is_member(&at_1_0) {
+        at_1_0
+    } else {
+        at_0_90.unwrap_or_default()
+    };
+    Some(Evidence::Signature {
+        name,
+        details,
+        place: None,
+        at,
+    })
 }
 
 /// The superblock of a JMicron RAID: its 64 words of 16 bits have the sum 0 or 1.
 fn jmicron(contents: &Contents) -> Option<Evidence> {
     let at = (contents.size_bytes / 512 * 512).checked_sub(512)?;
-    let bytes = contents.count_unstamped(at, 128).filter(|bytes| bytes.starts_with(b"JM"))?;
-    let sum = bytes.chunks_exact(2).fold(0_u16, |sum, word| sum.wrapping_add(little_endian(word) as u16));
-    (sum <= 1).then(|| Evidence::Signature { name: "a JMicron RAID member", details: Vec::new(), place: None, at })
+    let bytes = contents
+        .count_unstamped(at, 128)
+        .filter(|bytes| bytes.starts_with(b"JM"))?;
+    let sum = bytes.chunks_exact(2).fold(0_u16, |sum, word| {
+        sum.wrapping_add(little_endian(word) as u16)
+    });
+    (sum <= 1).then(|| Evidence::Signature {
+        name: "a JMicron RAID member",
+        details: Vec::new(),
+        place: None,
+        at,
+    })
 }
 
 /// Layout: two labels of 256 KiB at the start and two at the end. The second half of a label is a ring of uberblocks of
@@ -190,8 +291,16 @@ fn zfs(contents: &Contents) -> Option<Evidence> {
     const MAGIC: u64 = 0x00ba_b10c;
     let label = 256 * 1024;
     let end = contents.size_bytes / label * label;
-    let starts = [Some(0), Some(label), end.checked_sub(2 * label), end.checked_sub(label)];
-    let mut rings = starts.into_iter().flatten().flat_map(|start| (0..128).map(move |i| start + 128 * 1024 + i * 1024));
+    let starts = [
+        Some(0),
+        Some(label),
+        end.checked_sub(2 * label),
+        end.checked_sub(label),
+    ];
+    let mut rings = starts
+        .into_iter()
+        .flatten()
+        .flat_map(|start| (0..128).map(move |i| start + 128 * 1024 + i * 1024));
     let at = rings.find(|at| {
         contents
             .count_unstamped(*at, 8)
@@ -209,8 +318,14 @@ fn zfs(contents: &Contents) -> Option<Evidence> {
 /// An external log of XFS: the header of a log record in one of the first 512 sectors.
 fn xfs_log(contents: &Contents) -> Option<Evidence> {
     let mut sectors = (0..512).map(|sector| sector * 512);
-    let at = sectors.find(|at| contents.count_unstamped(*at, 8) == Some(b"\xfe\xed\xba\xbe\0\0\0\x01"))?;
-    Some(Evidence::Signature { name: "an external log of XFS", details: Vec::new(), place: None, at })
+    let at = sectors
+        .find(|at| contents.count_unstamped(*at, 8) == Some(b"\xfe\xed\xba\xbe\0\0\0\x01"))?;
+    Some(Evidence::Signature {
+        name: "an external log of XFS",
+        details: Vec::new(),
+        place: None,
+        at,
+    })
 }
 
 /// The first page of an InnoDB tablespace on a raw device: page 0 (byte 4) of type 8 (byte 24), whose header repeats
@@ -220,7 +335,12 @@ fn inno_db(contents: &Contents) -> Option<Evidence> {
     let is_first = page[..4] != [0; 4] && page[4..8] == [0; 4] && page[24..26] == [0, 8];
     let has_size = page[46..50] != [0; 4];
     let is_one = is_first && has_size && page[34..38] == page[38..42];
-    is_one.then(|| Evidence::Signature { name: "an InnoDB tablespace", details: Vec::new(), place: None, at: 0 })
+    is_one.then(|| Evidence::Signature {
+        name: "an InnoDB tablespace",
+        details: Vec::new(),
+        place: None,
+        at: 0,
+    })
 }
 
 #[cfg(test)]

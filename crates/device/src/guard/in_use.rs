@@ -12,7 +12,9 @@
 use super::processes::{Opener, scan};
 use super::refusal::{Objections, Reason};
 use super::target_devices::TargetDevices;
-use crate::discover::{Backing, DeviceNumber, LoopDevice, SysDir, controller_names, loops, unescape};
+use crate::discover::{
+    Backing, DeviceNumber, LoopDevice, SysDir, controller_names, loops, unescape,
+};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -33,19 +35,34 @@ impl KernelUsers {
             let path = root.join("proc").join(path);
             let text = fs::read_to_string(&path);
             text.unwrap_or_else(|error| {
-                findings.note(format!("{list_name} in {} could not be read ({error})", path.display()));
+                findings.note(format!(
+                    "{list_name} in {} could not be read ({error})",
+                    path.display()
+                ));
                 String::new()
             })
         };
-        let (own_mounts, init_mounts) = (lines("mounts", "self/mountinfo"), lines("mounts", "1/mountinfo"));
+        let (own_mounts, init_mounts) = (
+            lines("mounts", "self/mountinfo"),
+            lines("mounts", "1/mountinfo"),
+        );
         let mounts = [(own_mounts, ""), (init_mounts, ", as process 1 sees it")];
         let swaps = lines("swap", "swaps");
         Self {
             mounts: mounts
                 .iter()
-                .flat_map(|(text, by)| text.lines().filter_map(Mount::parse).map(|mount| (mount, *by)))
+                .flat_map(|(text, by)| {
+                    text.lines()
+                        .filter_map(Mount::parse)
+                        .map(|mount| (mount, *by))
+                })
                 .collect(),
-            swaps: swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape).collect(),
+            swaps: swaps
+                .lines()
+                .skip(1)
+                .filter_map(|line| line.split_whitespace().next())
+                .map(unescape)
+                .collect(),
             loops: loops(root),
         }
     }
@@ -54,37 +71,62 @@ impl KernelUsers {
     fn uses_of(&self, dir: &SysDir) -> Vec<String> {
         let (mut numbers, mut dirs) = (Vec::new(), vec![dir.clone()]);
         while let Some(dir) = dirs.pop() {
-            let Some(number) = dir.dev().filter(|number| !numbers.contains(number)) else { continue };
+            let Some(number) = dir.dev().filter(|number| !numbers.contains(number)) else {
+                continue;
+            };
             numbers.push(number);
             dirs.extend(dir.below("holders"));
             dirs.extend(dir.partitions());
-            let loop_devices = self.loops.iter().filter(|of| of.backing == Backing::Device(number));
+            let loop_devices = self
+                .loops
+                .iter()
+                .filter(|of| of.backing == Backing::Device(number));
             dirs.extend(loop_devices.map(|of| of.dir.clone()));
         }
         let mut uses: Vec<String> = Vec::new();
-        for (mount, _) in self.mounts.iter().filter(|(mount, _)| numbers.contains(&mount.number)) {
+        for (mount, _) in self
+            .mounts
+            .iter()
+            .filter(|(mount, _)| numbers.contains(&mount.number))
+        {
             let text = format!("mounted at {}", mount.mount_point);
             if !uses.contains(&text) {
                 uses.push(text);
             }
         }
         let is_swap = |path: &&String| {
-            fs::metadata(path).is_ok_and(|metadata| numbers.contains(&DeviceNumber::of_stat(metadata.rdev())))
+            fs::metadata(path)
+                .is_ok_and(|metadata| numbers.contains(&DeviceNumber::of_stat(metadata.rdev())))
         };
-        uses.extend(self.swaps.iter().filter(is_swap).map(|_| "used as swap".to_owned()));
+        uses.extend(
+            self.swaps
+                .iter()
+                .filter(is_swap)
+                .map(|_| "used as swap".to_owned()),
+        );
         uses
     }
 
     /// `name` with its kind and uses: `dm-0 (LVM vg-data, mounted at /data)`.
     fn describe(&self, name: &str, kind: Option<String>, dir: &SysDir) -> String {
         let words: Vec<String> = kind.into_iter().chain(self.uses_of(dir)).collect();
-        if words.is_empty() { name.to_owned() } else { format!("{name} ({})", words.join(", ")) }
+        if words.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name} ({})", words.join(", "))
+        }
     }
 }
 
 impl TargetDevices {
     /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
-    pub(super) fn check_users(&self, root: &Path, shared: bool, settle: Duration, findings: &mut Objections) {
+    pub(super) fn check_users(
+        &self,
+        root: &Path,
+        shared: bool,
+        settle: Duration,
+        findings: &mut Objections,
+    ) {
         self.check_kernel_users(root, findings);
         self.check_processes(root, shared, settle, findings);
     }
@@ -106,7 +148,9 @@ impl TargetDevices {
             // block device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
-                is_device.then(|| self.find_path(&mount.source, root)).flatten()
+                is_device
+                    .then(|| self.find_path(&mount.source, root))
+                    .flatten()
             };
             if let Some(description) = by_number.or_else(by_source) {
                 findings.mounted(description, mount.mount_point.clone(), seen_by);
@@ -117,7 +161,10 @@ impl TargetDevices {
     fn check_swap(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for path in &users.swaps {
             if let Some(description) = self.find_path(path, root) {
-                findings.refuse(Reason::Swap { which: description, path: path.clone() });
+                findings.refuse(Reason::Swap {
+                    which: description,
+                    path: path.clone(),
+                });
             }
         }
     }
@@ -125,7 +172,9 @@ impl TargetDevices {
     /// Description of the device with the file system `number`. `None` if the mount of the file system is already
     /// reported: users of its files then add no information.
     fn file_system_on(&self, number: DeviceNumber, findings: &Objections) -> Option<String> {
-        self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
+        self.node(number)
+            .map(|node| node.description.clone())
+            .filter(|which| !findings.is_mounted(which))
     }
 
     fn check_holders(&self, users: &KernelUsers, findings: &mut Objections) {
@@ -133,7 +182,10 @@ impl TargetDevices {
             let describe = |dir: SysDir| users.describe(&dir.name(), kind_of_holder(&dir), &dir);
             let holders: Vec<String> = node.holders().map(describe).collect();
             if !holders.is_empty() {
-                findings.refuse(Reason::HasHolders { which: node.description.clone(), holders: holders.join(", ") });
+                findings.refuse(Reason::HasHolders {
+                    which: node.description.clone(),
+                    holders: holders.join(", "),
+                });
             }
         }
     }
@@ -144,15 +196,28 @@ impl TargetDevices {
             let in_file_system = || match loop_device.backing {
                 Backing::File { device, .. } => Some((
                     self.file_system_on(device, findings)?,
-                    Some(format!("its file {} is on that file system", loop_device.path)),
+                    Some(format!(
+                        "its file {} is on that file system",
+                        loop_device.path
+                    )),
                 )),
                 Backing::Device(_) | Backing::Unknown => None,
             };
-            let by_backing = self.find_behind(loop_device, root).map(|which| (which, None));
-            let Some((description, kind)) = by_backing.or_else(in_file_system) else { continue };
-            let holders =
-                users.describe(&format!("the loop device {}", loop_device.dir.name()), kind, &loop_device.dir);
-            findings.refuse(Reason::HasHolders { which: description, holders });
+            let by_backing = self
+                .find_behind(loop_device, root)
+                .map(|which| (which, None));
+            let Some((description, kind)) = by_backing.or_else(in_file_system) else {
+                continue;
+            };
+            let holders = users.describe(
+                &format!("the loop device {}", loop_device.dir.name()),
+                kind,
+                &loop_device.dir,
+            );
+            findings.refuse(Reason::HasHolders {
+                which: description,
+                holders,
+            });
         }
     }
 
@@ -184,11 +249,15 @@ impl TargetDevices {
             }
             if unseen > 0 {
                 let remedy = match effective_user() {
-                    0 => "a security module or a container protects them from root: check on the host what they use",
+                    0 => {
+                        "a security module or a container protects them from root: check on the host what they use"
+                    }
                     _ => "run as root to examine them too",
                 };
                 let noun = if unseen == 1 { "process" } else { "processes" };
-                findings.note(format!("{unseen} {noun} could not be examined (no permission); {remedy}"));
+                findings.note(format!(
+                    "{unseen} {noun} could not be examined (no permission); {remedy}"
+                ));
             }
             return verdict.unwrap_or_else(|reason| {
                 findings.refuse(reason);
@@ -200,12 +269,20 @@ impl TargetDevices {
 
 /// Number of other shared runs. Errors: another run of flashproof, or processes of other programs.
 fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
-    let (fellows, strangers): (Vec<_>, Vec<_>) =
-        openers.into_iter().partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
+    let (fellows, strangers): (Vec<_>, Vec<_>) = openers
+        .into_iter()
+        .partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
     if let Some(run) = strangers.iter().find(|opener| opener.mark.is_some()) {
-        return Err(second_run(run.mark == Some(ByteLock::Shared), format!(" (process {})", run.pid)));
+        return Err(second_run(
+            run.mark == Some(ByteLock::Shared),
+            format!(" (process {})", run.pid),
+        ));
     }
-    if strangers.is_empty() { Ok(fellows.len()) } else { Err(Reason::OpenElsewhere(strangers)) }
+    if strangers.is_empty() {
+        Ok(fellows.len())
+    } else {
+        Err(Reason::OpenElsewhere(strangers))
+    }
 }
 
 /// The refusal of a device that another run uses.
@@ -222,10 +299,16 @@ fn kind_of_holder(dir: &SysDir) -> Option<String> {
     let dm = dir.child("dm");
     match (dm.text("name"), dm.text("uuid")) {
         (Some(name), uuid) => {
-            let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map_or("device-mapper", |(kind, _)| kind);
+            let kind = uuid
+                .as_deref()
+                .and_then(|uuid| uuid.split_once('-'))
+                .map_or("device-mapper", |(kind, _)| kind);
             Some(format!("{kind} {name}"))
         }
-        (None, _) => dir.name().starts_with("md").then(|| "software RAID".to_owned()),
+        (None, _) => dir
+            .name()
+            .starts_with("md")
+            .then(|| "software RAID".to_owned()),
     }
 }
 
@@ -243,7 +326,11 @@ impl Mount {
         let mut fields = mount.split(' ').skip(2);
         let number = DeviceNumber::parse(fields.next()?)?;
         let mount_point = unescape(fields.nth(1)?);
-        Some(Self { number, mount_point, source: unescape(file_system.split(' ').nth(1)?) })
+        Some(Self {
+            number,
+            mount_point,
+            source: unescape(file_system.split(' ').nth(1)?),
+        })
     }
 }
 
@@ -262,7 +349,10 @@ struct Export {
 /// Finds exported parts of `devices`.
 pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut Objections) {
     let config = SysDir::new(root.join("sys/kernel/config"));
-    for (module, config_dir) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
+    for (module, config_dir) in [
+        ("nvmet", config.child("nvmet")),
+        ("target_core_mod", config.child("target")),
+    ] {
         if root.join("sys/module").join(module).is_dir() && !config_dir.path().is_dir() {
             let dir_path = config_dir.path().display();
             findings
@@ -271,7 +361,11 @@ pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
         if let Some(description) = export.find(devices, root) {
-            findings.refuse(Reason::Exported { which: description, what: export.export_name, end: export.stop_hint });
+            findings.refuse(Reason::Exported {
+                which: description,
+                what: export.export_name,
+                end: export.stop_hint,
+            });
         }
     }
 }
@@ -282,11 +376,22 @@ impl Export {
         let by_number = self.number.and_then(|number| devices.node(number));
         let by_controller = || {
             let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
-            let is_below = |dir: &SysDir| controller_names(dir).iter().any(|controller| controller == name);
+            let is_below = |dir: &SysDir| {
+                controller_names(dir)
+                    .iter()
+                    .any(|controller| controller == name)
+            };
             devices.nodes.iter().find(|node| is_below(&node.dir))
         };
-        let by_path = || self.paths.iter().find_map(|path| devices.find_path(path, root));
-        by_number.or_else(by_controller).map(|node| node.description.clone()).or_else(by_path)
+        let by_path = || {
+            self.paths
+                .iter()
+                .find_map(|path| devices.find_path(path, root))
+        };
+        by_number
+            .or_else(by_controller)
+            .map(|node| node.description.clone())
+            .or_else(by_path)
     }
 }
 
@@ -296,7 +401,10 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
     for subsystem in config.below("nvmet/subsystems") {
         let mut add = |object_name: String, dir: &SysDir, source: Export| {
             if dir.flag("enable") == Some(true) {
-                let stop_hint = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
+                let stop_hint = format!(
+                    "disable the export (`echo 0 > {}`)",
+                    dir.path().join("enable").display()
+                );
                 exports.push(Export {
                     export_name: format!("{object_name} of NVMe-oF subsystem {}", subsystem.name()),
                     stop_hint,
@@ -306,10 +414,20 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
         };
         for dir in subsystem.below("namespaces") {
             let paths = dir.text("device_path").into_iter().collect();
-            add(format!("namespace {}", dir.name()), &dir, Export { paths, ..Export::default() });
+            add(
+                format!("namespace {}", dir.name()),
+                &dir,
+                Export {
+                    paths,
+                    ..Export::default()
+                },
+            );
         }
         let dir = subsystem.child("passthru");
-        let source = Export { controller: dir.text("device_path"), ..Export::default() };
+        let source = Export {
+            controller: dir.text("device_path"),
+            ..Export::default()
+        };
         add("the passed-through controller".to_owned(), &dir, source);
     }
     exports
@@ -320,14 +438,33 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
 fn backstores(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for plugin in config.below("target/core") {
-        for dir in plugin.below("").filter(|dir| dir.flag("enable") == Some(true)) {
+        for dir in plugin
+            .below("")
+            .filter(|dir| dir.flag("enable") == Some(true))
+        {
             let info = dir.text("info").unwrap_or_default();
-            let value_after = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
-            let number = || DeviceNumber::parse(&format!("{}:{}", value_after("Major:")?, value_after("Minor:")?));
-            let paths = [dir.text("udev_path"), value_after("UDEV PATH:"), value_after("File:")]
-                .into_iter()
-                .flatten()
-                .collect();
+            let value_after = |label: &str| {
+                info.split_once(label)?
+                    .1
+                    .split_whitespace()
+                    .next()
+                    .map(str::to_owned)
+            };
+            let number = || {
+                DeviceNumber::parse(&format!(
+                    "{}:{}",
+                    value_after("Major:")?,
+                    value_after("Minor:")?
+                ))
+            };
+            let paths = [
+                dir.text("udev_path"),
+                value_after("UDEV PATH:"),
+                value_after("File:"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
             exports.push(Export {
                 paths,
                 number: number(),

@@ -42,7 +42,9 @@ pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
 pub(crate) use examine::{activity, users_of};
 pub(crate) use preparation::UsedPart;
-pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
+pub use preparation::{
+    DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s,
+};
 pub(crate) use preparation_state::SampleReader;
 pub use preparation_state::{PreparationState, PreparedSamples};
 pub use processes::Opener;
@@ -103,7 +105,13 @@ pub struct Request {
 impl Request {
     /// A request for the device `path` with defaults: exclusive, for reads and writes, with `O_DSYNC`, any size.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
-        Self { path: path.into(), reads: true, odsync: true, purpose: purpose.into(), ..Self::default() }
+        Self {
+            path: path.into(),
+            reads: true,
+            odsync: true,
+            purpose: purpose.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -125,11 +133,17 @@ impl Guard {
     pub fn new(state_dir: Option<PathBuf>) -> Self {
         Self {
             root: PathBuf::from("/"),
-            only_devices: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
+            only_devices: std::env::var(ONLY_VARIABLE)
+                .ok()
+                .map(|names| erase_names(&[], Some(&names))),
             records: Records::open(state_dir),
             watch_time: WATCH,
             settle: SETTLE,
-            sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
+            sampling: Sampling {
+                spots: SPOTS,
+                seed: 0,
+                limit: SPOTS_LIMIT,
+            },
         }
     }
 
@@ -157,9 +171,15 @@ impl Guard {
     ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
         let name = |of: &Examined| {
-            DeviceNames::of(&of.target.facts, &self.root).lasting_erase_name(&of.request.path).to_owned()
+            DeviceNames::of(&of.target.facts, &self.root)
+                .lasting_erase_name(&of.request.path)
+                .to_owned()
         };
-        Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
+        Ok(examined
+            .iter()
+            .filter(|of| !of.evidence.is_empty())
+            .map(name)
+            .collect())
     }
 
     fn examine_and_ask(
@@ -167,12 +187,24 @@ impl Guard {
         requests: &[Request],
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<Examined>, GuardRefusals> {
-        let targets =
-            all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
-        all(targets.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
+        let targets = all(
+            requests
+                .iter()
+                .map(|request| examine::resolve_target(self, request).map_err(Vec::from)),
+            requests,
+        )?;
+        all(
+            targets
+                .iter()
+                .zip(requests)
+                .map(|(found, request)| self.allowed(found, request)),
+            requests,
+        )?;
         check_named_twice(requests, &targets)?;
         let pairs = requests.iter().zip(targets);
-        let results = in_parallel(pairs, |(request, found)| examine::examine(self, request, found));
+        let results = in_parallel(pairs, |(request, found)| {
+            examine::examine(self, request, found)
+        });
         let examined = all(results.into_iter(), requests)?;
         ask(&examined, answers, &self.root)?;
         Ok(examined)
@@ -180,9 +212,14 @@ impl Guard {
 
     /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
     fn allowed(&self, target: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
-        let Some(only_devices) = &self.only_devices else { return Ok(()) };
+        let Some(only_devices) = &self.only_devices else {
+            return Ok(());
+        };
         let names = DeviceNames::of(&target.facts, &self.root);
-        if only_devices.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
+        if only_devices
+            .iter()
+            .any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path))
+        {
             return Ok(());
         }
         Err(vec![Reason::NotAllowed {
@@ -194,29 +231,49 @@ impl Guard {
     /// True if `name`, given as consent to an erasure, means the device or file at `path`.
     pub fn is_name_of(&self, name: &str, path: &str) -> bool {
         let facts = discover::discover(path, &self.root);
-        name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.root).matches(name) != NameMatch::Other)
+        name == path
+            || facts.is_ok_and(|facts| {
+                DeviceNames::of(&facts, &self.root).matches(name) != NameMatch::Other
+            })
     }
 
     /// The lasting name, such as the serial number, that allows the erasure of the device or file at `path`.
     pub fn erase_name(&self, path: &str) -> String {
         let facts = discover::discover(path, &self.root);
-        facts.map_or(path.to_owned(), |facts| DeviceNames::of(&facts, &self.root).lasting_erase_name(path).to_owned())
+        facts.map_or(path.to_owned(), |facts| {
+            DeviceNames::of(&facts, &self.root)
+                .lasting_erase_name(path)
+                .to_owned()
+        })
     }
 
-    fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, GuardRefusals> {
+    fn grant(
+        &self,
+        examined: Vec<Examined>,
+        requests: &[Request],
+    ) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let mut consents: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
             match consent::grant(self, examined) {
                 Ok(consent) => consents.push(consent),
                 Err(reasons) => {
-                    let made = consents.iter().zip(requests).filter(|(consent, _)| consent.created);
+                    let made = consents
+                        .iter()
+                        .zip(requests)
+                        .filter(|(consent, _)| consent.created);
                     made.for_each(|(_, request)| consent::remove(request));
-                    return Err(GuardRefusals(vec![Refusal { device: request.path.clone(), reasons }]));
+                    return Err(GuardRefusals(vec![Refusal {
+                        device: request.path.clone(),
+                        reasons,
+                    }]));
                 }
             }
         }
         // The writes are recorded only now, when it is certain that the run will write to the devices.
-        consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
+        consents
+            .iter_mut()
+            .zip(requests)
+            .for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(consents)
     }
 }
@@ -230,34 +287,55 @@ fn all<T>(
     for (result, request) in results.zip(requests) {
         match result {
             Ok(value) => values.push(value),
-            Err(reasons) => refusals.push(Refusal { device: request.path.clone(), reasons }),
+            Err(reasons) => refusals.push(Refusal {
+                device: request.path.clone(),
+                reasons,
+            }),
         }
     }
-    if refusals.is_empty() { Ok(values) } else { Err(GuardRefusals(refusals)) }
+    if refusals.is_empty() {
+        Ok(values)
+    } else {
+        Err(GuardRefusals(refusals))
+    }
 }
 
 /// Refuses a target that has bytes in common with an earlier target of the run.
-fn check_named_twice(requests: &[Request], targets: &[ResolvedTarget]) -> Result<(), GuardRefusals> {
+fn check_named_twice(
+    requests: &[Request],
+    targets: &[ResolvedTarget],
+) -> Result<(), GuardRefusals> {
     let conflict_with_earlier = |index: usize| {
         let target = &targets[index];
-        targets[..index].iter().zip(requests).find_map(|(earlier, request)| {
-            let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
-                (Some(one), Some(two)) => one.overlaps(two)?,
-                // Neither file exists yet, so they overlap only if their names are equal.
-                (None, None) if request.path == requests[index].path => Overlap::Bytes,
-                _ => return None,
-            };
-            Some(reason_of_overlap(overlap, &request.path, target.facts.wwid.as_deref()))
-        })
+        targets[..index]
+            .iter()
+            .zip(requests)
+            .find_map(|(earlier, request)| {
+                let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
+                    (Some(one), Some(two)) => one.overlaps(two)?,
+                    // Neither file exists yet, so they overlap only if their names are equal.
+                    (None, None) if request.path == requests[index].path => Overlap::Bytes,
+                    _ => return None,
+                };
+                Some(reason_of_overlap(
+                    overlap,
+                    &request.path,
+                    target.facts.wwid.as_deref(),
+                ))
+            })
     };
-    let checks = (0..targets.len()).map(|at| conflict_with_earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
+    let checks = (0..targets.len())
+        .map(|at| conflict_with_earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
     all(checks, requests).map(|_| ())
 }
 
 fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Reason {
     let other = other.to_owned();
     match (overlap, wwid) {
-        (Overlap::Drive, Some(wwid)) => Reason::SameDrive { other, wwid: wwid.to_owned() },
+        (Overlap::Drive, Some(wwid)) => Reason::SameDrive {
+            other,
+            wwid: wwid.to_owned(),
+        },
         _ => Reason::NamedTwice { other },
     }
 }
@@ -269,12 +347,19 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
     let root = Path::new("/");
     let mut known: Vec<(&str, TargetDevices)> = Vec::new();
     for name in names {
-        let Ok(resolved) = discover::resolve(Path::new(name), root) else { continue };
-        let error = |reason: Reason| OpenError { device: name.to_owned(), reason };
+        let Ok(resolved) = discover::resolve(Path::new(name), root) else {
+            continue;
+        };
+        let error = |reason: Reason| OpenError {
+            device: name.to_owned(),
+            reason,
+        };
         let devices = TargetDevices::of(&resolved, root).map_err(|why| error(why.into()))?;
         for (earlier, earlier_devices) in &known {
             if let Some(overlap) = earlier_devices.overlaps(&devices) {
-                let wwid = discover::facts_of(name, &resolved, root).ok().and_then(|facts| facts.wwid);
+                let wwid = discover::facts_of(name, &resolved, root)
+                    .ok()
+                    .and_then(|facts| facts.wwid);
                 return Err(error(reason_of_overlap(overlap, earlier, wwid.as_deref())));
             }
         }
@@ -285,22 +370,44 @@ pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()
 
 /// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked
 /// nothing more.
-fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, root: &Path) -> Result<(), GuardRefusals> {
+fn ask(
+    examined: &[Examined],
+    answers: &mut EraseAnswers<'_>,
+    root: &Path,
+) -> Result<(), GuardRefusals> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {
-        let keeps_store = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
+        let keeps_store =
+            examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
         !keeps_store && !examined.evidence.is_empty()
     };
-    for Examined { request, target, evidence, .. } in examined.iter().filter(is_asked) {
-        let question = Question { name: &request.path, facts: &target.facts, evidence };
+    for Examined {
+        request,
+        target,
+        evidence,
+        ..
+    } in examined.iter().filter(is_asked)
+    {
+        let question = Question {
+            name: &request.path,
+            facts: &target.facts,
+            evidence,
+        };
         if let Err(reason) = answers.decide(&question, root) {
-            refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });
+            refusals.push(Refusal {
+                device: request.path.clone(),
+                reasons: vec![reason],
+            });
             if answers.can_ask() {
                 break;
             }
         }
     }
-    if refusals.is_empty() { Ok(()) } else { Err(GuardRefusals(refusals)) }
+    if refusals.is_empty() {
+        Ok(())
+    } else {
+        Err(GuardRefusals(refusals))
+    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,11 @@ pub enum StateError {
     #[error(
         "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
     )]
-    Io { tried: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        tried: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
 }
 
 /// The records on this machine.
@@ -89,7 +93,9 @@ pub struct Records {
 impl Records {
     /// Records in `dir`, or in the default state directory.
     pub fn open(dir: Option<PathBuf>) -> Self {
-        Self { dir: dir.or_else(default_dir) }
+        Self {
+            dir: dir.or_else(default_dir),
+        }
     }
 
     /// No records, and no directory to store records in.
@@ -105,12 +111,18 @@ impl Records {
     /// True if the record of a device exists, readable or not.
     pub fn has(&self, identity: &str) -> bool {
         let absent = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
-        self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
+        self.path(identity).is_some_and(|path| {
+            fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true)
+        })
     }
 
     /// Path of the record of a device, if the record exists but is unusable.
     pub fn unusable(&self, identity: &str) -> Option<PathBuf> {
-        if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
+        if self.has(identity) && self.find(identity).is_none() {
+            self.path(identity)
+        } else {
+            None
+        }
     }
 
     /// Writes or updates the record of a device. Returns the key for the stamps.
@@ -121,7 +133,9 @@ impl Records {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
         let last_record = self.find(identity);
-        let failed_read_back = last_record.as_ref().and_then(|last| last.failed_read_back.clone());
+        let failed_read_back = last_record
+            .as_ref()
+            .and_then(|last| last.failed_read_back.clone());
         let old_record = last_record.filter(|old| old.size_bytes == size_bytes);
         let now_unix_s = unix_s();
         let new_record = DeviceRecord {
@@ -132,7 +146,9 @@ impl Records {
                 Some(old) => old.key,
                 None => random_key().map_err(failed("generate a key for", &path))?,
             },
-            first_unix_s: old_record.as_ref().map_or(now_unix_s, |old| old.first_unix_s),
+            first_unix_s: old_record
+                .as_ref()
+                .map_or(now_unix_s, |old| old.first_unix_s),
             last_unix_s: now_unix_s,
             what: purpose.to_owned(),
             prepared: old_record.and_then(|old| old.prepared),
@@ -143,7 +159,11 @@ impl Records {
     }
 
     /// Changes the record of a device. A missing record is an error.
-    pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut DeviceRecord)) -> Result<(), StateError> {
+    pub(super) fn change(
+        &self,
+        identity: &str,
+        change: impl FnOnce(&mut DeviceRecord),
+    ) -> Result<(), StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
         let gone = || failed("read", &path)(io::ErrorKind::NotFound.into());
@@ -155,7 +175,11 @@ impl Records {
     /// All records that can be read.
     pub(super) fn all(&self) -> Vec<DeviceRecord> {
         let dir = self.dir.as_ref().map(|dir| dir.join(DIR));
-        let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        let entries = dir
+            .and_then(|dir| fs::read_dir(dir).ok())
+            .into_iter()
+            .flatten()
+            .flatten();
         entries
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|it| it == "json"))
@@ -189,7 +213,11 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// The error of an operation `tried` on a record.
 fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
-    move |source| StateError::Io { tried, path, source }
+    move |source| StateError::Io {
+        tried,
+        path,
+        source,
+    }
 }
 
 /// Creates the directory of a record if needed, and locks other processes out of this directory.
@@ -218,7 +246,11 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
 
 /// Writes atomically: a reader sees the old or the new record, even after a crash.
 fn write(path: &Path, record: &DeviceRecord) -> io::Result<()> {
-    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate("{"))
+    files::replace(
+        path,
+        &serde_json::to_vec_pretty(record)?,
+        ReplaceTarget::OwnPrivate("{"),
+    )
 }
 
 /// File name for an identity: readable, and unique by a hash of the identity (FNV-1a).
@@ -226,16 +258,28 @@ fn file_name(identity: &str) -> String {
     let readable: String = identity
         .chars()
         .take(80)
-        .map(|c| if c.is_ascii_alphanumeric() || "-.:+".contains(c) { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-.:+".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     let hash = identity
         .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
     format!("{readable}-{hash:016x}.json")
 }
 
 fn default_dir() -> Option<PathBuf> {
-    let env_path = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let env_path = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     env_path("FLASHPROOF_STATE")
         .or_else(|| Some(env_path("XDG_STATE_HOME")?.join("flashproof")))
         .or_else(|| (effective_user() == 0).then(|| PathBuf::from("/var/lib/flashproof")))
@@ -245,7 +289,10 @@ fn default_dir() -> Option<PathBuf> {
 /// Current time, seconds since 1970.
 pub fn unix_s() -> u64 {
     // A clock set before 1970 must not prevent a record.
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 /// The preparation of one device.
@@ -318,7 +365,13 @@ pub struct VerifiedSample {
 impl VerifiedSample {
     /// A failed read-back, as a sentence.
     pub fn failure(&self) -> String {
-        let Self { spots, mismatches, first_mismatch, unix_s, .. } = self;
+        let Self {
+            spots,
+            mismatches,
+            first_mismatch,
+            unix_s,
+            ..
+        } = self;
         let first = first_mismatch.map_or(String::new(), |at| format!(", the first at byte {at}"));
         format!(
             "a read-back after its preparation found other data than written: {mismatches} of {spots} places{first} ({})",
@@ -334,13 +387,16 @@ impl Prepared {
 
     /// Bytes of a pass.
     pub fn pass_bytes(&self) -> u64 {
-        self.random.map_or(self.used_bytes, |random| random.pass_bytes)
+        self.random
+            .map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
     /// Salt number of pass `pass` (counted from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
         // The first pass of salt has number 1, with or without a pass of zeros before it.
-        (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
+        (pass + 1)
+            .checked_sub(u32::from(self.zeros))
+            .filter(|fill| *fill > 0)
     }
 
     pub fn is_complete(&self) -> bool {
@@ -352,8 +408,14 @@ impl Prepared {
         match self.is_complete() {
             true => "complete".to_owned(),
             false if self.passes_done >= self.passes() => match &self.sample {
-                Some(VerifiedSample { spots, mismatches: mismatches @ 1.., .. }) => {
-                    format!("all passes are written, but {mismatches} of {spots} places read back differ")
+                Some(VerifiedSample {
+                    spots,
+                    mismatches: mismatches @ 1..,
+                    ..
+                }) => {
+                    format!(
+                        "all passes are written, but {mismatches} of {spots} places read back differ"
+                    )
                 }
                 _ => "all passes are written, but no sample has been verified yet".to_owned(),
             },
@@ -385,16 +447,24 @@ impl UsedPart {
     /// The usable part of the device of `facts`; `None` if all of it may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
-        if recorded.used_bytes == facts.size_bytes || PreparationState::is_of_another(facts, records) {
+        if recorded.used_bytes == facts.size_bytes
+            || PreparationState::is_of_another(facts, records)
+        {
             return None;
         }
-        Some(Self { used_bytes: recorded.used_bytes, use_pct: recorded.use_pct() })
+        Some(Self {
+            used_bytes: recorded.used_bytes,
+            use_pct: recorded.use_pct(),
+        })
     }
 }
 
 impl fmt::Display for UsedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { used_bytes, use_pct } = self;
+        let Self {
+            used_bytes,
+            use_pct,
+        } = self;
         write!(
             f,
             "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
@@ -405,7 +475,9 @@ impl fmt::Display for UsedPart {
 impl Records {
     /// The preparation of the device `identity` with the size `size_bytes`; `None` if there was none.
     pub fn prepared(&self, identity: &str, size_bytes: u64) -> Option<Prepared> {
-        self.find(identity)?.prepared.filter(|prepared| prepared.size_bytes == size_bytes)
+        self.find(identity)?
+            .prepared
+            .filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
     /// Stores the progress of a preparation. The consent has already created the record of the device.
@@ -425,7 +497,11 @@ impl Records {
         self.change(identity, |record| {
             let same = |now: &&mut Prepared| {
                 (now.seed, now.started_unix_s, &now.written_since)
-                    == (prepared.seed, prepared.started_unix_s, &prepared.written_since)
+                    == (
+                        prepared.seed,
+                        prepared.started_unix_s,
+                        &prepared.written_since,
+                    )
             };
             if let Some(now) = record.prepared.as_mut().filter(same) {
                 now.sample = Some(sample.clone());
@@ -441,7 +517,9 @@ impl Records {
     /// Records that a run with the purpose `purpose` writes to a prepared device, so that the preparation no longer
     /// describes its contents.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
-        let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
+        let was_prepared = self
+            .find(identity)
+            .is_some_and(|record| record.prepared.is_some());
         if purpose == PREPARATION || !was_prepared {
             return Ok(());
         }
@@ -462,8 +540,13 @@ impl Records {
 
     /// The last preparation begun under the name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
-        let under = self.all().into_iter().filter_map(|record| Some((record.identity, record.prepared?)));
-        under.filter(|(_, prepared)| prepared.path == path).max_by_key(|(_, prepared)| prepared.started_unix_s)
+        let under = self
+            .all()
+            .into_iter()
+            .filter_map(|record| Some((record.identity, record.prepared?)));
+        under
+            .filter(|(_, prepared)| prepared.path == path)
+            .max_by_key(|(_, prepared)| prepared.started_unix_s)
     }
 }
 
@@ -497,8 +580,14 @@ pub(crate) mod tests {
     fn passes_count_zeros_and_salt_has_the_same_number_without_them() {
         let with = prepared("x", 1);
         assert_eq!(with.passes(), 3);
-        assert_eq!([0, 1, 2].map(|pass| with.fill_of(pass)), [None, Some(1), Some(2)]);
-        let without = Prepared { zeros: false, ..with };
+        assert_eq!(
+            [0, 1, 2].map(|pass| with.fill_of(pass)),
+            [None, Some(1), Some(2)]
+        );
+        let without = Prepared {
+            zeros: false,
+            ..with
+        };
         assert_eq!([0, 1].map(|pass| without.fill_of(pass)), [Some(1), Some(2)]);
         assert_eq!(without.progress(), "at byte 250 of 1000 of pass 2 of 2");
     }
@@ -509,9 +598,14 @@ pub(crate) mod tests {
         let records = Records::open(Some(dir.path().into()));
         for (identity, started) in [("serial a", 5), ("serial b", 7)] {
             records.keep(identity, 1000, "preparation").unwrap();
-            records.keep_prepared(identity, &prepared("/dev/x", started)).unwrap();
+            records
+                .keep_prepared(identity, &prepared("/dev/x", started))
+                .unwrap();
         }
-        assert_eq!(records.prepared("serial a", 1000), Some(prepared("/dev/x", 5)));
+        assert_eq!(
+            records.prepared("serial a", 1000),
+            Some(prepared("/dev/x", 5))
+        );
         assert_eq!(records.prepared("serial a", 2000), None);
         assert_eq!(records.last_under("/dev/x").unwrap().0, "serial b");
         assert!(records.last_under("/dev/y").is_none());
@@ -521,17 +615,39 @@ pub(crate) mod tests {
     fn a_sample_changes_nothing_else_and_no_other_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let sample = VerifiedSample { spots: 3, bytes: 4, mismatches: 0, first_mismatch: None, unix_s: 5 };
+        let sample = VerifiedSample {
+            spots: 3,
+            bytes: 4,
+            mismatches: 0,
+            first_mismatch: None,
+            unix_s: 5,
+        };
         let read = prepared("/dev/x", 5);
         records.keep("serial a", 1000, "preparation").unwrap();
-        let meanwhile = Prepared { mark_bytes: 777, ..read.clone() };
+        let meanwhile = Prepared {
+            mark_bytes: 777,
+            ..read.clone()
+        };
         records.keep_prepared("serial a", &meanwhile).unwrap();
         assert!(records.keep_sample("serial a", &read, &sample).unwrap());
-        let expected = Prepared { sample: Some(sample.clone()), ..meanwhile };
+        let expected = Prepared {
+            sample: Some(sample.clone()),
+            ..meanwhile
+        };
         assert_eq!(records.prepared("serial a", 1000), Some(expected.clone()));
 
-        let written = Prepared { written_since: Some("storage test".into()), ..read.clone() };
-        for other in [Prepared { seed: 10, ..read.clone() }, prepared("/dev/x", 6), written] {
+        let written = Prepared {
+            written_since: Some("storage test".into()),
+            ..read.clone()
+        };
+        for other in [
+            Prepared {
+                seed: 10,
+                ..read.clone()
+            },
+            prepared("/dev/x", 6),
+            written,
+        ] {
             records.keep_prepared("serial a", &other).unwrap();
             assert!(!records.keep_sample("serial a", &read, &sample).unwrap());
             assert_eq!(records.prepared("serial a", 1000), Some(other));
@@ -544,18 +660,36 @@ pub(crate) mod tests {
         let records = Records::open(Some(dir.path().into()));
         let key = records.keep("serial a", 1000, "preparation").unwrap();
         records.note_writing("serial a", "storage test").unwrap();
-        records.keep_prepared("serial a", &prepared("/dev/x", 5)).unwrap();
+        records
+            .keep_prepared("serial a", &prepared("/dev/x", 5))
+            .unwrap();
         records.keep("serial a", 1000, "storage test").unwrap();
         records.note_writing("serial a", "preparation").unwrap();
-        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since, None);
+        assert_eq!(
+            records.prepared("serial a", 1000).unwrap().written_since,
+            None
+        );
         records.note_writing("serial a", "storage test").unwrap();
-        assert_eq!(records.prepared("serial a", 1000).unwrap().written_since.as_deref(), Some("storage test"));
+        assert_eq!(
+            records
+                .prepared("serial a", 1000)
+                .unwrap()
+                .written_since
+                .as_deref(),
+            Some("storage test")
+        );
         records.note_writing("serial b", "storage test").unwrap();
         assert_eq!(records.find("serial a").unwrap().key, key);
         records.forget_prepared("serial b").unwrap();
         assert!(records.prepared("serial a", 1000).is_some());
         records.forget_prepared("serial a").unwrap();
-        assert_eq!((records.prepared("serial a", 1000), records.find("serial a").unwrap().key), (None, key));
+        assert_eq!(
+            (
+                records.prepared("serial a", 1000),
+                records.find("serial a").unwrap().key
+            ),
+            (None, key)
+        );
     }
 
     fn records() -> (tempfile::TempDir, Records) {
@@ -568,9 +702,15 @@ pub(crate) mod tests {
     fn a_device_keeps_its_key_from_run_to_run() {
         let (_dir, records) = records();
         let key = records.keep("wwid a/b c", 1000, "salted").unwrap();
-        assert_eq!(records.keep("wwid a/b c", 1000, "storage test").unwrap(), key);
+        assert_eq!(
+            records.keep("wwid a/b c", 1000, "storage test").unwrap(),
+            key
+        );
         let found = records.find("wwid a/b c").unwrap();
-        assert_eq!((found.key, found.size_bytes, found.what.as_str()), (key, 1000, "storage test"));
+        assert_eq!(
+            (found.key, found.size_bytes, found.what.as_str()),
+            (key, 1000, "storage test")
+        );
         assert!(found.first_unix_s <= found.last_unix_s);
     }
 
@@ -594,8 +734,13 @@ pub(crate) mod tests {
     fn instances_that_prepare_at_once_get_one_key() {
         let (_dir, records) = records();
         let keys: Vec<u64> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| records.keep("serial s", 1, "x").unwrap())).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| records.keep("serial s", 1, "x").unwrap()))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
         assert_eq!(records.find("serial s").unwrap().key, keys[0]);
@@ -606,8 +751,15 @@ pub(crate) mod tests {
         let (_dir, records) = records();
         records.keep("serial s", 1, "x").unwrap();
         fs::write(records.path("serial s").unwrap(), "{ not json").unwrap();
-        assert!(records.find("serial s").is_none() && records.has("serial s") && !records.has("serial t"));
-        assert_eq!((records.unusable("serial s"), records.unusable("serial t")), (records.path("serial s"), None));
+        assert!(
+            records.find("serial s").is_none()
+                && records.has("serial s")
+                && !records.has("serial t")
+        );
+        assert_eq!(
+            (records.unusable("serial s"), records.unusable("serial t")),
+            (records.path("serial s"), None)
+        );
         let key = records.keep("serial s", 1, "x").unwrap();
         assert_eq!(records.find("serial s").unwrap().key, key);
         assert_eq!(records.unusable("serial s"), None);
@@ -629,13 +781,25 @@ pub(crate) mod tests {
         records.keep("serial s", 1, "x").unwrap();
         records.keep("serial s", 1, "y").unwrap();
         let dir = records.path("serial s").unwrap();
-        let names: Vec<_> = fs::read_dir(dir.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert!(names.len() == 2 && names.contains(&dir), "the record and the lock: {names:?}");
+        let names: Vec<_> = fs::read_dir(dir.parent().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert!(
+            names.len() == 2 && names.contains(&dir),
+            "the record and the lock: {names:?}"
+        );
     }
 
     #[test]
     fn a_state_directory_that_cannot_be_made_is_named_with_the_way_out() {
-        let error = Records::open(Some(PathBuf::from("/dev/null"))).keep("serial s", 1, "x").unwrap_err().to_string();
-        assert!(error.contains("/dev/null") && error.contains("FLASHPROOF_STATE"), "{error}");
+        let error = Records::open(Some(PathBuf::from("/dev/null")))
+            .keep("serial s", 1, "x")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/dev/null") && error.contains("FLASHPROOF_STATE"),
+            "{error}"
+        );
     }
 }

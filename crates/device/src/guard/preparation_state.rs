@@ -47,25 +47,38 @@ impl PreparedSamples {
         let (sender, receiver) = mpsc::channel();
         let path = path.to_owned();
         let sample = move || drop(sender.send(Self::read_waiting(&path, used_bytes, key)));
-        thread::Builder::new().spawn(sample).map_err(|error| format!("no thread could be started ({error})"))?;
+        thread::Builder::new()
+            .spawn(sample)
+            .map_err(|error| format!("no thread could be started ({error})"))?;
         let answered = receiver.recv_timeout(2 * SPOTS_LIMIT);
         answered.map_err(|_| format!("it did not answer within {:?}", 2 * SPOTS_LIMIT))?
     }
 
     fn read_waiting(path: &str, used_bytes: u64, key: u64) -> Result<Self, String> {
-        let resolved = discover::resolve(Path::new(path), Path::new("/")).map_err(|error| error.to_string())?;
+        let resolved = discover::resolve(Path::new(path), Path::new("/"))
+            .map_err(|error| error.to_string())?;
         let (file, _) = open_to_read(path, &resolved).map_err(|reason| reason.to_string())?;
         let seed = random_key().map_err(|error| format!("no random number ({error})"))?;
-        let mut pool = Pool::new(SPOT_BYTES as usize).map_err(|error| format!("no memory ({error})"))?;
+        let mut pool =
+            Pool::new(SPOT_BYTES as usize).map_err(|error| format!("no memory ({error})"))?;
         let mut buf = pool.cut(SPOT_BYTES as usize).ok_or("no memory")?;
         let started = Instant::now();
         let all_places = (used_bytes / SPOT_BYTES).max(1);
         let mut samples = Self::default();
         while samples.places < all_places.min(SPOTS.into()) && started.elapsed() < SPOTS_LIMIT {
             let reads_all = all_places <= SPOTS.into();
-            let place = if reads_all { samples.places } else { stamp(samples.places, seed) % all_places };
+            let place = if reads_all {
+                samples.places
+            } else {
+                stamp(samples.places, seed) % all_places
+            };
             samples.places += 1;
-            match read(&file, place * SPOT_BYTES, SPOT_BYTES.min(used_bytes), &mut buf) {
+            match read(
+                &file,
+                place * SPOT_BYTES,
+                SPOT_BYTES.min(used_bytes),
+                &mut buf,
+            ) {
                 Ok(bytes) => samples.count(bytes, key),
                 Err(_) => samples.unreadable += 1,
             }
@@ -76,7 +89,11 @@ impl PreparedSamples {
     fn count(&mut self, bytes: &[u8], key: u64) {
         let is_all = |value: u8| bytes.iter().all(|byte| *byte == value);
         self.empty += u64::from(is_all(0) || is_all(0xff));
-        self.stamped += u64::from(bytes.chunks(SECTOR_BYTES).any(|sector| is_stamped(sector, key)));
+        self.stamped += u64::from(
+            bytes
+                .chunks(SECTOR_BYTES)
+                .any(|sector| is_stamped(sector, key)),
+        );
     }
 
     fn is_erased(&self) -> bool {
@@ -86,17 +103,30 @@ impl PreparedSamples {
 
 impl fmt::Display for PreparedSamples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { places, empty, unreadable, stamped } = self;
-        write!(f, "{empty} of {places} samples are empty (all bytes 0x00, or all 0xff)")?;
+        let Self {
+            places,
+            empty,
+            unreadable,
+            stamped,
+        } = self;
+        write!(
+            f,
+            "{empty} of {places} samples are empty (all bytes 0x00, or all 0xff)"
+        )?;
         if *unreadable > 0 {
             write!(f, ", {unreadable} cannot be read")?;
         }
-        if *stamped == 0 { f.write_str(", none has a stamp of flashproof") } else { Ok(()) }
+        if *stamped == 0 {
+            f.write_str(", none has a stamp of flashproof")
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Reads [`PreparedSamples`]; tests use another function.
-pub(crate) type SampleReader = fn(path: &str, used_bytes: u64, key: u64) -> Result<PreparedSamples, String>;
+pub(crate) type SampleReader =
+    fn(path: &str, used_bytes: u64, key: u64) -> Result<PreparedSamples, String>;
 
 /// The record of a device's preparation, compared with the device.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,8 +156,15 @@ impl PreparationState {
     }
 
     pub(crate) fn with(facts: &DeviceFacts, records: &Records, reader: SampleReader) -> Self {
-        let Some(identity) = facts.identity() else { return Self::Nameless };
-        let Some(DeviceRecord { key, prepared: Some(prepared), .. }) = records.find(&identity) else {
+        let Some(identity) = facts.identity() else {
+            return Self::Nameless;
+        };
+        let Some(DeviceRecord {
+            key,
+            prepared: Some(prepared),
+            ..
+        }) = records.find(&identity)
+        else {
             return Self::Unrecorded;
         };
         // The record of a file has the file's length at the time of the preparation.
@@ -138,11 +175,17 @@ impl PreparationState {
             return Self::Incomplete(prepared);
         }
         if prepared.fills == 0 {
-            return if prepared.is_complete() { Self::ZerosOnly(prepared) } else { Self::Incomplete(prepared) };
+            return if prepared.is_complete() {
+                Self::ZerosOnly(prepared)
+            } else {
+                Self::Incomplete(prepared)
+            };
         }
         match reader(&facts.path, prepared.used_bytes, key) {
             Err(why) => Self::Unexamined(prepared, why),
-            Ok(samples) if samples.stamped == 0 && !facts.has_own_name() => Self::Unrecognised(samples),
+            Ok(samples) if samples.stamped == 0 && !facts.has_own_name() => {
+                Self::Unrecognised(samples)
+            }
             Ok(samples) if samples.is_erased() => Self::Erased(prepared, samples),
             Ok(_) if !prepared.is_complete() => Self::Incomplete(prepared),
             Ok(samples) => Self::Shown(prepared, samples),
@@ -181,8 +224,12 @@ impl PreparationState {
             )),
             Self::Erased(prepared, samples) => {
                 let writer = prepared.written_since.as_ref();
-                let or_test = writer.map_or(String::new(), |run| format!(", or emptied by a test (the last: {run})"));
-                Some(format!("it is no longer prepared: {samples}: it was discarded or erased since{or_test}"))
+                let or_test = writer.map_or(String::new(), |run| {
+                    format!(", or emptied by a test (the last: {run})")
+                });
+                Some(format!(
+                    "it is no longer prepared: {samples}: it was discarded or erased since{or_test}"
+                ))
             }
             _ => None,
         }
@@ -205,19 +252,38 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().join("state")));
         let key = records.keep(identity, size_bytes, "preparation").unwrap();
-        let whole = Prepared { size_bytes, used_bytes: size_bytes, ended_unix_s: Some(2), ..prepared("x", 1) };
+        let whole = Prepared {
+            size_bytes,
+            used_bytes: size_bytes,
+            ended_unix_s: Some(2),
+            ..prepared("x", 1)
+        };
         records.keep_prepared(identity, &whole).unwrap();
         (dir, records, key)
     }
 
     fn drive() -> DeviceFacts {
-        DeviceFacts { path: "/dev/x".into(), serial: Some("a".into()), size_bytes: SIZE, ..DeviceFacts::default() }
+        DeviceFacts {
+            path: "/dev/x".into(),
+            serial: Some("a".into()),
+            size_bytes: SIZE,
+            ..DeviceFacts::default()
+        }
     }
 
     /// The state of `facts` if its samples are `samples`.
-    fn state(facts: &DeviceFacts, records: &Records, [empty, unreadable, stamped]: [u64; 3]) -> PreparationState {
+    fn state(
+        facts: &DeviceFacts,
+        records: &Records,
+        [empty, unreadable, stamped]: [u64; 3],
+    ) -> PreparationState {
         thread_local!(static SAMPLES: std::cell::Cell<PreparedSamples> = std::cell::Cell::default());
-        SAMPLES.set(PreparedSamples { places: PLACES, empty, unreadable, stamped });
+        SAMPLES.set(PreparedSamples {
+            places: PLACES,
+            empty,
+            unreadable,
+            stamped,
+        });
         PreparationState::with(facts, records, |_, _, _| Ok(SAMPLES.get()))
     }
 
@@ -239,34 +305,65 @@ mod tests {
             let state = state(&drive(), &records, samples);
             assert_eq!(state.is_prepared(), is_prepared, "{samples:?}");
             assert_eq!(state.contradiction().is_none(), is_prepared, "{samples:?}");
-            assert!(state.prepared().is_some(), "the drive has a serial number: {samples:?}");
+            assert!(
+                state.prepared().is_some(),
+                "the drive has a serial number: {samples:?}"
+            );
         }
-        let text = state(&drive(), &records, [11, 1, 1012]).contradiction().unwrap();
-        let samples = "11 of 1024 samples are empty (all bytes 0x00, or all 0xff), 1 cannot be read";
-        assert_eq!(text, format!("it is no longer prepared: {samples}: it was discarded or erased since"));
+        let text = state(&drive(), &records, [11, 1, 1012])
+            .contradiction()
+            .unwrap();
+        let samples =
+            "11 of 1024 samples are empty (all bytes 0x00, or all 0xff), 1 cannot be read";
+        assert_eq!(
+            text,
+            format!("it is no longer prepared: {samples}: it was discarded or erased since")
+        );
     }
 
     #[test]
     fn the_last_test_that_wrote_is_named_as_a_possible_cause() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         records.note_writing("serial a", "fio test").unwrap();
-        let text = state(&drive(), &records, [1024, 0, 0]).contradiction().unwrap();
-        assert!(text.ends_with("discarded or erased since, or emptied by a test (the last: fio test)"), "{text}");
+        let text = state(&drive(), &records, [1024, 0, 0])
+            .contradiction()
+            .unwrap();
+        assert!(
+            text.ends_with("discarded or erased since, or emptied by a test (the last: fio test)"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_device_without_a_serial_number_is_recognised_by_its_stamps_alone() {
-        let file = DeviceFacts { serial: None, file_identity: Some("8:1:77".into()), ..drive() };
+        let file = DeviceFacts {
+            serial: None,
+            file_identity: Some("8:1:77".into()),
+            ..drive()
+        };
         let (_dir, records, _) = records_of("file 8:1:77", SIZE);
-        for (samples, is_own) in [([0, 0, 0], false), ([1024, 0, 0], false), ([1023, 0, 1], true), ([0, 0, 9], true)] {
+        for (samples, is_own) in [
+            ([0, 0, 0], false),
+            ([1024, 0, 0], false),
+            ([1023, 0, 1], true),
+            ([0, 0, 9], true),
+        ] {
             let state = state(&file, &records, samples);
             assert_eq!(state.prepared().is_some(), is_own, "{samples:?}");
-            assert_eq!(matches!(state, PreparationState::Unrecognised(_)), !is_own, "{samples:?}");
+            assert_eq!(
+                matches!(state, PreparationState::Unrecognised(_)),
+                !is_own,
+                "{samples:?}"
+            );
         }
     }
 
     /// The state of `facts` if the recorded preparation is `prepared`; reading the device is an error.
-    fn state_unread(facts: &DeviceFacts, records: &Records, prepared: &Prepared) -> PreparationState {
+    fn state_unread(
+        facts: &DeviceFacts,
+        records: &Records,
+        prepared: &Prepared,
+    ) -> PreparationState {
         records.keep_prepared("serial a", prepared).unwrap();
         PreparationState::with(facts, records, |_, _, _| Err("no permission".into()))
     }
@@ -275,17 +372,48 @@ mod tests {
     fn only_a_record_that_promises_data_is_compared_with_the_device() {
         let (_dir, records, _) = records_of("serial a", SIZE);
         let whole = records.prepared("serial a", SIZE).unwrap();
-        let zeros = Prepared { fills: 0, ..whole.clone() };
-        assert_eq!(state_unread(&drive(), &records, &zeros), PreparationState::ZerosOnly(zeros));
-        let begun = Prepared { passes_done: 1, ended_unix_s: None, ..whole.clone() };
-        assert_eq!(state_unread(&drive(), &records, &begun), PreparationState::Incomplete(begun));
-        let grown = DeviceFacts { size_bytes: 2 * SIZE, ..drive() };
-        assert_eq!(state_unread(&grown, &records, &whole), PreparationState::Unrecorded);
-        let nameless = DeviceFacts { serial: None, ..drive() };
-        assert_eq!(state_unread(&nameless, &records, &whole), PreparationState::Nameless);
+        let zeros = Prepared {
+            fills: 0,
+            ..whole.clone()
+        };
+        assert_eq!(
+            state_unread(&drive(), &records, &zeros),
+            PreparationState::ZerosOnly(zeros)
+        );
+        let begun = Prepared {
+            passes_done: 1,
+            ended_unix_s: None,
+            ..whole.clone()
+        };
+        assert_eq!(
+            state_unread(&drive(), &records, &begun),
+            PreparationState::Incomplete(begun)
+        );
+        let grown = DeviceFacts {
+            size_bytes: 2 * SIZE,
+            ..drive()
+        };
+        assert_eq!(
+            state_unread(&grown, &records, &whole),
+            PreparationState::Unrecorded
+        );
+        let nameless = DeviceFacts {
+            serial: None,
+            ..drive()
+        };
+        assert_eq!(
+            state_unread(&nameless, &records, &whole),
+            PreparationState::Nameless
+        );
         let unread = state_unread(&drive(), &records, &whole);
-        assert_eq!(unread, PreparationState::Unexamined(whole, "no permission".into()));
-        assert!(!unread.is_prepared(), "a device that cannot be read does not count as prepared");
+        assert_eq!(
+            unread,
+            PreparationState::Unexamined(whole, "no permission".into())
+        );
+        assert!(
+            !unread.is_prepared(),
+            "a device that cannot be read does not count as prepared"
+        );
     }
 
     /// Samples of a file with `content`, as if its first `used_bytes` were prepared with the key 42.
@@ -301,18 +429,42 @@ mod tests {
         let mut content = vec![0; 2 * half];
         PlacedSalt::new(1, 1, 42).fill(&mut content, 0);
         let samples = samples_of(&content, content.len() as u64);
-        assert_eq!(samples, PreparedSamples { places: PLACES, stamped: PLACES, ..PreparedSamples::default() });
+        assert_eq!(
+            samples,
+            PreparedSamples {
+                places: PLACES,
+                stamped: PLACES,
+                ..PreparedSamples::default()
+            }
+        );
         // Half of the file has as many places as there are samples, so that every place is read.
         content[..4096 * 10].fill(0);
         content[4096 * 10..4096 * 14].fill(0xff);
         content[4096 * 14..4096 * 20].fill(7);
-        let expected = PreparedSamples { places: PLACES, empty: 14, unreadable: 0, stamped: 1004 };
+        let expected = PreparedSamples {
+            places: PLACES,
+            empty: 14,
+            unreadable: 0,
+            stamped: 1004,
+        };
         assert_eq!(samples_of(&content, half as u64), expected);
         content[4096 * 3 + 4095] = 1;
-        assert_eq!(samples_of(&content, half as u64).empty, 13, "one byte is data");
+        assert_eq!(
+            samples_of(&content, half as u64).empty,
+            13,
+            "one byte is data"
+        );
         content[half..].fill(0);
-        assert_eq!(samples_of(&content, half as u64).empty, 13, "the unused part promises nothing");
-        assert!(PreparedSamples::read("/no/such", 4096, 42).unwrap_err().contains("does not exist"));
+        assert_eq!(
+            samples_of(&content, half as u64).empty,
+            13,
+            "the unused part promises nothing"
+        );
+        assert!(
+            PreparedSamples::read("/no/such", 4096, 42)
+                .unwrap_err()
+                .contains("does not exist")
+        );
     }
 
     #[test]
@@ -320,9 +472,23 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(SIZE).unwrap();
         let samples = PreparedSamples::read(file.path().to_str().unwrap(), SIZE, 42).unwrap();
-        assert_eq!(samples, PreparedSamples { places: PLACES, empty: PLACES, ..PreparedSamples::default() });
+        assert_eq!(
+            samples,
+            PreparedSamples {
+                places: PLACES,
+                empty: PLACES,
+                ..PreparedSamples::default()
+            }
+        );
         let mut short = vec![0; 700];
         PlacedSalt::new(1, 1, 42).fill(&mut short, 0);
-        assert_eq!(samples_of(&short, 700), PreparedSamples { places: 1, stamped: 1, ..PreparedSamples::default() });
+        assert_eq!(
+            samples_of(&short, 700),
+            PreparedSamples {
+                places: 1,
+                stamped: 1,
+                ..PreparedSamples::default()
+            }
+        );
     }
 }

@@ -42,14 +42,25 @@ pub struct Opener {
 /// Examines all processes except this one. `find` returns the part of the target that a path in /proc leads to, if any.
 /// Returns the processes that have the target open, sorted by process ID, and the number of processes that could not be
 /// examined (no permission).
-pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Path) -> Option<TargetPart>) -> io::Result<(Vec<Opener>, u32)> {
-    let mut scan = Scan { proc_root, find, other_mappings: HashSet::new() };
+pub(super) fn scan(
+    proc_root: &Path,
+    find: &dyn Fn(&Path) -> Option<TargetPart>,
+) -> io::Result<(Vec<Opener>, u32)> {
+    let mut scan = Scan {
+        proc_root,
+        find,
+        other_mappings: HashSet::new(),
+    };
     let (mut openers, mut unseen) = (Vec::new(), 0);
     for pid in numbers_in(proc_root)?.filter(|pid| *pid != std::process::id()) {
         let process = proc_root.join(pid.to_string());
         let mut uses = Uses::new();
         match scan.add_process(pid, &mut uses) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_have_files(&process) => unseen += 1,
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && may_have_files(&process) =>
+            {
+                unseen += 1
+            }
             // Any other error: the process ended meanwhile.
             Ok(()) | Err(_) => {}
         }
@@ -61,7 +72,9 @@ pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Path) -> Option<TargetPart>)
 
 /// The entries of a directory that are numbers.
 fn numbers_in(dir: &Path) -> io::Result<impl Iterator<Item = u32>> {
-    Ok(fs::read_dir(dir)?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+    Ok(fs::read_dir(dir)?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
 /// The parts of the target that a process uses, with the mark of each.
@@ -87,7 +100,8 @@ impl Scan<'_> {
             let is_known = |table: &u32| share_descriptors(*table, thread).unwrap_or(false);
             if !tables.iter().any(is_known) {
                 tables.push(thread);
-                let _ended = self.add_descriptors(&process.join("task").join(thread.to_string()), uses);
+                let _ended =
+                    self.add_descriptors(&process.join("task").join(thread.to_string()), uses);
             }
             // The main thread has no memory if it ended before the others. Only /proc/TID has the links of a thread.
             if !has_memory {
@@ -104,8 +118,11 @@ impl Scan<'_> {
             if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
                 continue;
             }
-            let Some(part) = (self.find)(&entry.path()) else { continue };
-            let info = fs::read_to_string(thread.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+            let Some(part) = (self.find)(&entry.path()) else {
+                continue;
+            };
+            let info = fs::read_to_string(thread.join("fdinfo").join(entry.file_name()))
+                .unwrap_or_default();
             if part.readers_count || may_write(&info) {
                 let mark = uses.entry(part.description).or_default();
                 *mark = mark.or_else(|| mark_in_fdinfo(&info));
@@ -123,7 +140,9 @@ impl Scan<'_> {
         let (mut has_memory, mut line) = (false, Vec::new());
         while maps.read_until(b'\n', &mut line)? > 0 {
             has_memory = true;
-            if let Some(mapping) = Mapping::of(&line).filter(|mapping| !self.other_mappings.contains(mapping.file)) {
+            if let Some(mapping) =
+                Mapping::of(&line).filter(|mapping| !self.other_mappings.contains(mapping.file))
+            {
                 let link = thread.join("map_files").join(&mapping.range);
                 match self.part_of(&mapping, &link) {
                     None => drop(self.other_mappings.insert(mapping.file.to_vec())),
@@ -142,9 +161,15 @@ impl Scan<'_> {
     /// the path of the mapping.
     fn part_of(&self, mapping: &Mapping<'_>, link: &Path) -> Option<TargetPart> {
         (self.find)(link).or_else(|| {
-            let may_follow =
-                fs::metadata(link).map_or_else(|error| error.kind() != io::ErrorKind::PermissionDenied, |_| true);
-            if may_follow { None } else { (self.find)(mapping.path) }
+            let may_follow = fs::metadata(link).map_or_else(
+                |error| error.kind() != io::ErrorKind::PermissionDenied,
+                |_| true,
+            );
+            if may_follow {
+                None
+            } else {
+                (self.find)(mapping.path)
+            }
         })
     }
 }
@@ -168,8 +193,16 @@ impl<'a> Mapping<'a> {
         fields.next().filter(|inode| *inode != b"0")?;
         let path = fields.next().unwrap_or_default().trim_ascii_start();
         let (start, end) = range.split_once('-')?;
-        let range = format!("{}-{}", start.trim_start_matches('0'), end.trim_start_matches('0'));
-        Some(Self { range, file, path: Path::new(std::ffi::OsStr::from_bytes(path)) })
+        let range = format!(
+            "{}-{}",
+            start.trim_start_matches('0'),
+            end.trim_start_matches('0')
+        );
+        Some(Self {
+            range,
+            file,
+            path: Path::new(std::ffi::OsStr::from_bytes(path)),
+        })
     }
 }
 
@@ -185,13 +218,26 @@ fn may_write(info: &str) -> bool {
     flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-fn opener(pid: u32, process: &Path, marks_by_part: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
+fn opener(
+    pid: u32,
+    process: &Path,
+    marks_by_part: BTreeMap<String, Option<ByteLock>>,
+) -> Option<Opener> {
     // A run has its lock on one descriptor; the other descriptors of the process belong to the same run.
     let mark = marks_by_part.values().find_map(|mark| *mark);
     let description = marks_by_part.into_keys().collect::<Vec<_>>().join(" and ");
     let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
-    let command = if command.trim().is_empty() { "name unknown".to_owned() } else { command.trim().to_owned() };
-    (!description.is_empty()).then_some(Opener { pid, command, description, mark })
+    let command = if command.trim().is_empty() {
+        "name unknown".to_owned()
+    } else {
+        command.trim().to_owned()
+    };
+    (!description.is_empty()).then_some(Opener {
+        pid,
+        command,
+        description,
+        mark,
+    })
 }
 
 /// False for a process that ended meanwhile, and for a kernel thread, which has no command line.
@@ -211,7 +257,10 @@ mod tests {
         let inode = fs::metadata(file).unwrap().ino();
         move |path: &Path| {
             let is_it = fs::metadata(path).is_ok_and(|metadata| metadata.ino() == inode);
-            is_it.then(|| TargetPart { description: "it".to_owned(), readers_count })
+            is_it.then(|| TargetPart {
+                description: "it".to_owned(),
+                readers_count,
+            })
         }
     }
 
@@ -229,7 +278,11 @@ mod tests {
     #[test]
     fn a_process_is_found_by_what_it_has_open_and_not_by_the_path() {
         let dir = tempfile::tempdir().unwrap();
-        let (device, other, proc_root) = (dir.path().join("device"), dir.path().join("other"), dir.path().join("proc"));
+        let (device, other, proc_root) = (
+            dir.path().join("device"),
+            dir.path().join("other"),
+            dir.path().join("proc"),
+        );
         fs::write(&device, "").unwrap();
         fs::write(&other, "").unwrap();
         fs::hard_link(&device, dir.path().join("alias")).unwrap();
@@ -238,7 +291,10 @@ mod tests {
         process(&proc_root, std::process::id(), &device, "pos: 0\n");
         let (openers, unseen) = scan(&proc_root, &is(&device, true)).unwrap();
         assert_eq!(openers.len(), 1, "{openers:?}");
-        assert_eq!(openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
+        assert_eq!(
+            openers[0].to_string(),
+            "it is open in process 4100001 (command-4100001)"
+        );
         assert_eq!(openers[0].mark, None);
         assert_eq!(unseen, 0);
     }
@@ -248,7 +304,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (device, proc_root) = (dir.path().join("device"), dir.path().join("proc"));
         fs::write(&device, "").unwrap();
-        for (pid, info) in [(4_100_001, "flags:\t0100000\n"), (4_100_002, "flags:\t0100002\n"), (4_100_003, "")] {
+        for (pid, info) in [
+            (4_100_001, "flags:\t0100000\n"),
+            (4_100_002, "flags:\t0100002\n"),
+            (4_100_003, ""),
+        ] {
             process(&proc_root, pid, &device, info);
         }
         let pids = |readers_count| {

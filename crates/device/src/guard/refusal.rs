@@ -26,14 +26,22 @@ fn numbered(reasons: &[Reason]) -> String {
     match reasons {
         [one] => one.to_string(),
         more => {
-            let listed: Vec<_> = more.iter().enumerate().map(|(i, reason)| format!("({}) {reason}", i + 1)).collect();
+            let listed: Vec<_> = more
+                .iter()
+                .enumerate()
+                .map(|(i, reason)| format!("({}) {reason}", i + 1))
+                .collect();
             format!("{} reasons: {}", more.len(), listed.join("; "))
         }
     }
 }
 
 fn lines(refusals: &[Refusal]) -> String {
-    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    refusals
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Result of the checks: objections to writes, and notes about checks that could not be made.
@@ -57,14 +65,25 @@ impl Objections {
 
     /// True if a mount of `description` was found.
     pub(super) fn is_mounted(&self, description: &str) -> bool {
-        self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description))
+        self.reasons.iter().any(
+            |reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description),
+        )
     }
 
     /// Adds a mount; only once if both mount tables show it.
-    pub(super) fn mounted(&mut self, description: String, mount_point: String, seen_by: &'static str) {
+    pub(super) fn mounted(
+        &mut self,
+        description: String,
+        mount_point: String,
+        seen_by: &'static str,
+    ) {
         let is_known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
         if !self.reasons.iter().any(is_known) {
-            self.refuse(Reason::Mounted { which: description, at: mount_point, seen_by });
+            self.refuse(Reason::Mounted {
+                which: description,
+                at: mount_point,
+                seen_by,
+            });
         }
     }
 }
@@ -79,10 +98,14 @@ pub enum Reason {
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
     /// A regular file without a requested size.
-    #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
+    #[error(
+        "it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead"
+    )]
     FileWithoutSize,
     /// The device is read-only; `how`: the evidence.
-    #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
+    #[error(
+        "it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device"
+    )]
     ReadOnly { how: &'static str },
     /// A host-managed zoned device.
     #[error(
@@ -92,17 +115,27 @@ pub enum Reason {
     Zoned,
     /// A file system on the device is mounted. `seen_by`: empty, or the process whose mount table shows the mount.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
-    Mounted { which: String, at: String, seen_by: &'static str },
+    Mounted {
+        which: String,
+        at: String,
+        seen_by: &'static str,
+    },
     /// Used as swap space; `path` as in /proc/swaps.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap { which: String, path: String },
     /// Another kernel device is built on the device: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
-    #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
+    #[error(
+        "{which} is held by {holders}; unmount or stop the holder first, or name another device"
+    )]
     HasHolders { which: String, holders: String },
     /// Exported to other machines, or to this machine as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
     /// backstore iblock_0/data`.
     #[error("{which} is exported as {what}; {end}, or name another device")]
-    Exported { which: String, what: String, end: String },
+    Exported {
+        which: String,
+        what: String,
+        end: String,
+    },
     /// Open in processes.
     #[error("{}; stop the program that has it open, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
@@ -146,14 +179,21 @@ pub enum Reason {
     /// Another run of flashproof uses the device. `who`: empty or ` (process 1234)`; `how`: `exclusively` or `with
     /// --shared`; `advice`: how several runs can share the device.
     #[error("another run of flashproof uses it{who}, {how}; wait until that run ends, or {advice}")]
-    SecondRun { who: String, how: &'static str, advice: &'static str },
+    SecondRun {
+        who: String,
+        how: &'static str,
+        advice: &'static str,
+    },
     /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
         0 | 1 => "1 byte: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
-    TooSmall { size_bytes: u64, min_size_bytes: u64 },
+    TooSmall {
+        size_bytes: u64,
+        min_size_bytes: u64,
+    },
     /// The file does not fit. `needed_bytes`: bytes still to be allocated.
     #[error(
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
@@ -164,23 +204,42 @@ pub enum Reason {
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {wanted_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
-    PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
+    PartWouldGrow {
+        used_bytes: u64,
+        size_bytes: u64,
+        wanted_bytes: u64,
+    },
     /// The device contains data, and the user did not consent to the erasure. `advice`: how to consent.
     #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]
-    NotConfirmed { evidence: Vec<Evidence>, advice: String },
+    NotConfirmed {
+        evidence: Vec<Evidence>,
+        advice: String,
+    },
     /// The device changed after it was examined.
-    #[error("it changed after it was examined: {what}; make sure that nobody reconfigures it, then start again")]
+    #[error(
+        "it changed after it was examined: {what}; make sure that nobody reconfigures it, then start again"
+    )]
     Changed { what: String },
     /// A system call failed.
-    #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
-    Io { tried: &'static str, source: io::Error },
+    #[error(
+        "cannot {tried} ({source}); {}",
+        sys::remedy(source, "look at the kernel log (dmesg) for the reason")
+    )]
+    Io {
+        tried: &'static str,
+        source: io::Error,
+    },
 }
 
 /// Evidence in one line. Samples of data need no explanation if the format of the data is known.
 pub(super) fn list(evidence: &[Evidence]) -> String {
     let has_owner = evidence.iter().any(Evidence::has_owner);
     let item = |one: &Evidence| match one {
-        Evidence::Data { samples, samples_tried, .. } if has_owner => {
+        Evidence::Data {
+            samples,
+            samples_tried,
+            ..
+        } if has_owner => {
             format!("data in {samples} of {samples_tried} samples")
         }
         other => other.to_string(),
@@ -190,9 +249,16 @@ pub(super) fn list(evidence: &[Evidence]) -> String {
 
 fn open_elsewhere(openers: &[Opener]) -> String {
     const SHOWN: usize = 4;
-    let mut text: Vec<String> = openers.iter().take(SHOWN).map(ToString::to_string).collect();
+    let mut text: Vec<String> = openers
+        .iter()
+        .take(SHOWN)
+        .map(ToString::to_string)
+        .collect();
     if openers.len() > SHOWN {
-        text.push(format!("{} more processes have it open too", openers.len() - SHOWN));
+        text.push(format!(
+            "{} more processes have it open too",
+            openers.len() - SHOWN
+        ));
     }
     text.join("; ")
 }
@@ -201,9 +267,13 @@ impl Reason {
     /// The reason for a failed system call on the device; `tried`: its purpose, as in "cannot read its size".
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
-            Some(libc::EROFS) => Self::ReadOnly { how: "its file system is mounted read-only" },
+            Some(libc::EROFS) => Self::ReadOnly {
+                how: "its file system is mounted read-only",
+            },
             Some(libc::EBUSY) => Self::Claimed,
-            Some(libc::ENOENT | libc::EACCES | libc::EPERM) => Self::Unknown(DiscoverError::io(tried, source)),
+            Some(libc::ENOENT | libc::EACCES | libc::EPERM) => {
+                Self::Unknown(DiscoverError::io(tried, source))
+            }
             _ => Self::Io { tried, source },
         }
     }
@@ -217,6 +287,10 @@ impl From<Reason> for Vec<Reason> {
 
 impl fmt::Display for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is open in process {} ({})", self.description, self.pid, self.command)
+        write!(
+            f,
+            "{} is open in process {} ({})",
+            self.description, self.pid, self.command
+        )
     }
 }

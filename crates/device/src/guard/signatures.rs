@@ -18,7 +18,12 @@ pub(super) struct Magic {
 }
 
 const fn at(name: &'static str, offsets: &'static [i64], magic: &'static [u8]) -> Magic {
-    Magic { name, offsets, magic, details: labels::none }
+    Magic {
+        name,
+        offsets,
+        magic,
+        details: labels::none,
+    }
 }
 
 impl Magic {
@@ -31,23 +36,51 @@ impl Magic {
 pub(super) const TABLES: &[Magic] = &[
     at("an AIX partition table", &[0], b"\xc9\xc2\xd4\xc1"),
     at("an Amiga partition table", &[0, 512, 1024, 1536], b"RDSK"),
-    at("an Apple partition map", &[512, KIB, 2 * KIB, 4 * KIB], b"PM\0\0"),
-    at("an Apple partition map", &[512, KIB, 2 * KIB, 4 * KIB], b"TS\0\0"),
+    at(
+        "an Apple partition map",
+        &[512, KIB, 2 * KIB, 4 * KIB],
+        b"PM\0\0",
+    ),
+    at(
+        "an Apple partition map",
+        &[512, KIB, 2 * KIB, 4 * KIB],
+        b"TS\0\0",
+    ),
     at("an Atari partition table", &[0x1c7, 0x1d3], b"GEM"),
     at("an Atari partition table", &[0x1c7, 0x1d3], b"BGM"),
     at("an Atari partition table", &[0x1c7, 0x1d3], b"XGM"),
     at("an Atari partition table", &[0x1c7, 0x1d3], b"LNX"),
     at("a BSD disklabel", &[512, 64, 128], b"\x57\x45\x56\x82"),
     // VOL1, LNX1 and CMS1 in EBCDIC, in the third block of any size.
-    at("a DASD volume label", &[1028, 2052, 4100, 8196], b"\xe5\xd6\xd3\xf1"),
-    at("a DASD volume label", &[1024, 2048, 4096, 8192], b"\xd3\xd5\xe7\xf1"),
-    at("a DASD volume label", &[1024, 2048, 4096, 8192], b"\xc3\xd4\xe2\xf1"),
+    at(
+        "a DASD volume label",
+        &[1028, 2052, 4100, 8196],
+        b"\xe5\xd6\xd3\xf1",
+    ),
+    at(
+        "a DASD volume label",
+        &[1024, 2048, 4096, 8192],
+        b"\xd3\xd5\xe7\xf1",
+    ),
+    at(
+        "a DASD volume label",
+        &[1024, 2048, 4096, 8192],
+        b"\xc3\xd4\xe2\xf1",
+    ),
     at("an SGI disklabel", &[0], b"\x0b\xe5\xa9\x41"),
     at("a Solaris disklabel", &[512 + 12], b"\xee\xde\x0d\x60"),
     at("a Sun disklabel", &[508], b"\xda\xbe"),
-    at("an Ultrix disklabel", &[16_312], b"\x57\x29\x03\0\x01\0\0\0"),
+    at(
+        "an Ultrix disklabel",
+        &[16_312],
+        b"\x57\x29\x03\0\x01\0\0\0",
+    ),
     at("a UnixWare disklabel", &[29 * 512 + 4], b"\x0d\x60\xe5\xca"),
-    at("a Windows dynamic disk (LDM)", &[6 * 512, -512], b"PRIVHEAD"),
+    at(
+        "a Windows dynamic disk (LDM)",
+        &[6 * 512, -512],
+        b"PRIVHEAD",
+    ),
 ];
 
 /// Formats of a device or a partition, the most informative first.
@@ -65,7 +98,11 @@ pub(super) const MAGICS: &[Magic] = &[
     at("a FAT file system", &[0x52], b"MSWIN").with(labels::fat),
     at("a BitLocker volume", &[3], b"-FVE-FS-"),
     // The GUID of BitLocker To Go.
-    at("a BitLocker volume", &[424], b"\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01"),
+    at(
+        "a BitLocker volume",
+        &[424],
+        b"\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01",
+    ),
     at("a ReFS file system", &[0], b"\0\0\0ReFS\0"),
     at("an APFS container", &[32], b"NXSB"),
     at("an HFS+ file system", &[KIB, -KIB], b"H+\0\x04"),
@@ -73,17 +110,40 @@ pub(super) const MAGICS: &[Magic] = &[
     at("an HFS file system", &[KIB], b"BD"),
     at("a CoreStorage (FileVault) volume", &[88], b"CS\x01\0"),
     at("an F2FS file system", &[KIB, 5 * KIB], b"\x10\x20\xf5\xf2").with(labels::f2fs),
-    at("a bcachefs file system", &[4 * KIB + 24, 2 * MIB + 24, 24 - MIB], b"\xc6\x85\x73\xf6\x66\xce\x90\xa9"),
+    at(
+        "a bcachefs file system",
+        &[4 * KIB + 24, 2 * MIB + 24, 24 - MIB],
+        b"\xc6\x85\x73\xf6\x66\xce\x90\xa9",
+    ),
     at("a JFS file system", &[32 * KIB], b"JFS1").with(labels::jfs),
     // Revision 2.0, then the magic number.
-    at("a NILFS2 file system", &[KIB, -4 * KIB], b"\x02\0\0\0\0\0\x34\x34").with(labels::nilfs),
-    at("a ReiserFS file system", &[8 * KIB + 0x34, 64 * KIB + 0x34], b"ReIsErFs").with(labels::reiserfs),
+    at(
+        "a NILFS2 file system",
+        &[KIB, -4 * KIB],
+        b"\x02\0\0\0\0\0\x34\x34",
+    )
+    .with(labels::nilfs),
+    at(
+        "a ReiserFS file system",
+        &[8 * KIB + 0x34, 64 * KIB + 0x34],
+        b"ReIsErFs",
+    )
+    .with(labels::reiserfs),
     at("a ReiserFS file system", &[8 * KIB + 20], b"ReIsErFs"),
     at("a ReiserFS file system", &[64 * KIB + 0x34], b"ReIsEr2Fs").with(labels::reiserfs),
     at("a ReiserFS file system", &[64 * KIB + 0x34], b"ReIsEr3Fs").with(labels::reiserfs),
     at("a Reiser4 file system", &[64 * KIB], b"ReIsEr4"),
-    at("a GFS or GFS2 file system", &[64 * KIB], b"\x01\x16\x19\x70").with(labels::gfs2),
-    at("an OCFS2 file system", &[KIB, 2 * KIB, 4 * KIB, 8 * KIB], b"OCFSV2"),
+    at(
+        "a GFS or GFS2 file system",
+        &[64 * KIB],
+        b"\x01\x16\x19\x70",
+    )
+    .with(labels::gfs2),
+    at(
+        "an OCFS2 file system",
+        &[KIB, 2 * KIB, 4 * KIB, 8 * KIB],
+        b"OCFSV2",
+    ),
     at("an OCFS file system", &[8 * KIB], b"OracleCFS"),
     at("a VMFS file system", &[2 * MIB], b"\x5e\xf1\xab\x2f").with(labels::vmfs),
     at("a VMFS volume", &[MIB], b"\x0d\xd0\x01\xc0"),
@@ -107,7 +167,11 @@ pub(super) const MAGICS: &[Magic] = &[
     at("a UBI volume", &[0], b"UBI#"),
     at("a UBIFS file system", &[0], b"\x31\x18\x10\x06"),
     at("a zonefs file system", &[0], b"SFOZ"),
-    at("a ScoutFS file system", &[64 * KIB + 4], b"\x8b\x42\x3c\x10"),
+    at(
+        "a ScoutFS file system",
+        &[64 * KIB + 4],
+        b"\x8b\x42\x3c\x10",
+    ),
     at("a BFS file system", &[0], b"\xce\xfa\xad\x1b"),
     at("a BeFS file system", &[0x20, 0x220], b"BFS1"),
     at("a BeFS file system", &[0x20, 0x220], b"1SFB"),
@@ -145,21 +209,48 @@ pub(super) const MAGICS: &[Magic] = &[
     at("a suspended system in swap space", SWAP_AT, b"S2SUSPEND"),
     at("a suspended system in swap space", SWAP_AT, b"ULSUSPEND"),
     at("a suspended system in swap space", SWAP_AT, b"LINHIB0001"),
-    at("a suspended system in swap space", &[0], b"\xed\xc3\x02\xe9\x98\x56\xe5\x0c"),
+    at(
+        "a suspended system in swap space",
+        &[0],
+        b"\xed\xc3\x02\xe9\x98\x56\xe5\x0c",
+    ),
     // The label is in one of the first four sectors; its type is at byte 24 of the label.
-    at("an LVM2 physical volume", &[0x018, 0x218, 0x418, 0x618], b"LVM2 001").with(labels::lvm),
+    at(
+        "an LVM2 physical volume",
+        &[0x018, 0x218, 0x418, 0x618],
+        b"LVM2 001",
+    )
+    .with(labels::lvm),
     at("an LVM1 physical volume", &[0], b"HM\x01\0"),
     at("an LVM1 physical volume", &[0], b"HM\x02\0"),
     at("an LVM snapshot", &[0], b"SnAp"),
     at("a dm-verity hash device", &[0], b"verity\0\0"),
     at("a dm-integrity volume", &[0], b"integrt\0"),
     at("a software RAID member (superblock 1.1)", &[0], MD_MAGIC).with(labels::md),
-    at("a software RAID member (superblock 1.2)", &[4 * KIB], MD_MAGIC).with(labels::md),
+    at(
+        "a software RAID member (superblock 1.2)",
+        &[4 * KIB],
+        MD_MAGIC,
+    )
+    .with(labels::md),
     at("a LUKS encrypted volume", &[0], b"LUKS\xba\xbe").with(labels::luks),
-    at("a LUKS encrypted volume (second header)", LUKS_AT, b"SKUL\xba\xbe").with(labels::luks),
-    at("a bcache device", &[4 * KIB + 24], b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    at(
+        "a LUKS encrypted volume (second header)",
+        LUKS_AT,
+        b"SKUL\xba\xbe",
+    )
+    .with(labels::luks),
+    at(
+        "a bcache device",
+        &[4 * KIB + 24],
+        b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca",
+    ),
     at("a Ceph BlueStore device", &[0], b"bluestore block device"),
-    at("a Stratis device", &[0x204, 0x1204], b"!Stra0tis\x86\xff\x02^\x41rh"),
+    at(
+        "a Stratis device",
+        &[0x204, 0x1204],
+        b"!Stra0tis\x86\xff\x02^\x41rh",
+    ),
     at("a VDO device", &[0], b"dmvdo001"),
     at("an HSE media pool", &[0], b"mpoolDev"),
     at("a DRBD device", &[60 - 4 * KIB], b"\x83\x74\x02\x6b"),
@@ -169,15 +260,27 @@ pub(super) const MAGICS: &[Magic] = &[
     at("a DRBD proxy log", &[0], b"DRBDdlh*"),
     at("an Oracle ASM disk", &[32], b"ORCLDISK").with(labels::asm),
     at("an Adaptec RAID member", &[-512], b"\x37\xfc\x4d\x1e"),
-    at("a DDF RAID member", &[-512, -257 * 512], b"\xde\x11\xde\x11"),
+    at(
+        "a DDF RAID member",
+        &[-512, -257 * 512],
+        b"\xde\x11\xde\x11",
+    ),
     at("a HighPoint RAID member", &[-11 * 512], b"\xf3\x16\x78\x5a"),
     at("a HighPoint RAID member", &[-11 * 512], b"\xfd\x16\x78\x5a"),
     at("a HighPoint RAID member", &[4640], b"\xf0\x16\x78\x5a"),
     at("a HighPoint RAID member", &[4640], b"\xfd\x16\x78\x5a"),
-    at("an Intel RAID member", &[-1024, -8192], b"Intel Raid ISM Cfg Sig. "),
+    at(
+        "an Intel RAID member",
+        &[-1024, -8192],
+        b"Intel Raid ISM Cfg Sig. ",
+    ),
     at("an LSI RAID member", &[-512], b"$XIDE$"),
     at("an NVIDIA RAID member", &[-1024], b"NVIDIA  "),
-    at("a Promise RAID member", PROMISE_AT, b"Promise Technology, Inc."),
+    at(
+        "a Promise RAID member",
+        PROMISE_AT,
+        b"Promise Technology, Inc.",
+    ),
     at("a Silicon Image RAID member", &[0x60 - 512], b"\0\0\0\x2f"),
     at("a VIA RAID member", &[-512], b"\x55\xaa\0"),
     at("a VIA RAID member", &[-512], b"\x55\xaa\x01"),
@@ -196,7 +299,17 @@ pub(super) const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 const SWAP_AT: &[i64] = &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6];
 const UFS_AT: &[i64] = &[1372, 8 * KIB + 1372, 64 * KIB + 1372, 256 * KIB + 1372];
 const SYSV_AT: &[i64] = &[1016, 9 * KIB + 1016, 15 * KIB + 1016, 18 * KIB + 1016];
-const LUKS_AT: &[i64] = &[16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB];
+const LUKS_AT: &[i64] = &[
+    16 * KIB,
+    32 * KIB,
+    64 * KIB,
+    128 * KIB,
+    256 * KIB,
+    512 * KIB,
+    MIB,
+    2 * MIB,
+    4 * MIB,
+];
 const PROMISE_AT: &[i64] = &[
     -63 * 512,
     -255 * 512,

@@ -11,8 +11,8 @@
 //! devices for users.
 
 use crate::discover::{
-    Backing, DeviceNumber, DiscoverError, Disk, LoopDevice, Resolved, SysDir, disks, generic_of_block, known_block,
-    loops,
+    Backing, DeviceNumber, DiscoverError, Disk, LoopDevice, Resolved, SysDir, disks,
+    generic_of_block, known_block, loops,
 };
 use std::fs::{self, Metadata};
 use std::ops::Range;
@@ -109,7 +109,11 @@ impl TargetDevices {
     /// The devices that share bytes with the block device `number`. Errors: sysfs lacks the device.
     pub(super) fn of_device(number: DeviceNumber, root: &Path) -> Result<Self, DiscoverError> {
         let dir = known_block(number, root)?;
-        let machine = Machine { root, disks: disks(root), loops: loops(root) };
+        let machine = Machine {
+            root,
+            disks: disks(root),
+            loops: loops(root),
+        };
         let mut devices = Self::default();
         devices.add(&machine, number, &dir, None, true);
         Ok(devices)
@@ -125,7 +129,10 @@ impl TargetDevices {
             description: "it".to_owned(),
             is_exact: true,
         };
-        Self { files: vec![file], ..Self::default() }
+        Self {
+            files: vec![file],
+            ..Self::default()
+        }
     }
 
     /// Adds a device with everything that shares bytes with it. `upper_disk`: the disk directly above the device, in
@@ -144,15 +151,38 @@ impl TargetDevices {
         let (is_partition, disk) = (dir.text("partition").is_some(), dir.disk());
         let bytes = bytes_of(dir, is_partition);
         let is_target = upper_disk.is_none();
-        let (itself_relation, part_relation) =
-            if is_target { (Relation::Itself, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
-        let describe = |of_target: String, beneath: String| if is_target { of_target } else { beneath + " beneath it" };
+        let (itself_relation, part_relation) = if is_target {
+            (Relation::Itself, Relation::Part)
+        } else {
+            (Relation::Beneath, Relation::Beneath)
+        };
+        let describe = |of_target: String, beneath: String| {
+            if is_target {
+                of_target
+            } else {
+                beneath + " beneath it"
+            }
+        };
 
-        self.push(Some(number), dir, describe("it".to_owned(), dir.node()), itself_relation);
-        self.nodes.iter_mut().rev().take(1).for_each(|node| node.path_to_target.extend(upper_disk.cloned()));
+        self.push(
+            Some(number),
+            dir,
+            describe("it".to_owned(), dir.node()),
+            itself_relation,
+        );
+        self.nodes
+            .iter_mut()
+            .rev()
+            .take(1)
+            .for_each(|node| node.path_to_target.extend(upper_disk.cloned()));
         if is_partition {
             let name = format!("the disk {}", disk.node());
-            self.push(disk.dev(), &disk, describe(format!("{name} that it lies on"), name.clone()), part_relation);
+            self.push(
+                disk.dev(),
+                &disk,
+                describe(format!("{name} that it lies on"), name.clone()),
+                part_relation,
+            );
         }
         for partition in dir.partitions() {
             let name = format!("partition {}", partition.node());
@@ -161,7 +191,11 @@ impl TargetDevices {
         }
         self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
         self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), is_target);
-        let possessive = if is_target { "its backing file" } else { "the file beneath it," };
+        let possessive = if is_target {
+            "its backing file"
+        } else {
+            "the file beneath it,"
+        };
         self.add_backing(machine, &disk, bytes, is_exact, possessive);
         for number in disk.below("slaves").filter_map(|slave| slave.dev()) {
             if let Some(dir) = SysDir::of_block(machine.root, number) {
@@ -170,34 +204,78 @@ impl TargetDevices {
         }
     }
 
-    fn push(&mut self, number: Option<DeviceNumber>, dir: &SysDir, description: String, relation: Relation) {
-        let Some(number) = number.filter(|number| self.nodes.iter().all(|node| node.number != *number)) else { return };
-        self.nodes.push(Node { number, description, dir: dir.clone(), relation, path_to_target: Vec::new() });
+    fn push(
+        &mut self,
+        number: Option<DeviceNumber>,
+        dir: &SysDir,
+        description: String,
+        relation: Relation,
+    ) {
+        let Some(number) =
+            number.filter(|number| self.nodes.iter().all(|node| node.number != *number))
+        else {
+            return;
+        };
+        self.nodes.push(Node {
+            number,
+            description,
+            dir: dir.clone(),
+            relation,
+            path_to_target: Vec::new(),
+        });
     }
 
     fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, possessive: &str) {
         let generic = generic_of_block(&disk.name(), machine.root);
-        self.generics.extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
+        self.generics
+            .extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
     }
 
     /// Adds the other paths to the drive of `disk`. For a partition with the range `bytes`, adds the whole disk of each
     /// path, and its partitions that overlap the range.
-    fn add_other_paths(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Option<&Range<u64>>, is_target: bool) {
-        let Some(this_disk) = Disk::at(disk.clone()) else { return };
-        let (same_relation, part_relation) =
-            if is_target { (Relation::OtherPath, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
-        let other_disks =
-            machine.disks.iter().filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
+    fn add_other_paths(
+        &mut self,
+        machine: &Machine<'_>,
+        disk: &SysDir,
+        bytes: Option<&Range<u64>>,
+        is_target: bool,
+    ) {
+        let Some(this_disk) = Disk::at(disk.clone()) else {
+            return;
+        };
+        let (same_relation, part_relation) = if is_target {
+            (Relation::OtherPath, Relation::Part)
+        } else {
+            (Relation::Beneath, Relation::Beneath)
+        };
+        let other_disks = machine
+            .disks
+            .iter()
+            .filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
         for other_disk in other_disks {
             let name = other_disk.dir.node();
             let description = format!("{name}, another path to the same drive,");
-            let relation = if bytes.is_none() { same_relation } else { part_relation };
-            self.push(Some(other_disk.number), &other_disk.dir, description, relation);
+            let relation = if bytes.is_none() {
+                same_relation
+            } else {
+                part_relation
+            };
+            self.push(
+                Some(other_disk.number),
+                &other_disk.dir,
+                description,
+                relation,
+            );
             for partition in other_disk.dir.partitions() {
                 let other_bytes = bytes_of(&partition, true);
                 if bytes.is_none_or(|bytes| meet(bytes, &other_bytes)) {
-                    let description = format!("{} on another path to the same drive", partition.node());
-                    let relation = if bytes == Some(&other_bytes) { same_relation } else { part_relation };
+                    let description =
+                        format!("{} on another path to the same drive", partition.node());
+                    let relation = if bytes == Some(&other_bytes) {
+                        same_relation
+                    } else {
+                        part_relation
+                    };
                     self.push(partition.dev(), &partition, description, relation);
                 }
             }
@@ -214,16 +292,35 @@ impl TargetDevices {
         is_exact: bool,
         possessive: &str,
     ) {
-        let Some(loop_device) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
+        let Some(loop_device) = machine
+            .loops
+            .iter()
+            .find(|of| Some(of.number) == disk.dev())
+        else {
+            return;
+        };
         self.own_loops.push(loop_device.number);
         match loop_device.backing {
             Backing::File { device, inode } => {
                 let start = loop_device.bytes.start.saturating_add(bytes.start);
-                let end = loop_device.bytes.start.saturating_add(bytes.end).min(loop_device.bytes.end);
+                let end = loop_device
+                    .bytes
+                    .start
+                    .saturating_add(bytes.end)
+                    .min(loop_device.bytes.end);
                 let description = format!("{possessive} {}", loop_device.path);
-                let created = fs::metadata(&loop_device.path).ok().filter(|metadata| metadata.ino() == inode);
+                let created = fs::metadata(&loop_device.path)
+                    .ok()
+                    .filter(|metadata| metadata.ino() == inode);
                 let created = created.and_then(|metadata| metadata.created().ok());
-                self.files.push(FilePart { device, inode, created, bytes: start..end, description, is_exact });
+                self.files.push(FilePart {
+                    device,
+                    inode,
+                    created,
+                    bytes: start..end,
+                    description,
+                    is_exact,
+                });
             }
             Backing::Device(number) => {
                 if let Some(dir) = SysDir::of_block(machine.root, number) {
@@ -236,7 +333,9 @@ impl TargetDevices {
 
     /// The device nodes through which the target is accessed: its own, and those of the other paths to its drive.
     pub(super) fn access_nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
+        self.nodes
+            .iter()
+            .filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
 
     /// The part of the target that `path` leads to, if any.
@@ -244,7 +343,10 @@ impl TargetDevices {
         let metadata = fs::metadata(path).ok()?;
         self.find(&metadata).or_else(|| {
             let description = self.file_below(&metadata, path)?.description.clone();
-            Some(TargetPart { description, readers_count: true })
+            Some(TargetPart {
+                description,
+                readers_count: true,
+            })
         })
     }
 
@@ -253,9 +355,14 @@ impl TargetDevices {
     fn file_below(&self, metadata: &Metadata, path: &Path) -> Option<&FilePart> {
         let created = metadata.created().ok().filter(|_| metadata.is_file());
         let is_same = |file: &&FilePart| {
-            file.inode as u32 == metadata.ino() as u32 && file.created.is_some() && file.created == created
+            file.inode as u32 == metadata.ino() as u32
+                && file.created.is_some()
+                && file.created == created
         };
-        self.files.iter().find(is_same).filter(|_| is_on_overlay(path).unwrap_or(false))
+        self.files
+            .iter()
+            .find(is_same)
+            .filter(|_| is_on_overlay(path).unwrap_or(false))
     }
 
     /// The part of the target to which `metadata` belongs, if any.
@@ -270,10 +377,24 @@ impl TargetDevices {
             });
         }
         let description = match kind.is_char_device() {
-            true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),
-            false => self.file(DeviceNumber::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
+            true => self
+                .generics
+                .iter()
+                .find(|(generic, _)| *generic == number)?
+                .1
+                .clone(),
+            false => self
+                .file(
+                    DeviceNumber::of_stat(metadata.dev()),
+                    metadata.ino(),
+                    &(0..u64::MAX),
+                )?
+                .to_owned(),
         };
-        Some(TargetPart { description, readers_count: true })
+        Some(TargetPart {
+            description,
+            readers_count: true,
+        })
     }
 
     /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
@@ -298,7 +419,9 @@ impl TargetDevices {
             return None;
         }
         match loop_device.backing {
-            Backing::File { device, inode } => self.file(device, inode, &loop_device.bytes).map(str::to_owned),
+            Backing::File { device, inode } => self
+                .file(device, inode, &loop_device.bytes)
+                .map(str::to_owned),
             Backing::Device(number) => self.node(number).map(|node| node.description.clone()),
             Backing::Unknown => self.find_path(&loop_device.path, root),
         }
@@ -310,8 +433,13 @@ impl TargetDevices {
     }
 
     fn file(&self, device: DeviceNumber, inode: u64, bytes: &Range<u64>) -> Option<&str> {
-        let is_it = |file: &&FilePart| (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes);
-        self.files.iter().find(is_it).map(|file| file.description.as_str())
+        let is_it = |file: &&FilePart| {
+            (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes)
+        };
+        self.files
+            .iter()
+            .find(is_it)
+            .map(|file| file.description.as_str())
     }
 
     /// How two targets overlap; `None` if they have no bytes in common.
@@ -324,7 +452,10 @@ impl TargetDevices {
             })
         };
         let in_files = || {
-            let pairs = self.files.iter().flat_map(|one| other.files.iter().map(move |two| (one, two)));
+            let pairs = self
+                .files
+                .iter()
+                .flat_map(|one| other.files.iter().map(move |two| (one, two)));
             let meets = |(one, two): (&FilePart, &FilePart)| {
                 (one.device, one.inode) == (two.device, two.inode)
                     && meet(&one.bytes, &two.bytes)
@@ -332,7 +463,9 @@ impl TargetDevices {
             };
             pairs.into_iter().any(meets).then_some(Overlap::Bytes)
         };
-        in_devices(self, other).or_else(|| in_devices(other, self)).or_else(in_files)
+        in_devices(self, other)
+            .or_else(|| in_devices(other, self))
+            .or_else(in_files)
     }
 }
 
@@ -346,9 +479,13 @@ impl Node {
     /// a volume manager or RAID gives other bytes than to the target.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| {
-            self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder))
+            self.path_to_target
+                .iter()
+                .any(|way| way.name() == holder.name() || lie_apart(way, holder))
         };
-        self.dir.below("holders").filter(move |holder| !is_own(holder))
+        self.dir
+            .below("holders")
+            .filter(move |holder| !is_own(holder))
     }
 }
 
@@ -359,7 +496,11 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     const GROUP_LEN: usize = 4 + 32;
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let (one_uuid, two_uuid) = (uuid(one), uuid(two));
-    let group = |uuid: &str| uuid.get(..GROUP_LEN).filter(|group| group.starts_with("LVM-")).map(str::to_owned);
+    let group = |uuid: &str| {
+        uuid.get(..GROUP_LEN)
+            .filter(|group| group.starts_with("LVM-"))
+            .map(str::to_owned)
+    };
     let is_partition = |uuid: &str| uuid.starts_with("part") && uuid.contains('-');
     let is_array = |dir: &SysDir| dir.child("md").path().is_dir();
     (group(&one_uuid).is_some() && group(&one_uuid) == group(&two_uuid))
@@ -369,7 +510,11 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
 
 /// Range of the disk that the device at `dir` covers, bytes.
 fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
-    let start = if is_partition { dir.sectors("start").unwrap_or(0) } else { 0 };
+    let start = if is_partition {
+        dir.sectors("start").unwrap_or(0)
+    } else {
+        0
+    };
     start..start.saturating_add(dir.sectors("size").unwrap_or(u64::MAX))
 }
 

@@ -24,25 +24,40 @@ impl Place {
     }
 
     fn guard(&self) -> Guard {
-        Guard { settle: Duration::from_millis(20), ..Guard::new(Some(self.0.path().join("state"))) }
+        Guard {
+            settle: Duration::from_millis(20),
+            ..Guard::new(Some(self.0.path().join("state")))
+        }
     }
 
     fn request(&self, name: &str) -> Request {
-        Request { file_size_bytes: Some(SIZE), ..Request::new(self.path(name), "test") }
+        Request {
+            file_size_bytes: Some(SIZE),
+            ..Request::new(self.path(name), "test")
+        }
     }
 
     fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
         self.consent_with(request, &mut EraseAnswers::default())
     }
 
-    fn consent_with(&self, request: &Request, answers: &mut EraseAnswers<'_>) -> Result<WriteConsent, String> {
+    fn consent_with(
+        &self,
+        request: &Request,
+        answers: &mut EraseAnswers<'_>,
+    ) -> Result<WriteConsent, String> {
         let answer = self.guard().consent(std::slice::from_ref(request), answers);
-        answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
+        answer
+            .map(|mut consents| consents.remove(0))
+            .map_err(|refused| refused.to_string())
     }
 
     fn assert_refused(&self, request: &Request, why: &str) {
         let text = self.consent(request).expect_err(why);
-        assert!(text.starts_with(&format!("refusing to write to {} - {why}", request.path)), "{text}");
+        assert!(
+            text.starts_with(&format!("refusing to write to {} - {why}", request.path)),
+            "{text}"
+        );
         assert!(!text.contains('\n'), "{text}");
     }
 
@@ -68,23 +83,53 @@ fn a_file_is_made_with_its_space_reserved_and_the_holes_are_said() {
     assert_eq!((consent.size_bytes(), consent.erases().len()), (SIZE, 0));
     assert!(consent.facts().file_identity.is_some());
     let said = consent.notes().join("|");
-    assert!(said.contains("reads of those bytes do not reach the drive") || said.contains("holes"), "{said}");
+    assert!(
+        said.contains("reads of those bytes do not reach the drive") || said.contains("holes"),
+        "{said}"
+    );
     // Write-only runs get no warning about reads.
-    let written = place.consent(&Request { reads: false, ..place.request("other") }).unwrap();
-    assert!(written.notes().iter().all(|note| !note.contains("reads of")), "{:?}", written.notes());
+    let written = place
+        .consent(&Request {
+            reads: false,
+            ..place.request("other")
+        })
+        .unwrap();
+    assert!(
+        written
+            .notes()
+            .iter()
+            .all(|note| !note.contains("reads of")),
+        "{:?}",
+        written.notes()
+    );
 }
 
 #[test]
 fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
     let place = Place::new();
     for odsync in [true, false] {
-        let target = Target::writable(place.consent(&Request { odsync, ..place.request("new") }).unwrap());
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", target.fd().as_raw_fd())).unwrap();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+        let target = Target::writable(
+            place
+                .consent(&Request {
+                    odsync,
+                    ..place.request("new")
+                })
+                .unwrap(),
+        );
+        let info =
+            fs::read_to_string(format!("/proc/self/fdinfo/{}", target.fd().as_raw_fd())).unwrap();
+        let flags = info
+            .lines()
+            .find_map(|line| line.strip_prefix("flags:"))
+            .unwrap()
+            .trim();
         let flags = i32::from_str_radix(flags, 8).unwrap();
         assert_eq!(flags & libc::O_DIRECT != 0, target.is_direct());
         assert_eq!(flags & libc::O_DSYNC != 0, odsync);
-        assert_eq!((target.is_odsync(), flags & libc::O_ACCMODE), (odsync, libc::O_RDWR));
+        assert_eq!(
+            (target.is_odsync(), flags & libc::O_ACCMODE),
+            (odsync, libc::O_RDWR)
+        );
     }
 }
 
@@ -92,9 +137,18 @@ fn the_descriptor_is_direct_and_synchronous_unless_disabled() {
 fn a_file_without_a_size_is_refused() {
     let place = Place::new();
     fs::write(place.path("old"), "precious").unwrap();
-    let request = Request { file_size_bytes: None, ..place.request("old") };
-    place.assert_refused(&request, "it is a regular file; to test a file give its size with file-size-mbytes");
-    let request = Request { file_size_bytes: None, ..place.request("absent") };
+    let request = Request {
+        file_size_bytes: None,
+        ..place.request("old")
+    };
+    place.assert_refused(
+        &request,
+        "it is a regular file; to test a file give its size with file-size-mbytes",
+    );
+    let request = Request {
+        file_size_bytes: None,
+        ..place.request("absent")
+    };
     place.assert_refused(&request, "there is no such device or file; check the name");
 }
 
@@ -102,26 +156,53 @@ fn a_file_without_a_size_is_refused() {
 fn no_file_is_made_where_a_device_was_mistyped() {
     let place = Place::new();
     let no_device = "there is no such device or file; check the name".to_owned();
-    let no_folder = format!("its folder {} does not exist; create it", place.path("no/such"));
-    for (path, why) in [("/dev/nvme9n9-mistyped".to_owned(), no_device), (place.path("no/such/directory"), no_folder)] {
-        let request = Request { path: path.clone(), ..place.request("x") };
+    let no_folder = format!(
+        "its folder {} does not exist; create it",
+        place.path("no/such")
+    );
+    for (path, why) in [
+        ("/dev/nvme9n9-mistyped".to_owned(), no_device),
+        (place.path("no/such/directory"), no_folder),
+    ] {
+        let request = Request {
+            path: path.clone(),
+            ..place.request("x")
+        };
         place.assert_refused(&request, &why);
         assert!(fs::symlink_metadata(&path).is_err());
     }
     for (path, what) in [("/dev/null", "a character device"), ("/tmp", "a directory")] {
-        let request = Request { path: path.into(), ..place.request("x") };
-        place.assert_refused(&request, &format!("it is {what}, not a block device; name a whole disk"));
+        let request = Request {
+            path: path.into(),
+            ..place.request("x")
+        };
+        place.assert_refused(
+            &request,
+            &format!("it is {what}, not a block device; name a whole disk"),
+        );
     }
 }
 
 #[test]
 fn a_file_that_does_not_fit_is_refused_with_both_numbers_and_not_made() {
     let place = Place::new();
-    let request = Request { file_size_bytes: Some(1 << 60), ..place.request("huge") };
-    place.assert_refused(&request, "the file needs 1152921504606846976 more bytes and its file system has ");
+    let request = Request {
+        file_size_bytes: Some(1 << 60),
+        ..place.request("huge")
+    };
+    place.assert_refused(
+        &request,
+        "the file needs 1152921504606846976 more bytes and its file system has ",
+    );
     assert!(!fs::exists(place.path("huge")).unwrap());
-    let request = Request { min_size_bytes: 8 << 20, ..place.request("small") };
-    place.assert_refused(&request, "its 4194304 bytes are less than the 8388608 bytes of one large block");
+    let request = Request {
+        min_size_bytes: 8 << 20,
+        ..place.request("small")
+    };
+    place.assert_refused(
+        &request,
+        "its 4194304 bytes are less than the 8388608 bytes of one large block",
+    );
     assert!(!fs::exists(place.path("small")).unwrap());
 }
 
@@ -136,18 +217,26 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
     );
     assert_eq!(fs::read(place.path("old")).unwrap(), b"precious");
 
-    let consent = place.consent_with(&request, &mut EraseAnswers::named([request.path.clone()])).unwrap();
+    let consent = place
+        .consent_with(&request, &mut EraseAnswers::named([request.path.clone()]))
+        .unwrap();
     assert_eq!(consent.erases().len(), 1);
     drop(consent);
     let content = fs::read(place.path("old")).unwrap();
-    assert_eq!((content.len() as u64, &content[..8]), (SIZE, &b"precious"[..]));
+    assert_eq!(
+        (content.len() as u64, &content[..8]),
+        (SIZE, &b"precious"[..])
+    );
 }
 
 #[test]
 fn our_own_file_is_not_asked_for_and_may_grow() {
     let place = Place::new();
     let key = place.run_once(&place.request("ours"), SIZE as usize);
-    let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
+    let grown = Request {
+        file_size_bytes: Some(2 * SIZE),
+        ..place.request("ours")
+    };
     assert_eq!(place.run_once(&grown, 2 * SIZE as usize), key);
     // If the request is smaller than the file, the file keeps its length, and the test uses only the requested part.
     let consent = place.consent(&place.request("ours")).unwrap();
@@ -159,38 +248,84 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
 fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
-    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
-    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ..preparation::tests::prepared("ours", 1) };
-    place.guard().records.keep_prepared(&identity, &half).unwrap();
-    let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
+    let identity = place
+        .consent(&place.request("ours"))
+        .unwrap()
+        .facts()
+        .identity()
+        .unwrap();
+    let half = Prepared {
+        size_bytes: SIZE,
+        used_bytes: SIZE / 2,
+        ..preparation::tests::prepared("ours", 1)
+    };
+    place
+        .guard()
+        .records
+        .keep_prepared(&identity, &half)
+        .unwrap();
+    let grown = Request {
+        file_size_bytes: Some(2 * SIZE),
+        ..place.request("ours")
+    };
     for _ in 0..2 {
-        place.assert_refused(&grown, "only its first 2097152 of 4194304 bytes are used, because it was prepared");
+        place.assert_refused(
+            &grown,
+            "only its first 2097152 of 4194304 bytes are used, because it was prepared",
+        );
     }
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
-    assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);
+    assert_eq!(
+        Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(),
+        SIZE / 2
+    );
     // A preparation of the whole file is allowed.
-    place.consent(&Request { uses_whole_device: true, ..grown }).unwrap();
+    place
+        .consent(&Request {
+            uses_whole_device: true,
+            ..grown
+        })
+        .unwrap();
 }
 
 #[test]
 fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
-    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    let identity = place
+        .consent(&place.request("ours"))
+        .unwrap()
+        .facts()
+        .identity()
+        .unwrap();
     let records = place.guard().records;
     let recorded = preparation::tests::prepared("ours", 1);
-    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ended_unix_s: Some(2), ..recorded };
+    let half = Prepared {
+        size_bytes: SIZE,
+        used_bytes: SIZE / 2,
+        ended_unix_s: Some(2),
+        ..recorded
+    };
     records.keep_prepared(&identity, &half).unwrap();
-    assert_eq!(place.consent(&place.request("ours")).unwrap().size_bytes(), SIZE / 2);
+    assert_eq!(
+        place.consent(&place.request("ours")).unwrap().size_bytes(),
+        SIZE / 2
+    );
     let key = records.find(&identity).unwrap().key;
 
     // An empty file with the same inode and length.
-    let file = fs::OpenOptions::new().write(true).open(place.path("ours")).unwrap();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(place.path("ours"))
+        .unwrap();
     file.set_len(0).unwrap();
     file.set_len(SIZE).unwrap();
     drop(file);
     let consent = place.consent(&place.request("ours")).unwrap();
-    assert_eq!((consent.facts().identity().unwrap(), consent.size_bytes()), (identity.clone(), SIZE));
+    assert_eq!(
+        (consent.facts().identity().unwrap(), consent.size_bytes()),
+        (identity.clone(), SIZE)
+    );
     let record = records.find(&identity).unwrap();
     assert_eq!((record.prepared, record.key), (None, key));
 }
@@ -199,7 +334,10 @@ fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
 fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
-    let file = fs::OpenOptions::new().append(true).open(place.path("ours")).unwrap();
+    let file = fs::OpenOptions::new()
+        .append(true)
+        .open(place.path("ours"))
+        .unwrap();
     io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
     drop(file);
     place.assert_refused(&place.request("ours"), "data of no known format in 1 of ");
@@ -209,9 +347,15 @@ fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
 fn a_second_run_on_a_file_is_refused_unless_both_share() {
     let place = Place::new();
     let request = place.request("file");
-    let shared = Request { shared: true, ..request.clone() };
+    let shared = Request {
+        shared: true,
+        ..request.clone()
+    };
     let alone = place.consent(&request).unwrap();
-    place.assert_refused(&request, "another run of flashproof uses it, exclusively; wait until that run ends");
+    place.assert_refused(
+        &request,
+        "another run of flashproof uses it, exclusively; wait until that run ends",
+    );
     place.assert_refused(&shared, "another run of flashproof uses it, exclusively");
     drop(alone);
     let _one = place.consent(&shared).unwrap();
@@ -229,9 +373,17 @@ fn a_file_named_twice_is_refused_by_what_it_is_and_not_by_its_name() {
     symlink(place.path("file"), place.path("link")).unwrap();
     for (one, two) in [("file", "link"), ("new", "new")] {
         let requests = [place.request(one), place.request(two)];
-        let text = place.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err().to_string();
+        let text = place
+            .guard()
+            .consent(&requests, &mut EraseAnswers::default())
+            .unwrap_err()
+            .to_string();
         assert!(
-            text.contains(&format!("{} - it has bytes in common with {}", place.path(two), place.path(one))),
+            text.contains(&format!(
+                "{} - it has bytes in common with {}",
+                place.path(two),
+                place.path(one)
+            )),
             "{text}"
         );
     }
@@ -244,7 +396,10 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
     fs::write(place.path("a"), "x").unwrap();
     fs::write(place.path("b"), "y").unwrap();
     let requests = [place.request("a"), place.request("new"), place.request("b")];
-    let refused = place.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err();
+    let refused = place
+        .guard()
+        .consent(&requests, &mut EraseAnswers::default())
+        .unwrap_err();
     assert_eq!(refused.0.len(), 2);
     assert_eq!(refused.to_string().lines().count(), 2);
     assert!(!fs::exists(place.path("new")).unwrap());
@@ -264,11 +419,22 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
 fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
     let place = Place::new();
     let guard = Guard::new(Some("/dev/null/state".into()));
-    let consents = guard.consent(&[place.request("file")], &mut EraseAnswers::default()).unwrap();
+    let consents = guard
+        .consent(&[place.request("file")], &mut EraseAnswers::default())
+        .unwrap();
     let said = consents[0].notes().join("|");
-    assert!(said.contains("FLASHPROOF_STATE") && said.contains("the next run will ask before it erases"), "{said}");
+    assert!(
+        said.contains("FLASHPROOF_STATE")
+            && said.contains("the next run will ask before it erases"),
+        "{said}"
+    );
     assert!(!consents[0].is_key_recorded());
-    assert!(place.consent(&place.request("another")).unwrap().is_key_recorded());
+    assert!(
+        place
+            .consent(&place.request("another"))
+            .unwrap()
+            .is_key_recorded()
+    );
 }
 
 #[test]
@@ -276,18 +442,46 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);
     let records = place.guard().records;
-    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
-    records.keep_prepared(&identity, &preparation::tests::prepared("ours", 1)).unwrap();
-    let written_since = || records.find(&identity).unwrap().prepared.unwrap().written_since;
+    let identity = place
+        .consent(&place.request("ours"))
+        .unwrap()
+        .facts()
+        .identity()
+        .unwrap();
+    records
+        .keep_prepared(&identity, &preparation::tests::prepared("ours", 1))
+        .unwrap();
+    let written_since = || {
+        records
+            .find(&identity)
+            .unwrap()
+            .prepared
+            .unwrap()
+            .written_since
+    };
 
     fs::write(place.path("theirs"), "precious").unwrap();
     let mut answers = EraseAnswers::default().or_ask(|question| {
         fs::write(place.path("new"), "made while the question waited").unwrap();
         Some(question.name.to_owned())
     });
-    let requests = [place.request("ours"), place.request("theirs"), place.request("new")];
-    let refused = place.guard().consent(&requests, &mut answers).unwrap_err().to_string();
-    assert!(refused.contains(&format!("refusing to write to {} - cannot create", place.path("new"))), "{refused}");
+    let requests = [
+        place.request("ours"),
+        place.request("theirs"),
+        place.request("new"),
+    ];
+    let refused = place
+        .guard()
+        .consent(&requests, &mut answers)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains(&format!(
+            "refusing to write to {} - cannot create",
+            place.path("new")
+        )),
+        "{refused}"
+    );
     assert_eq!(written_since(), None);
     drop(answers);
 
@@ -298,12 +492,22 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
 #[test]
 fn what_the_kernel_refuses_is_told_with_the_way_out() {
     for (errno, says) in [
-        (libc::EACCES, "no permission to open it for writing (Permission denied (os error 13)); run as root, or as"),
-        (libc::EROFS, "it is read-only (its file system is mounted read-only)"),
+        (
+            libc::EACCES,
+            "no permission to open it for writing (Permission denied (os error 13)); run as root, or as",
+        ),
+        (
+            libc::EROFS,
+            "it is read-only (its file system is mounted read-only)",
+        ),
         (libc::EBUSY, "the kernel has it reserved for another user"),
-        (libc::ENXIO, "cannot open it for writing (No such device or address (os error 6)); look at the kernel log"),
+        (
+            libc::ENXIO,
+            "cannot open it for writing (No such device or address (os error 6)); look at the kernel log",
+        ),
     ] {
-        let text = Reason::io("open it for writing", io::Error::from_raw_os_error(errno)).to_string();
+        let text =
+            Reason::io("open it for writing", io::Error::from_raw_os_error(errno)).to_string();
         assert!(text.starts_with(says), "{text}");
     }
 }

@@ -64,7 +64,11 @@ pub enum DiskstatsError {
         "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this version of flashproof does not know the format of this kernel",
         path.display()
     )]
-    Line { path: PathBuf, line: usize, text: String },
+    Line {
+        path: PathBuf,
+        line: usize,
+        text: String,
+    },
 }
 
 /// Reads the statistics of all block devices below `root` (`/` except in tests).
@@ -75,8 +79,16 @@ pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
         Err(source) => return Err(DiskstatsError::Unreadable { path, source }),
     };
     let disk = |(index, line): (usize, &str)| match parse_line(line) {
-        Some((device, name, counters)) => Ok(Disk { device, name: name.to_owned(), counters }),
-        None => Err(DiskstatsError::Line { path: path.clone(), line: index + 1, text: line.trim().to_owned() }),
+        Some((device, name, counters)) => Ok(Disk {
+            device,
+            name: name.to_owned(),
+            counters,
+        }),
+        None => Err(DiskstatsError::Line {
+            path: path.clone(),
+            line: index + 1,
+            text: line.trim().to_owned(),
+        }),
     };
     text.lines().enumerate().map(disk).collect()
 }
@@ -98,12 +110,28 @@ impl Counters {
     /// Parses the fields of `stat` in sysfs: the same as in /proc/diskstats after the name; `None` for another format.
     pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         // Newer kernels may append more fields, which are ignored.
-        let values: Vec<u64> = words.take(17).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let values: Vec<u64> = words
+            .take(17)
+            .map(|word| word.parse().ok())
+            .collect::<Option<_>>()?;
         let counts = |at: usize| {
-            let [completed, merged, sectors, time_ms] = *values.get(at..at + 4)? else { return None };
-            Some(Counts { completed, merged, sectors, time_ms })
+            let [completed, merged, sectors, time_ms] = *values.get(at..at + 4)? else {
+                return None;
+            };
+            Some(Counts {
+                completed,
+                merged,
+                sectors,
+                time_ms,
+            })
         };
-        let flushes = || Some(Counts { completed: *values.get(15)?, time_ms: *values.get(16)?, ..Counts::default() });
+        let flushes = || {
+            Some(Counts {
+                completed: *values.get(15)?,
+                time_ms: *values.get(16)?,
+                ..Counts::default()
+            })
+        };
         let counters = Self {
             read: counts(0)?,
             write: counts(4)?,
@@ -201,13 +229,32 @@ mod tests {
         let (device, name, counters) = parse_line(LINE).unwrap();
         assert_eq!((device, name), (DeviceNumber::new(259, 0), "nvme0n1"));
         let expected = Counters {
-            read: Counts { completed: 1, merged: 2, sectors: 3, time_ms: 4 },
-            write: Counts { completed: 5, merged: 6, sectors: 7, time_ms: 8 },
+            read: Counts {
+                completed: 1,
+                merged: 2,
+                sectors: 3,
+                time_ms: 4,
+            },
+            write: Counts {
+                completed: 5,
+                merged: 6,
+                sectors: 7,
+                time_ms: 8,
+            },
             in_flight: 9,
             busy_ms: 10,
             queue_ms: 11,
-            discard: Some(Counts { completed: 12, merged: 13, sectors: 14, time_ms: 15 }),
-            flush: Some(Counts { completed: 16, time_ms: 17, ..Counts::default() }),
+            discard: Some(Counts {
+                completed: 12,
+                merged: 13,
+                sectors: 14,
+                time_ms: 15,
+            }),
+            flush: Some(Counts {
+                completed: 16,
+                time_ms: 17,
+                ..Counts::default()
+            }),
         };
         assert_eq!(counters, expected);
     }
@@ -217,7 +264,10 @@ mod tests {
         let old = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11");
         assert_eq!((old.queue_ms, old.discard, old.flush), (11, None, None));
         let newer = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
-        assert_eq!((newer.discard.map(|discard| discard.time_ms), newer.flush), (Some(15), None));
+        assert_eq!(
+            (newer.discard.map(|discard| discard.time_ms), newer.flush),
+            (Some(15), None)
+        );
         assert_eq!(counters(&format!("{LINE} 18 19")), counters(LINE));
     }
 
@@ -226,33 +276,78 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("proc")).unwrap();
         let file = root.path().join("proc/diskstats");
-        std::fs::write(&file, format!("{LINE}\n   8       0 sda 9 0 0 0 0 0 0 0 0 0 0\n")).unwrap();
+        std::fs::write(
+            &file,
+            format!("{LINE}\n   8       0 sda 9 0 0 0 0 0 0 0 0 0 0\n"),
+        )
+        .unwrap();
         let disks = read(root.path()).unwrap();
-        assert_eq!(disks.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(), ["nvme0n1", "sda"]);
+        assert_eq!(
+            disks
+                .iter()
+                .map(|disk| disk.name.as_str())
+                .collect::<Vec<_>>(),
+            ["nvme0n1", "sda"]
+        );
         assert_eq!(disks[1].counters.read.completed, 9);
 
         std::fs::write(&file, format!("{LINE}\n   8       0 sda 9 x 0\n")).unwrap();
         let text = read(root.path()).unwrap_err().to_string();
-        assert!(text.contains("line 2") && text.contains("sda 9 x 0"), "{text}");
+        assert!(
+            text.contains("line 2") && text.contains("sda 9 x 0"),
+            "{text}"
+        );
         std::fs::remove_file(&file).unwrap();
-        assert!(matches!(read(root.path()), Err(DiskstatsError::Unreadable { .. })));
+        assert!(matches!(
+            read(root.path()),
+            Err(DiskstatsError::Unreadable { .. })
+        ));
     }
 
     #[test]
     fn no_operations_have_no_mean_and_no_time_has_no_rate() {
-        let (idle, busy) = (Counts::default(), Counts { completed: 1, sectors: 8, ..Counts::default() });
+        let (idle, busy) = (
+            Counts::default(),
+            Counts {
+                completed: 1,
+                sectors: 8,
+                ..Counts::default()
+            },
+        );
         assert_eq!(
-            (idle.per_sec(Duration::from_secs(1)), idle.await_ms(), idle.request_kib()),
+            (
+                idle.per_sec(Duration::from_secs(1)),
+                idle.await_ms(),
+                idle.request_kib()
+            ),
             (Some(0.0), None, None)
         );
-        assert_eq!((busy.per_sec(Duration::ZERO), busy.kib_per_sec(Duration::ZERO)), (None, None));
+        assert_eq!(
+            (
+                busy.per_sec(Duration::ZERO),
+                busy.kib_per_sec(Duration::ZERO)
+            ),
+            (None, None)
+        );
     }
 
     #[test]
     fn a_32_bit_counter_that_wraps_goes_on() {
-        let line = |reads: u64, time: u64| counters(&format!("8 0 sda {reads} 0 0 {time} 0 0 0 0 0 {time} {time}"));
+        let line = |reads: u64, time: u64| {
+            counters(&format!(
+                "8 0 sda {reads} 0 0 {time} 0 0 0 0 0 {time} {time}"
+            ))
+        };
         let delta = line(4, 5).since(&line(WRAP_32 - 6, WRAP_32 - 10)).unwrap();
-        assert_eq!((delta.read.completed, delta.read.time_ms, delta.busy_ms, delta.queue_ms), (10, 15, 15, 15));
+        assert_eq!(
+            (
+                delta.read.completed,
+                delta.read.time_ms,
+                delta.busy_ms,
+                delta.queue_ms
+            ),
+            (10, 15, 15, 15)
+        );
     }
 
     #[test]

@@ -69,10 +69,12 @@ impl HostFacts {
             logical_cpus: count("sys/devices/system/cpu/present"),
             online_cpus: count("sys/devices/system/cpu/online"),
             numa_nodes: count("sys/devices/system/node/online"),
-            memory_total_bytes: text("proc/meminfo").and_then(|meminfo| meminfo_bytes(&meminfo, "MemTotal")),
+            memory_total_bytes: text("proc/meminfo")
+                .and_then(|meminfo| meminfo_bytes(&meminfo, "MemTotal")),
             cpu_governor: cpu_governor(&dir),
             hypervisor: hypervisor(&dir, &cpuinfo),
-            uptime_secs: text("proc/uptime").and_then(|uptime| uptime.split(['.', ' ']).next()?.parse().ok()),
+            uptime_secs: text("proc/uptime")
+                .and_then(|uptime| uptime.split(['.', ' ']).next()?.parse().ok()),
             io_uring_disabled: dir.number("proc/sys/kernel/io_uring_disabled"),
             memlock_limit: text("proc/self/limits").and_then(|limits| memlock_limit(&limits)),
         }
@@ -82,26 +84,35 @@ impl HostFacts {
 /// The value of `key` in lines `key <separator> value`.
 pub(crate) fn value_of_key<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(separator));
-    pairs.map(|(name, value)| (name.trim(), value.trim())).find_map(|(name, value)| (name == key).then_some(value))
+    pairs
+        .map(|(name, value)| (name.trim(), value.trim()))
+        .find_map(|(name, value)| (name == key).then_some(value))
 }
 
 /// Source: os-release(5); /etc/os-release has priority over /usr/lib/os-release.
 fn distribution(root: &SysDir) -> Option<String> {
-    let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
-    let name = value_of_key(&text, "PRETTY_NAME", '=').or_else(|| value_of_key(&text, "NAME", '='))?;
+    let text = root
+        .text("etc/os-release")
+        .or_else(|| root.text("usr/lib/os-release"))?;
+    let name =
+        value_of_key(&text, "PRETTY_NAME", '=').or_else(|| value_of_key(&text, "NAME", '='))?;
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
 /// The key is "model name" on x86, "cpu model" on MIPS and "cpu" on POWER. ARM has only numbers, so there the model is
 /// unknown.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
-    let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value_of_key(cpuinfo, key, ':'))?;
+    let model = ["model name", "cpu model", "cpu"]
+        .iter()
+        .find_map(|key| value_of_key(cpuinfo, key, ':'))?;
     Some(model.to_owned())
 }
 
 fn cpu_governor(root: &SysDir) -> Option<String> {
     let cpus = root.below("sys/devices/system/cpu");
-    let mut governors: Vec<String> = cpus.filter_map(|cpu| cpu.text("cpufreq/scaling_governor")).collect();
+    let mut governors: Vec<String> = cpus
+        .filter_map(|cpu| cpu.text("cpufreq/scaling_governor"))
+        .collect();
     governors.sort_unstable();
     governors.dedup();
     (!governors.is_empty()).then(|| governors.join(","))
@@ -115,7 +126,9 @@ fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
     if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
     }
-    value_of_key(cpuinfo, "flags", ':')?.split_ascii_whitespace().find(|flag| *flag == "hypervisor")?;
+    value_of_key(cpuinfo, "flags", ':')?
+        .split_ascii_whitespace()
+        .find(|flag| *flag == "hypervisor")?;
     let firmware = |name: &str| root.text(&format!("sys/class/dmi/id/{name}"));
     match (firmware("sys_vendor"), firmware("product_name")) {
         (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
@@ -125,8 +138,11 @@ fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
 }
 
 fn memlock_limit(limits: &str) -> Option<MemlockLimit> {
-    let soft =
-        limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_ascii_whitespace().next()?;
+    let soft = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))?
+        .split_ascii_whitespace()
+        .next()?;
     match soft {
         "unlimited" => Some(MemlockLimit::Unlimited),
         bytes => bytes.parse().ok().map(MemlockLimit::Bytes),
@@ -145,7 +161,10 @@ impl CpuList {
         let mut cpus = BTreeSet::new();
         for range in text.trim().split(',').filter(|range| !range.is_empty()) {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+            let (first, last) = (
+                first.trim().parse::<u32>().ok()?,
+                last.trim().parse::<u32>().ok()?,
+            );
             if first > last || last >= CPUS_MAX {
                 return None;
             }
@@ -189,7 +208,10 @@ impl fmt::Display for CpuList {
             [first, .., last] => format!("{first}-{last}"),
             run => run[0].to_string(),
         };
-        let texts: Vec<String> = cpus.chunk_by(|cpu, next| cpu + 1 == *next).map(text).collect();
+        let texts: Vec<String> = cpus
+            .chunk_by(|cpu, next| cpu + 1 == *next)
+            .map(text)
+            .collect();
         f.write_str(&texts.join(","))
     }
 }
@@ -228,32 +250,69 @@ impl HostSampler {
     /// `cpu_*_pct` are shares of the time of all CPUs (0 to 100); busy is all time that is not idle, iowait or steal.
     /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_some_pct` and `psi_io_full_pct` are the shares
     /// of the time in which some tasks, and all tasks, waited for I/O (Documentation/accounting/psi.rst).
-    pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
-        let mut counters = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
-        counters.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
+    pub(super) fn sample(
+        &mut self,
+        interval: Duration,
+    ) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
+        let mut counters = self
+            .stat
+            .read()
+            .map(HostLoadCounters::parse)
+            .unwrap_or_default();
+        counters.pressure_us = self
+            .pressure
+            .as_mut()
+            .and_then(|file| pressure_us(file.read().ok()?));
         let previous = std::mem::replace(&mut self.previous, counters);
         let current = &self.previous;
 
-        let shares = current.cpus.zip(previous.cpus).and_then(|(now, before)| now.since(before));
+        let shares = current
+            .cpus
+            .zip(previous.cpus)
+            .and_then(|(now, before)| now.since(before));
         let [busy, iowait, steal] = shares.map_or([None; 3], |shares| shares.map(Some));
-        let rate = |now: Option<u64>, before: Option<u64>| per_sec(now?.checked_sub(before?)?, interval);
+        let rate =
+            |now: Option<u64>, before: Option<u64>| per_sec(now?.checked_sub(before?)?, interval);
         let pressure = |at: usize| {
             let (now, before) = current.pressure_us.zip(previous.pressure_us)?;
-            share_pct(now[at].checked_sub(before[at])?.saturating_mul(1_000), interval)
+            share_pct(
+                now[at].checked_sub(before[at])?.saturating_mul(1_000),
+                interval,
+            )
         };
-        let available = self.meminfo.read().ok().and_then(|meminfo| meminfo_bytes(meminfo, "MemAvailable"));
-        let load = self.loadavg.read().ok().and_then(|text| text.split(' ').next()?.parse().ok());
+        let available = self
+            .meminfo
+            .read()
+            .ok()
+            .and_then(|meminfo| meminfo_bytes(meminfo, "MemAvailable"));
+        let load = self
+            .loadavg
+            .read()
+            .ok()
+            .and_then(|text| text.split(' ').next()?.parse().ok());
         let cells = [
             (Column::CpuBusyPct, busy),
             (Column::CpuIowaitPct, iowait),
             (Column::CpuStealPct, steal),
-            (Column::ContextSwitchesPerSec, rate(current.switches, previous.switches)),
-            (Column::HostInterruptsPerSec, rate(current.interrupts, previous.interrupts)),
-            (Column::MemoryAvailableBytes, available.map(|bytes| bytes as f64)),
+            (
+                Column::ContextSwitchesPerSec,
+                rate(current.switches, previous.switches),
+            ),
+            (
+                Column::HostInterruptsPerSec,
+                rate(current.interrupts, previous.interrupts),
+            ),
+            (
+                Column::MemoryAvailableBytes,
+                available.map(|bytes| bytes as f64),
+            ),
             (Column::Load1Min, load),
             (Column::PsiIoSomePct, pressure(0)),
             (Column::PsiIoFullPct, pressure(1)),
-            (Column::CpuBusiestPct, busiest_pct(&current.each_cpu, &previous.each_cpu)),
+            (
+                Column::CpuBusiestPct,
+                busiest_pct(&current.each_cpu, &previous.each_cpu),
+            ),
         ];
         cells.into_iter()
     }
@@ -264,14 +323,18 @@ impl HostLoadCounters {
     fn parse(stat: &str) -> Self {
         let mut counts = Self::default();
         for line in stat.lines() {
-            let Some((name, rest)) = line.split_once(' ') else { continue };
+            let Some((name, rest)) = line.split_once(' ') else {
+                continue;
+            };
             let first = || rest.split_ascii_whitespace().next()?.parse().ok();
             match name {
                 "cpu" => counts.cpus = Ticks::parse(rest),
                 "ctxt" => counts.switches = first(),
                 "intr" => counts.interrupts = first(),
                 _ => {
-                    let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
+                    let number = name
+                        .strip_prefix("cpu")
+                        .and_then(|number| number.parse().ok());
                     counts.each_cpu.extend(number.zip(Ticks::parse(rest)));
                 }
             }
@@ -294,7 +357,10 @@ fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
 fn pressure_us(text: &str) -> Option<[u64; 2]> {
     let total = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
-        line.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?.parse().ok()
+        line.split_ascii_whitespace()
+            .find_map(|word| word.strip_prefix("total="))?
+            .parse()
+            .ok()
     };
     Some([total("some ")?, total("full ")?])
 }
@@ -321,7 +387,12 @@ impl Ticks {
         let mut next = || words.next()?.parse::<u64>().ok();
         let (user, nice, system, idle, iowait) = (next()?, next()?, next()?, next()?, next()?);
         let (irq, softirq, steal) = (next()?, next()?, next()?);
-        Some(Self { busy: user + nice + system + irq + softirq, idle, iowait, steal })
+        Some(Self {
+            busy: user + nice + system + irq + softirq,
+            idle,
+            iowait,
+            steal,
+        })
     }
 
     /// Percent of busy, iowait and steal time since `before`; `None` if no tick passed.
@@ -346,17 +417,35 @@ mod tests {
     const FILES: [(&str, &str); 16] = [
         ("proc/sys/kernel/hostname", "db7\n"),
         ("proc/sys/kernel/osrelease", "6.12.1-amd64\n"),
-        ("etc/os-release", "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n"),
-        ("proc/cpuinfo", "processor\t: 0\nmodel name\t: AMD EPYC 9354\nflags\t\t: fpu hypervisor sse\n"),
+        (
+            "etc/os-release",
+            "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n",
+        ),
+        (
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: AMD EPYC 9354\nflags\t\t: fpu hypervisor sse\n",
+        ),
         ("sys/devices/system/cpu/present", "0-7\n"),
         ("sys/devices/system/cpu/online", "0-3,6\n"),
         ("sys/devices/system/node/online", "0-1\n"),
         ("proc/meminfo", "MemTotal:        1000 kB\nMemFree: 5 kB\n"),
-        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
-        ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
-        ("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "powersave\n"),
+        (
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+            "performance\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu2/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
         ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
-        ("sys/class/dmi/id/product_name", "Standard PC (Q35 + ICH9, 2009)\n"),
+        (
+            "sys/class/dmi/id/product_name",
+            "Standard PC (Q35 + ICH9, 2009)\n",
+        ),
         ("proc/uptime", "7215.33 28000.01\n"),
         ("proc/sys/kernel/io_uring_disabled", "2\n"),
         (
@@ -388,7 +477,10 @@ mod tests {
 
     #[test]
     fn an_empty_host_has_no_facts_and_no_error() {
-        assert_eq!(HostFacts::read(FakeTree::of(&[]).root()), HostFacts::default());
+        assert_eq!(
+            HostFacts::read(FakeTree::of(&[]).root()),
+            HostFacts::default()
+        );
     }
 
     #[test]
@@ -403,15 +495,24 @@ mod tests {
     #[test]
     fn a_hypervisor_without_a_name_is_still_one() {
         let root = FakeTree::of(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
-        assert_eq!(HostFacts::read(root.root()).hypervisor.as_deref(), Some("unnamed"));
+        assert_eq!(
+            HostFacts::read(root.root()).hypervisor.as_deref(),
+            Some("unnamed")
+        );
         let xen = FakeTree::of(&[("sys/hypervisor/type", "xen\n")]);
-        assert_eq!(HostFacts::read(xen.root()).hypervisor.as_deref(), Some("xen"));
+        assert_eq!(
+            HostFacts::read(xen.root()).hypervisor.as_deref(),
+            Some("xen")
+        );
     }
 
     #[test]
     fn a_list_is_read_and_written_as_the_kernel_does() {
         for text in ["0", "0-3", "0-3,8,10-11", ""] {
-            assert_eq!(CpuList::parse(&format!("{text}\n")).unwrap().to_string(), text);
+            assert_eq!(
+                CpuList::parse(&format!("{text}\n")).unwrap().to_string(),
+                text
+            );
         }
         assert_eq!(CpuList::parse("0-3,8").unwrap().len(), 5);
         assert_eq!(CpuList::parse("7").unwrap().only(), Some(7));
@@ -435,14 +536,21 @@ mod tests {
     fn facts_survive_json_and_the_unknown_is_null() {
         let facts = HostFacts::read(FakeTree::of(&FILES[..8]).root());
         let json = serde_json::to_string(&facts).unwrap();
-        assert!(json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"), "{json}");
+        assert!(
+            json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"),
+            "{json}"
+        );
         assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);
     }
 
     #[test]
     fn this_host_has_the_facts_that_every_linux_has() {
         let facts = HostFacts::read("/".as_ref());
-        assert!(facts.kernel_release.is_some() && facts.memory_total_bytes.is_some() && facts.memlock_limit.is_some());
+        assert!(
+            facts.kernel_release.is_some()
+                && facts.memory_total_bytes.is_some()
+                && facts.memlock_limit.is_some()
+        );
         assert!(facts.online_cpus.unwrap() >= 1);
     }
 }
@@ -453,10 +561,12 @@ mod host_tests {
 
     #[test]
     fn the_busiest_cpu_shows_where_the_mean_hides_it() {
-        let before =
-            HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n");
-        let now =
-            HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n");
+        let before = HostLoadCounters::parse(
+            "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n",
+        );
+        let now = HostLoadCounters::parse(
+            "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n",
+        );
         assert_eq!(busiest_pct(&now.each_cpu, &before.each_cpu), Some(90.0));
         assert_eq!(busiest_pct(&now.each_cpu, &[]), None);
     }

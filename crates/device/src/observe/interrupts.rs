@@ -22,12 +22,18 @@ use std::time::Duration;
 /// `root` is `/` except in tests. A drive with several paths has the lines of all paths. Sources: `msi_irqs` and `irq`
 /// in the kernel's `Documentation/ABI/testing/sysfs-bus-pci`.
 pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
-    let Some(block) = SysDir::of_block(root, number) else { return Vec::new() };
+    let Some(block) = SysDir::of_block(root, number) else {
+        return Vec::new();
+    };
     // The path of the root may contain a link.
-    let devices_dir = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
+    let devices_dir =
+        fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &devices_dir);
     if lines.is_empty() {
-        lines = controllers(&block).iter().flat_map(|controller| lines_above(controller, &devices_dir)).collect();
+        lines = controllers(&block)
+            .iter()
+            .flat_map(|controller| lines_above(controller, &devices_dir))
+            .collect();
     }
     lines.sort_unstable();
     lines.dedup();
@@ -37,17 +43,28 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
 /// Interrupt lines of `device_dir`, or else of its nearest ancestor with lines. The search ends at `devices_dir`.
 fn lines_above(device_dir: &SysDir, devices_dir: &Path) -> Vec<u32> {
     let is_below = |dir: &SysDir| dir.path().starts_with(devices_dir) && dir.path() != devices_dir;
-    device_dir.ancestors().take_while(is_below).map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
+    device_dir
+        .ancestors()
+        .take_while(is_below)
+        .map(lines_at)
+        .find(|lines| !lines.is_empty())
+        .unwrap_or_default()
 }
 
 /// Interrupt lines of one device in /sys: its MSI vectors, or its legacy line if it has no vectors.
 fn lines_at(dir: SysDir) -> Vec<u32> {
-    let msi_lines: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
+    let msi_lines: Vec<u32> = dir
+        .below("msi_irqs")
+        .filter_map(|line| line.name().parse().ok())
+        .collect();
     if !msi_lines.is_empty() {
         return msi_lines;
     }
     // The kernel shows 0 for a device without a line.
-    dir.number("irq").filter(|line| *line != 0).into_iter().collect()
+    dir.number("irq")
+        .filter(|line| *line != 0)
+        .into_iter()
+        .collect()
 }
 
 /// Interrupts per CPU.
@@ -65,10 +82,15 @@ impl InterruptsByCpu {
     pub fn read(root: &Path, lines: &[u32]) -> Option<Self> {
         let file = |line: &u32| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"));
         let mut sum: Option<Vec<u64>> = None;
-        for counts in lines.iter().filter_map(|line| parse_counts(&fs::read_to_string(file(line)).ok()?)) {
+        for counts in lines
+            .iter()
+            .filter_map(|line| parse_counts(&fs::read_to_string(file(line)).ok()?))
+        {
             let sum = sum.get_or_insert_default();
             sum.resize(sum.len().max(counts.len()), 0);
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            sum.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count);
         }
         sum.map(|counts| Self { counts })
     }
@@ -82,13 +104,19 @@ impl InterruptsByCpu {
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let grown = |(now, before): (&u64, u64)| now.checked_sub(before).unwrap_or(*now);
-        Self { counts: self.counts.iter().zip(before).map(grown).collect() }
+        Self {
+            counts: self.counts.iter().zip(before).map(grown).collect(),
+        }
     }
 
     /// The CPU with the most interrupts (of equal CPUs, the lowest number), and its percentage of all interrupts;
     /// `None` without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
-        let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
+        let (cpu, count) = self
+            .counts
+            .iter()
+            .enumerate()
+            .max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();
         (total > 0).then(|| (cpu, *count as f64 * 100.0 / total as f64))
     }
@@ -97,7 +125,10 @@ impl InterruptsByCpu {
 /// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap,
 /// once in 2^32 interrupts, as a reset.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
-    text.trim().split(',').map(|count| count.parse().ok()).collect()
+    text.trim()
+        .split(',')
+        .map(|count| count.parse().ok())
+        .collect()
 }
 
 /// Interrupt counters of one device.
@@ -112,20 +143,33 @@ impl InterruptSampler {
     /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
-        InterruptsByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, previous: None })
+        InterruptsByCpu::read(root, &lines).map(|_| Self {
+            root: root.to_owned(),
+            lines,
+            previous: None,
+        })
     }
 
     /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
     /// CPUs. Without interrupts the first two values are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let current = InterruptsByCpu::read(&self.root, &self.lines);
-        let delta = current.as_ref().zip(self.previous.as_ref()).map(|(now, before)| now.since(before));
+        let delta = current
+            .as_ref()
+            .zip(self.previous.as_ref())
+            .map(|(now, before)| now.since(before));
         self.previous = current;
         let busiest = delta.as_ref().and_then(InterruptsByCpu::busiest);
         [
             (Column::IrqCpu, busiest.map(|(cpu, _)| cpu as f64)),
-            (Column::IrqCpuSharePct, busiest.map(|(_, share_pct)| share_pct)),
-            (Column::IrqsPerSec, delta.and_then(|since| per_sec(since.total(), interval))),
+            (
+                Column::IrqCpuSharePct,
+                busiest.map(|(_, share_pct)| share_pct),
+            ),
+            (
+                Column::IrqsPerSec,
+                delta.and_then(|since| per_sec(since.total(), interval)),
+            ),
         ]
     }
 }
@@ -146,20 +190,32 @@ mod tests {
         }
         root.write(format!("{PCI}/irq"), "41\n");
         root.write("sys/devices/pci0000:00/irq", "7\n");
-        assert_eq!(lines_of(root.root(), DeviceNumber::new(259, 1)), [9, 41, 42]);
+        assert_eq!(
+            lines_of(root.root(), DeviceNumber::new(259, 1)),
+            [9, 41, 42]
+        );
     }
 
     #[test]
     fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
         let root = FakeTree::of(&[]);
-        root.block("8:0", &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"));
+        root.block(
+            "8:0",
+            &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"),
+        );
         root.write(format!("{PCI}/irq"), "19\n");
         root.block("7:0", "sys/devices/virtual/block/loop0");
         assert_eq!(lines_of(root.root(), DeviceNumber::new(8, 0)), [19]);
         assert!(lines_of(root.root(), DeviceNumber::new(7, 0)).is_empty());
-        assert!(lines_of(root.root(), DeviceNumber::new(7, 1)).is_empty(), "there is no such device");
+        assert!(
+            lines_of(root.root(), DeviceNumber::new(7, 1)).is_empty(),
+            "there is no such device"
+        );
         root.write(format!("{PCI}/irq"), "0\n");
-        assert!(lines_of(root.root(), DeviceNumber::new(8, 0)).is_empty(), "zero is the kernel's word for none");
+        assert!(
+            lines_of(root.root(), DeviceNumber::new(8, 0)).is_empty(),
+            "zero is the kernel's word for none"
+        );
     }
 
     #[test]
@@ -171,7 +227,10 @@ mod tests {
         for (path, line) in [(0, "50"), (1, "60")] {
             let pci = format!("sys/devices/pci0000:00/0000:0{path}:00.0");
             root.write(format!("{pci}/msi_irqs/{line}"), "msix\n");
-            root.link(format!("{subsystem}/nvme{path}"), root.dir(format!("{pci}/nvme/nvme{path}")));
+            root.link(
+                format!("{subsystem}/nvme{path}"),
+                root.dir(format!("{pci}/nvme/nvme{path}")),
+            );
         }
         assert_eq!(lines_of(root.root(), DeviceNumber::new(259, 0)), [50, 60]);
     }
@@ -189,25 +248,36 @@ mod tests {
 
     #[test]
     fn the_busiest_cpu_is_that_of_the_time_in_between() {
-        let counts = |counts: &[u64]| InterruptsByCpu { counts: counts.to_vec() };
+        let counts = |counts: &[u64]| InterruptsByCpu {
+            counts: counts.to_vec(),
+        };
         let since = counts(&[1_000, 90, 40]).since(&counts(&[1_000, 10, 20]));
         assert_eq!(since.counts, [0, 80, 20]);
         assert_eq!(since.busiest(), Some((1, 80.0)));
         assert_eq!(counts(&[5, 5]).busiest(), Some((0, 50.0)));
         assert_eq!(counts(&[0, 0]).busiest(), None);
-        assert_eq!(counts(&[3]).since(&counts(&[10])).counts, [3], "counted anew");
+        assert_eq!(
+            counts(&[3]).since(&counts(&[10])).counts,
+            [3],
+            "counted anew"
+        );
     }
 
     #[test]
     fn this_host_tells_of_its_interrupts() {
         let Some(line) = fs::read_dir("/sys/kernel/irq").ok().and_then(|entries| {
-            let mut lines = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+            let mut lines = entries
+                .flatten()
+                .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
             lines.next()
         }) else {
             println!("skipped: this kernel shows no interrupts in /sys/kernel/irq");
             return;
         };
         let counts = InterruptsByCpu::read("/".as_ref(), &[line]).unwrap();
-        assert!(counts.counts.len() >= std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
+        assert!(
+            counts.counts.len()
+                >= std::thread::available_parallelism().map_or(1, |cpus| cpus.get())
+        );
     }
 }

@@ -55,11 +55,20 @@ pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir>
     let block = SysDir::of_block(root, number)?;
     let device_dirs = [controllers(&block), vec![block]].concat();
     let is_of_drive = |monitor: &SysDir| {
-        let is_known_driver = monitor.text("name").is_some_and(|name| DRIVERS.contains(&name.as_str()));
+        let is_known_driver = monitor
+            .text("name")
+            .is_some_and(|name| DRIVERS.contains(&name.as_str()));
         let device = fs::canonicalize(monitor.child("device").path());
-        is_known_driver && device.is_ok_and(|device| device_dirs.iter().any(|dir| dir.path().starts_with(&device)))
+        is_known_driver
+            && device.is_ok_and(|device| {
+                device_dirs
+                    .iter()
+                    .any(|dir| dir.path().starts_with(&device))
+            })
     };
-    SysDir::new(root.join("sys/class")).below("hwmon").find(is_of_drive)
+    SysDir::new(root.join("sys/class"))
+        .below("hwmon")
+        .find(is_of_drive)
 }
 
 /// An open file and the text of the last read.
@@ -74,7 +83,10 @@ impl ProcFile {
     fn open(root: &Path, name: &str) -> Result<Self, TelemetryError> {
         let path = root.join(name);
         let file = File::open(&path).map_err(|source| TelemetryError { path, source })?;
-        Ok(Self { file, text: String::new() })
+        Ok(Self {
+            file,
+            text: String::new(),
+        })
     }
 
     /// Reads the file again. Allocates only if the file is longer than ever before.
@@ -128,7 +140,8 @@ mod hwmon_tests {
             self.0.write(format!("{monitor}/name"), driver);
             self.0.write(format!("{monitor}/temp1_input"), millidegrees);
             self.0.link(format!("{monitor}/device"), device);
-            self.0.link(format!("sys/class/hwmon/hwmon{number}"), monitor);
+            self.0
+                .link(format!("sys/class/hwmon/hwmon{number}"), monitor);
         }
 
         fn celsius(&self, number: DeviceNumber) -> Option<f64> {
@@ -140,9 +153,17 @@ mod hwmon_tests {
     fn each_drive_has_its_own_thermometer() {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
-        sys.0.block("259:1", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1");
+        sys.0.block(
+            "259:1",
+            "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1",
+        );
         sys.monitor(0, "k10temp", "sys/devices/pci0000:00", "70000");
-        sys.monitor(1, "nvme", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1", "41850");
+        sys.monitor(
+            1,
+            "nvme",
+            "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1",
+            "41850",
+        );
         sys.monitor(2, "nvme", CONTROLLER, "-1500");
         assert_eq!(sys.celsius(DeviceNumber::new(259, 0)), Some(-1.5));
         assert_eq!(sys.celsius(DeviceNumber::new(259, 1)), Some(41.85));

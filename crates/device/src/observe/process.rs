@@ -30,7 +30,12 @@ pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
     let pid = std::process::id();
     let start_ticks = stat(root, pid).ok()??.start_ticks;
-    Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
+    Some(Process {
+        pid,
+        start_ticks,
+        boot_id: boot_id(root)?,
+        pid_namespace: pid_namespace(root),
+    })
 }
 
 /// State of `process`, as seen from this machine.
@@ -45,13 +50,23 @@ fn state_below(process: &Process, root: &Path) -> ProcessState {
         Some(boot_id) if boot_id != process.boot_id => return ProcessState::Elsewhere,
         Some(_) => {}
     }
-    let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
-    let gone_state = if same_numbers { ProcessState::Gone } else { ProcessState::Elsewhere };
+    let same_numbers =
+        process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
+    let gone_state = if same_numbers {
+        ProcessState::Gone
+    } else {
+        ProcessState::Elsewhere
+    };
     match stat(root, process.pid) {
         Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone_state,
         // A zombie: its parent has not collected its exit code. Source: proc_pid_stat(5), field 3.
-        Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => ProcessState::Gone,
-        Ok(Some(Stat { state: 'T' | 't', .. })) => ProcessState::Stopped,
+        Ok(Some(Stat {
+            state: 'Z' | 'X' | 'x',
+            ..
+        })) => ProcessState::Gone,
+        Ok(Some(Stat {
+            state: 'T' | 't', ..
+        })) => ProcessState::Stopped,
         Ok(Some(_)) => ProcessState::Running,
         Ok(None) => ProcessState::Unknown,
         Err(ErrorKind::NotFound) if hides_others(root) => ProcessState::Unknown,
@@ -72,7 +87,11 @@ fn boot_id(root: &Path) -> Option<String> {
 }
 
 fn pid_namespace(root: &Path) -> Option<String> {
-    fs::read_link(root.join(NAMESPACE)).ok()?.into_os_string().into_string().ok()
+    fs::read_link(root.join(NAMESPACE))
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,10 +103,12 @@ struct Stat {
 /// `Ok(None)` if the file cannot be parsed.
 fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     // The program name can contain any bytes.
-    let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {
-        // The process ended between opening and reading.
-        Some(libc::ESRCH) => ErrorKind::NotFound,
-        _ => error.kind(),
+    let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| {
+        match error.raw_os_error() {
+            // The process ended between opening and reading.
+            Some(libc::ESRCH) => ErrorKind::NotFound,
+            _ => error.kind(),
+        }
     })?;
     Ok(parse_stat(&String::from_utf8_lossy(&bytes)))
 }
@@ -121,8 +142,16 @@ impl OwnProcess {
     /// Finds the current issuing threads.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let statm = ProcFile::open(root, "proc/self/statm")?;
-        let workers = RingWorkers { tasks: root.join("proc/self/task"), threads_by_id: HashMap::new() };
-        Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
+        let workers = RingWorkers {
+            tasks: root.join("proc/self/task"),
+            threads_by_id: HashMap::new(),
+        };
+        Ok(Self {
+            statm,
+            cpu_ns: None,
+            threads: issuing_threads(root),
+            workers,
+        })
     }
 
     /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were runnable without
@@ -132,23 +161,47 @@ impl OwnProcess {
     /// performs.
     pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
         let cpu_ns = process_cpu_ns().ok();
-        let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
+        let used_ns = cpu_ns
+            .zip(self.cpu_ns)
+            .map(|(now, before)| now.saturating_sub(before));
         self.cpu_ns = cpu_ns;
         let thread_times: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
         // If a thread has ended, its time is unknown, and so is the sum.
-        let waited_ns = thread_times.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
+        let waited_ns = thread_times
+            .iter()
+            .map(|used| used.map(|used| used.waited_ns))
+            .sum::<Option<u64>>();
         let waited_ns = waited_ns.filter(|_| !thread_times.is_empty());
         let runs_per_sec = self.workers.runs() as f64 / interval.as_secs_f64();
         let own_cells = [
-            (Column::ProcessResidentBytes, self.statm.read().ok().and_then(resident_bytes)),
-            (Column::ProcessCpuPct, used_ns.and_then(|ns| share_pct(ns, interval))),
-            (Column::RunqueueWaitPct, waited_ns.and_then(|ns| share_pct(ns, interval))),
-            (Column::RingWorkerRunsPerSec, Some(runs_per_sec).filter(|rate| rate.is_finite())),
+            (
+                Column::ProcessResidentBytes,
+                self.statm.read().ok().and_then(resident_bytes),
+            ),
+            (
+                Column::ProcessCpuPct,
+                used_ns.and_then(|ns| share_pct(ns, interval)),
+            ),
+            (
+                Column::RunqueueWaitPct,
+                waited_ns.and_then(|ns| share_pct(ns, interval)),
+            ),
+            (
+                Column::RingWorkerRunsPerSec,
+                Some(runs_per_sec).filter(|rate| rate.is_finite()),
+            ),
         ];
         let threads = self.threads.iter().zip(thread_times).map(|(thread, used)| {
-            (Column::ThreadCpuPct.of(&thread.name), used.and_then(|used| share_pct(used.ran_ns, interval)))
+            (
+                Column::ThreadCpuPct.of(&thread.name),
+                used.and_then(|used| share_pct(used.ran_ns, interval)),
+            )
         });
-        own_cells.into_iter().map(|(column, value)| (column.of(""), value)).chain(threads).collect()
+        own_cells
+            .into_iter()
+            .map(|(column, value)| (column.of(""), value))
+            .chain(threads)
+            .collect()
     }
 }
 
@@ -160,9 +213,15 @@ fn resident_bytes(statm: &str) -> Option<f64> {
 
 /// The issuing threads of this process, in the order of their numbers.
 fn issuing_threads(root: &Path) -> Vec<Thread> {
-    let tasks = fs::read_dir(root.join("proc/self/task")).into_iter().flatten().flatten();
+    let tasks = fs::read_dir(root.join("proc/self/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let thread = |task: fs::DirEntry| {
-        let name = fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned();
+        let name = fs::read_to_string(task.path().join("comm"))
+            .ok()?
+            .trim()
+            .to_owned();
         let number = name.strip_prefix(ISSUING_PREFIX)?.parse::<u32>().ok()?;
         Some((number, Thread::open(&task.path(), name, None)?))
     };
@@ -185,7 +244,9 @@ impl RingWorkers {
     /// lost.
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
-        let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+        let ids: Vec<u32> = tasks
+            .filter_map(|task| task.file_name().to_str()?.parse().ok())
+            .collect();
         self.threads_by_id.retain(|id, _| ids.contains(id));
         let mut runs = 0;
         for id in ids {
@@ -194,9 +255,14 @@ impl RingWorkers {
                 let name = fs::read_to_string(task.join("comm")).ok()?;
                 // A worker started after the last sample, so all of its runs count.
                 let before = Some(Scheduled::default());
-                name.starts_with(RING_WORKER_PREFIX).then(|| Thread::open(&task, name, before)).flatten()
+                name.starts_with(RING_WORKER_PREFIX)
+                    .then(|| Thread::open(&task, name, before))
+                    .flatten()
             });
-            runs += worker.as_mut().and_then(Thread::sample).map_or(0, |since| since.runs);
+            runs += worker
+                .as_mut()
+                .and_then(Thread::sample)
+                .map_or(0, |since| since.runs);
         }
         runs
     }
@@ -222,7 +288,11 @@ struct Scheduled {
 
 impl Thread {
     fn open(task: &Path, name: String, previous: Option<Scheduled>) -> Option<Self> {
-        Some(Self { name, schedstat: ProcFile::open(task, "schedstat").ok()?, previous })
+        Some(Self {
+            name,
+            schedstat: ProcFile::open(task, "schedstat").ok()?,
+            previous,
+        })
     }
 
     /// Difference to the last sample; `None` if this is the first sample, or if the thread ended.
@@ -243,7 +313,11 @@ impl Scheduled {
     fn parse(schedstat: &str) -> Option<Self> {
         let mut words = schedstat.split_ascii_whitespace();
         let mut next = || words.next()?.parse().ok();
-        Some(Self { ran_ns: next()?, waited_ns: next()?, runs: next()? })
+        Some(Self {
+            ran_ns: next()?,
+            waited_ns: next()?,
+            runs: next()?,
+        })
     }
 }
 
@@ -256,7 +330,10 @@ mod tests {
 
     #[test]
     fn resident_memory_is_the_second_number_in_pages() {
-        assert_eq!(resident_bytes("900 100 50 1 0 80 0\n"), Some((100 * page_bytes()) as f64));
+        assert_eq!(
+            resident_bytes("900 100 50 1 0 80 0\n"),
+            Some((100 * page_bytes()) as f64)
+        );
         assert_eq!(resident_bytes("900"), None);
     }
 
@@ -269,17 +346,25 @@ mod tests {
         drop(memory);
     }
 
-    const LINE: &str =
-        "77 (a) b (c) R 1 77 77 0 -1 4194304 107 0 0 0 5 6 7 8 20 0 1 0 4242 8192 210 18446744073709551615";
+    const LINE: &str = "77 (a) b (c) R 1 77 77 0 -1 4194304 107 0 0 0 5 6 7 8 20 0 1 0 4242 8192 210 18446744073709551615";
 
     fn machine(line: &str) -> FakeTree {
-        let root = FakeTree::of(&[(BOOT_ID, "b00t\n"), ("proc/1/stat", "1 (init) S 0"), ("proc/77/stat", line)]);
+        let root = FakeTree::of(&[
+            (BOOT_ID, "b00t\n"),
+            ("proc/1/stat", "1 (init) S 0"),
+            ("proc/77/stat", line),
+        ]);
         std::os::unix::fs::symlink("pid:[4]", root.dir("proc/self/ns").join("pid")).unwrap();
         root
     }
 
     fn process() -> Process {
-        Process { pid: 77, start_ticks: 4242, boot_id: "b00t".to_owned(), pid_namespace: Some("pid:[4]".to_owned()) }
+        Process {
+            pid: 77,
+            start_ticks: 4242,
+            boot_id: "b00t".to_owned(),
+            pid_namespace: Some("pid:[4]".to_owned()),
+        }
     }
 
     #[test]
@@ -287,17 +372,55 @@ mod tests {
         let root = machine(LINE);
         let alive = |process: &Process| state_below(process, root.root());
         assert_eq!(alive(&process()), Running);
-        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Gone, "the number was given again");
-        assert_eq!(alive(&Process { pid: 78, ..process() }), Gone);
+        assert_eq!(
+            alive(&Process {
+                start_ticks: 4243,
+                ..process()
+            }),
+            Gone,
+            "the number was given again"
+        );
+        assert_eq!(
+            alive(&Process {
+                pid: 78,
+                ..process()
+            }),
+            Gone
+        );
         for pid_namespace in [Some("pid:[5]".to_owned()), None] {
-            let elsewhere = Process { pid_namespace, ..process() };
-            let other = Process { pid: 78, ..elsewhere.clone() };
+            let elsewhere = Process {
+                pid_namespace,
+                ..process()
+            };
+            let other = Process {
+                pid: 78,
+                ..elsewhere.clone()
+            };
             assert_eq!(alive(&other), Elsewhere, "numbers of another container");
-            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Elsewhere);
+            assert_eq!(
+                alive(&Process {
+                    start_ticks: 1,
+                    ..elsewhere
+                }),
+                Elsewhere
+            );
         }
-        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Elsewhere);
+        assert_eq!(
+            alive(&Process {
+                boot_id: "other".to_owned(),
+                ..process()
+            }),
+            Elsewhere
+        );
         root.remove("proc/1");
-        assert_eq!(alive(&Process { pid: 78, ..process() }), Unknown, "others are hidden");
+        assert_eq!(
+            alive(&Process {
+                pid: 78,
+                ..process()
+            }),
+            Unknown,
+            "others are hidden"
+        );
         assert_eq!(state_below(&process(), Path::new("/nowhere")), Unknown);
     }
 
@@ -313,12 +436,18 @@ mod tests {
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
-        let Some(this) = this_process() else { return println!("skipped: /proc is not mounted") };
+        let Some(this) = this_process() else {
+            return println!("skipped: /proc is not mounted");
+        };
         let root = Path::new("/");
         assert_eq!(state_below(&this, root), Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
-        let process = Process { pid: child.id(), start_ticks, ..this };
+        let process = Process {
+            pid: child.id(),
+            start_ticks,
+            ..this
+        };
         assert_eq!(state_below(&process, root), Running);
         drop(child.stdin.take());
         child.wait().unwrap();
@@ -334,7 +463,10 @@ mod process_tests {
     const STATM: (&str, &str) = ("proc/self/statm", "900 100 50 1 0 80 0\n");
 
     fn task(root: &FakeTree, id: u32, name: &str, schedstat: &str) {
-        root.write_all(format!("proc/self/task/{id}"), &[("comm", name), ("schedstat", schedstat)]);
+        root.write_all(
+            format!("proc/self/task/{id}"),
+            &[("comm", name), ("schedstat", schedstat)],
+        );
     }
 
     #[test]
@@ -344,17 +476,32 @@ mod process_tests {
         task(&root, 12, "issue-10", "1000000000 5000000 7\n");
         task(&root, 11, "issue-2", "2000000000 0 7\n");
         let mut process = OwnProcess::open(root.root()).unwrap();
-        let columns: Vec<_> =
-            process.sample(Duration::ZERO).into_iter().map(|(column, _)| column.to_string()).collect();
+        let columns: Vec<_> = process
+            .sample(Duration::ZERO)
+            .into_iter()
+            .map(|(column, _)| column.to_string())
+            .collect();
         let names = "process.runqueue_wait_pct process.io_worker_runs/s thread.issue-2.cpu_pct thread.issue-10.cpu_pct";
         assert_eq!(columns[2..].join(" "), names);
         task(&root, 12, "issue-10", "1500000000 105000000 9\n");
         task(&root, 11, "issue-2", "2100000000 20000000 9\n");
-        let mut values =
-            || -> Vec<_> { process.sample(Duration::from_secs(1)).into_iter().map(|(_, value)| value).collect() };
-        assert_eq!(values()[2..], [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]);
+        let mut values = || -> Vec<_> {
+            process
+                .sample(Duration::from_secs(1))
+                .into_iter()
+                .map(|(_, value)| value)
+                .collect()
+        };
+        assert_eq!(
+            values()[2..],
+            [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]
+        );
         task(&root, 11, "issue-2", "");
-        assert_eq!(values()[2..], [None, Some(0.0), None, Some(0.0)], "a thread that ended is unknown");
+        assert_eq!(
+            values()[2..],
+            [None, Some(0.0), None, Some(0.0)],
+            "a thread that ended is unknown"
+        );
     }
 
     #[test]
@@ -376,10 +523,16 @@ mod process_tests {
     fn a_thread_of_that_name_is_seen_and_its_work_shows() {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
-        let thread = std::thread::Builder::new().name("issue-4711".to_owned()).spawn(busy).unwrap();
+        let thread = std::thread::Builder::new()
+            .name("issue-4711".to_owned())
+            .spawn(busy)
+            .unwrap();
         let named = |process: &mut OwnProcess| {
             let column = Column::ThreadCpuPct.of("issue-4711");
-            process.sample(Duration::ZERO).iter().position(|cell| cell.0 == column)
+            process
+                .sample(Duration::ZERO)
+                .iter()
+                .position(|cell| cell.0 == column)
         };
         let mut process = OwnProcess::open("/".as_ref()).unwrap();
         // A thread sets its own name when it starts to run.
@@ -396,6 +549,9 @@ mod process_tests {
         }
         tell.send(()).unwrap();
         thread.join().unwrap();
-        assert!(ran > 0.0 || !Path::new("/proc/self/schedstat").exists(), "it ran and it does not show");
+        assert!(
+            ran > 0.0 || !Path::new("/proc/self/schedstat").exists(),
+            "it ran and it does not show"
+        );
     }
 }

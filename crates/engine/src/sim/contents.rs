@@ -39,7 +39,12 @@ impl Contents {
     /// the lost sectors.
     pub fn new(sector_bytes: u32, seed: u64) -> Self {
         let sector = (sector_bytes as usize).next_power_of_two().clamp(512, PAGE);
-        Self { sector, pages: HashMap::new(), medium: HashMap::new(), random: Random::new(seed) }
+        Self {
+            sector,
+            pages: HashMap::new(),
+            medium: HashMap::new(),
+            random: Random::new(seed),
+        }
     }
 
     /// Copies the bytes at `offset`.
@@ -47,7 +52,9 @@ impl Contents {
         for (page, page_offset, range) in parts(offset, buffer.len()) {
             let slice = &mut buffer[range];
             match self.pages.get(&page) {
-                Some(bytes) => slice.copy_from_slice(&bytes[page_offset..page_offset + slice.len()]),
+                Some(bytes) => {
+                    slice.copy_from_slice(&bytes[page_offset..page_offset + slice.len()])
+                }
                 None => slice.fill(0),
             }
         }
@@ -56,7 +63,10 @@ impl Contents {
     /// Overwrites the bytes at `offset`.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (page, page_offset, range) in parts(offset, bytes.len()) {
-            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            let page = self
+                .pages
+                .entry(page)
+                .or_insert_with(|| Box::new([0; PAGE]));
             page[page_offset..page_offset + range.len()].copy_from_slice(&bytes[range]);
         }
     }
@@ -99,7 +109,11 @@ impl Contents {
         let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
         for (index, sector) in op.buf[..len].chunks(self.sector).enumerate() {
             if self.random.unit() < share {
-                self.write_sectors(op.offset + (index * self.sector) as u64, sector, op.sync.is_on());
+                self.write_sectors(
+                    op.offset + (index * self.sector) as u64,
+                    sector,
+                    op.sync.is_on(),
+                );
             }
         }
     }

@@ -50,13 +50,25 @@ impl<M: DriveModel> SimEngine<M> {
     /// An engine of `drives`. Each drive stores the contents with the same index.
     pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
         let next_ns = drives.iter().map(M::next_event_ns).collect();
-        Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
+        Self {
+            now_ns: 0,
+            next_ns,
+            drives,
+            in_flight: 0,
+            contents,
+            ops: Vec::new(),
+        }
     }
 
     /// Ends the run and returns the contents of the drives. Each write in flight has written a random set of its
     /// sectors. If `power_fails`, random unflushed sectors are lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
-        for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
+        for op in self
+            .ops
+            .iter()
+            .flatten()
+            .filter(|op| op.kind == OpKind::Write)
+        {
             self.contents[usize::from(op.target)].tear(op);
         }
         if power_fails {
@@ -68,14 +80,27 @@ impl<M: DriveModel> SimEngine<M> {
     /// Completes all operations in flight and drops the completions, at the end of a run.
     pub fn drain(&mut self) {
         let mut dropped = Vec::new();
-        while self.in_flight > 0 && self.reap(Wait { until_ns: u64::MAX - 1, completions: 1 }, &mut dropped).is_ok() {
+        while self.in_flight > 0
+            && self
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX - 1,
+                        completions: 1,
+                    },
+                    &mut dropped,
+                )
+                .is_ok()
+        {
             dropped.clear();
         }
     }
 
     /// Applies a completed operation to the data of its drive. Returns the operation's buffer.
     fn apply(&mut self, drive: usize, completion: SimCompletion) -> Buf {
-        let op = self.ops.get_mut(completion.token as usize).and_then(Option::take);
+        let op = self
+            .ops
+            .get_mut(completion.token as usize)
+            .and_then(Option::take);
         op.map_or(Buf::empty(), |mut op| {
             self.contents[drive].apply(&mut op, completion.outcome());
             op.buf
@@ -141,10 +166,25 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
             if let Some(completion) = advanced {
                 self.in_flight -= 1;
                 missing = missing.saturating_sub(1);
-                let buf = if self.contents.is_empty() { Buf::empty() } else { self.apply(drive, completion) };
-                let SimCompletion { token, submitted_ns: issued_ns, .. } = completion;
+                let buf = if self.contents.is_empty() {
+                    Buf::empty()
+                } else {
+                    self.apply(drive, completion)
+                };
+                let SimCompletion {
+                    token,
+                    submitted_ns: issued_ns,
+                    ..
+                } = completion;
                 let (outcome, completed_ns) = (completion.outcome(), self.now_ns);
-                completions.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 });
+                completions.push(Completion {
+                    token,
+                    buf,
+                    outcome,
+                    issued_ns,
+                    completed_ns,
+                    unseen_ns: 0,
+                });
             }
         }
         if missing > 0 {
@@ -159,11 +199,20 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        if self.contents.is_empty() { Some(Buf::empty()) } else { Pool::new(len).ok()?.cut(len) }
+        if self.contents.is_empty() {
+            Some(Buf::empty())
+        } else {
+            Pool::new(len).ok()?.cut(len)
+        }
     }
 
     fn counters(&self, counters: &mut Vec<u64>) {
-        counters.extend(self.drives.iter().flat_map(|drive| drive.counters()).map(|(_, value)| value));
+        counters.extend(
+            self.drives
+                .iter()
+                .flat_map(|drive| drive.counters())
+                .map(|(_, value)| value),
+        );
     }
 }
 
@@ -174,7 +223,10 @@ mod tests {
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
     fn read(offset: u64, token: u32) -> Op {
-        Op { token, ..Op::new(OpKind::Read, offset, 4096, Buf::empty()) }
+        Op {
+            token,
+            ..Op::new(OpKind::Read, offset, 4096, Buf::empty())
+        }
     }
 
     fn engine(spec: &str) -> SimEngine {
@@ -184,7 +236,15 @@ mod tests {
     fn reap_all<M: DriveModel>(engine: &mut SimEngine<M>) -> Vec<Completion> {
         let mut out = Vec::new();
         while engine.in_flight() > 0 {
-            engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+            engine
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut out,
+                )
+                .unwrap();
         }
         out
     }
@@ -201,11 +261,18 @@ mod tests {
 
     #[test]
     fn a_drive_that_keeps_bytes_loses_what_was_not_on_the_medium() {
-        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
-            let mut buf = engine.buffer(8192).unwrap();
-            buf.fill(value);
-            engine.submit(Op { kind: OpKind::Write, len: 8192, sync, buf, ..read(offset, token) });
-        };
+        let write =
+            |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
+                let mut buf = engine.buffer(8192).unwrap();
+                buf.fill(value);
+                engine.submit(Op {
+                    kind: OpKind::Write,
+                    len: 8192,
+                    sync,
+                    buf,
+                    ..read(offset, token)
+                });
+            };
         let mut kinds = [0; 3];
         for seed in 0..200 {
             let model = QueueModel::new(&"sim:capacity=1MiB".parse().unwrap(), 1);
@@ -215,24 +282,44 @@ mod tests {
             reap_all(&mut engine);
             write(&mut engine, 131_072, 3, WriteSync::Data, 2);
             let buf = engine.buffer(8192).unwrap();
-            engine.submit(Op { buf, len: 8192, ..read(4096, 3) });
+            engine.submit(Op {
+                buf,
+                len: 8192,
+                ..read(4096, 3)
+            });
             let mut out = Vec::new();
             while !out.iter().any(|done: &Completion| done.token == 3) {
-                engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+                engine
+                    .reap(
+                        Wait {
+                            until_ns: u64::MAX,
+                            completions: 1,
+                        },
+                        &mut out,
+                    )
+                    .unwrap();
             }
             let done = out.into_iter().find(|done| done.token == 3).unwrap();
-            assert!(done.buf[..4608].iter().all(|byte| *byte == 1) && done.buf[4608..].iter().all(|byte| *byte == 0));
+            assert!(
+                done.buf[..4608].iter().all(|byte| *byte == 1)
+                    && done.buf[4608..].iter().all(|byte| *byte == 0)
+            );
             write(&mut engine, 262_144, 4, WriteSync::Data, 4);
             let contents = engine.stop(seed % 2 == 0).remove(0);
             let sectors = |offset: u64| {
                 let mut bytes = vec![0; 8192];
                 contents.read(offset, &mut bytes);
-                let whole = bytes.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0]));
+                let whole = bytes
+                    .chunks(512)
+                    .all(|sector| sector.iter().all(|byte| *byte == sector[0]));
                 assert!(whole, "sectors are whole");
                 bytes.chunks(512).filter(|sector| sector[0] != 0).count()
             };
             assert_eq!(sectors(512), 16, "synchronous");
-            assert!(seed % 2 == 0 || sectors(65_536) == 16, "in a cache that has power");
+            assert!(
+                seed % 2 == 0 || sectors(65_536) == 16,
+                "in a cache that has power"
+            );
             kinds[0] += u32::from(seed % 2 == 0 && (1..16).contains(&sectors(65_536)));
             let torn = sectors(262_144);
             kinds[1] += u32::from(torn == 0 || torn == 16);
@@ -246,18 +333,38 @@ mod tests {
         let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0");
         engine.submit(read(0, 0));
         let mut out = Vec::new();
-        engine.reap(Wait { until_ns: 60_000, completions: 1 }, &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns: 60_000,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
         assert!(out.is_empty());
         assert_eq!(engine.now(), 60_000);
-        engine.reap(Wait { until_ns: 500_000, completions: 1 }, &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns: 500_000,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
         assert_eq!((out.len(), engine.now()), (1, 100_000));
     }
 
     #[test]
     fn a_stall_freezes_what_is_in_service() {
-        let mut engine = engine("sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=0.00005");
+        let mut engine =
+            engine("sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=0.00005");
         engine.submit(read(0, 0));
-        assert_eq!(reap_all(&mut engine)[0].completed_ns, 100_000 + 1_000_000_000);
+        assert_eq!(
+            reap_all(&mut engine)[0].completed_ns,
+            100_000 + 1_000_000_000
+        );
     }
 
     /// A drive with an event every 10 us; every third event ends an operation.
@@ -268,7 +375,11 @@ mod tests {
 
     impl DriveModel for Wheel {
         fn submit(&mut self, op: &Op, now_ns: u64) {
-            self.taken.push(SimCompletion { token: op.token, submitted_ns: now_ns, errno: 0 });
+            self.taken.push(SimCompletion {
+                token: op.token,
+                submitted_ns: now_ns,
+                errno: 0,
+            });
         }
 
         fn next_event_ns(&self) -> u64 {
@@ -277,7 +388,11 @@ mod tests {
 
         fn advance(&mut self) -> Option<SimCompletion> {
             self.turns += 1;
-            if self.turns.is_multiple_of(3) { self.taken.pop() } else { None }
+            if self.turns.is_multiple_of(3) {
+                self.taken.pop()
+            } else {
+                None
+            }
         }
 
         fn counters(&self) -> Vec<(Column, u64)> {
@@ -287,28 +402,74 @@ mod tests {
 
     #[test]
     fn what_happens_inside_a_drive_passes_time_and_is_no_completion() {
-        let wheel = || Wheel { turns: 0, taken: Vec::new() };
+        let wheel = || Wheel {
+            turns: 0,
+            taken: Vec::new(),
+        };
         let mut engine = SimEngine::new(vec![wheel(), wheel()]);
         let mut out = Vec::new();
-        engine.reap(Wait { until_ns: 25_000, completions: 1 }, &mut out).unwrap();
-        assert_eq!((out.len(), engine.now()), (0, 25_000), "nothing was submitted");
+        engine
+            .reap(
+                Wait {
+                    until_ns: 25_000,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
+        assert_eq!(
+            (out.len(), engine.now()),
+            (0, 25_000),
+            "nothing was submitted"
+        );
         for target in [1, 0] {
-            engine.submit(Op { target, ..read(0, u32::from(target)) });
+            engine.submit(Op {
+                target,
+                ..read(0, u32::from(target))
+            });
         }
-        engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
-        let ends: Vec<_> = out.iter().map(|done| (done.token, done.issued_ns, done.completed_ns)).collect();
-        assert_eq!(ends, [(0, 25_000, 30_000), (1, 25_000, 30_000)], "of one instant, in the order of the drives");
+        engine
+            .reap(
+                Wait {
+                    until_ns: u64::MAX,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
+        let ends: Vec<_> = out
+            .iter()
+            .map(|done| (done.token, done.issued_ns, done.completed_ns))
+            .collect();
+        assert_eq!(
+            ends,
+            [(0, 25_000, 30_000), (1, 25_000, 30_000)],
+            "of one instant, in the order of the drives"
+        );
         let mut counters = Vec::new();
         engine.counters(&mut counters);
         assert_eq!(counters, [3, 3]);
-        engine.reap(Wait { until_ns: 45_000, completions: 1 }, &mut out).unwrap();
-        assert_eq!((out.len(), engine.now(), engine.in_flight()), (2, 45_000, 0));
+        engine
+            .reap(
+                Wait {
+                    until_ns: 45_000,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
+        assert_eq!(
+            (out.len(), engine.now(), engine.in_flight()),
+            (2, 45_000, 0)
+        );
     }
 
     #[test]
     fn the_earliest_of_many_channels_is_the_next() {
         for channels in [1, 3, 64] {
-            let mut engine = engine(&format!("sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"));
+            let mut engine = engine(&format!(
+                "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"
+            ));
             // Reference: a list of the times at which each channel is free.
             let (mut free_ns, mut wanted) = (vec![0_u64; channels], Vec::new());
             let mut random = sys::random::Random::new(1);
@@ -320,32 +481,54 @@ mod tests {
             }
             wanted.sort_unstable();
             let done = reap_all(&mut engine);
-            let ends: Vec<_> = done.iter().map(|done| (done.completed_ns, done.token)).collect();
+            let ends: Vec<_> = done
+                .iter()
+                .map(|done| (done.completed_ns, done.token))
+                .collect();
             assert_eq!(ends, wanted, "{channels} channels");
         }
     }
 
     #[test]
     fn a_flush_waits_for_what_was_taken_before_it_and_counters_count_what_was_done() {
-        let mut engine =
-            engine("sim:capacity=1MiB+channels=8+read-us=100+write-us=30+jitter-pct=0+read-mbps=0+write-mbps=0");
-        let op = |kind, len, token| Op { kind, len, ..read(0, token) };
+        let mut engine = engine(
+            "sim:capacity=1MiB+channels=8+read-us=100+write-us=30+jitter-pct=0+read-mbps=0+write-mbps=0",
+        );
+        let op = |kind, len, token| Op {
+            kind,
+            len,
+            ..read(0, token)
+        };
         engine.submit(op(OpKind::Read, 4096, 0));
         engine.submit(op(OpKind::Flush, 0, 1));
         engine.submit(op(OpKind::Write, 512, 2));
         engine.submit(op(OpKind::Deallocate, 1 << 20, 3));
         engine.submit(op(OpKind::Deallocate, (1 << 20) + 1, 4));
-        engine.submit(Op { placement: Some(sys::op::Placement(1)), ..op(OpKind::Write, 512, 5) });
+        engine.submit(Op {
+            placement: Some(sys::op::Placement(1)),
+            ..op(OpKind::Write, 512, 5)
+        });
         engine.submit(op(OpKind::WriteBack(WriteBack::default()), 512, 6));
         engine.submit(op(OpKind::FlushFile, 0, 7));
         let done = reap_all(&mut engine);
-        let ends: Vec<_> = done.iter().map(|done| (done.token, done.completed_ns / 1_000, done.outcome)).collect();
-        let refused = [(4, libc::EINVAL), (5, libc::EOPNOTSUPP), (6, libc::EOPNOTSUPP)];
+        let ends: Vec<_> = done
+            .iter()
+            .map(|done| (done.token, done.completed_ns / 1_000, done.outcome))
+            .collect();
+        let refused = [
+            (4, libc::EINVAL),
+            (5, libc::EOPNOTSUPP),
+            (6, libc::EOPNOTSUPP),
+        ];
         let refused = refused.map(|(token, errno)| (token, 0, Outcome::Errno(errno)));
-        let done = [(2, 30), (3, 30), (0, 100), (1, 130), (7, 160)].map(|(token, us)| (token, us, Outcome::Done));
+        let done = [(2, 30), (3, 30), (0, 100), (1, 130), (7, 160)]
+            .map(|(token, us)| (token, us, Outcome::Done));
         assert_eq!(ends, [&refused[..], &done].concat());
         let counters = engine.drives[0].counters();
-        let counters: Vec<_> = counters.iter().map(|(column, value)| format!("{} {value}", column.name())).collect();
+        let counters: Vec<_> = counters
+            .iter()
+            .map(|(column, value)| format!("{} {value}", column.name()))
+            .collect();
         let expected = "sim.host_reads 1, sim.host_read_bytes 4096, sim.host_writes 1, sim.host_write_bytes 512, \
             sim.host_flushes 2, sim.host_deallocates 1, sim.host_deallocated_bytes 1048576, sim.failed 3";
         assert_eq!(counters.join(", "), expected);

@@ -56,7 +56,11 @@ impl SimCompletion {
     /// Result of the operation.
     #[inline]
     pub fn outcome(self) -> Outcome {
-        if self.errno == 0 { Outcome::Done } else { Outcome::Errno(self.errno) }
+        if self.errno == 0 {
+            Outcome::Done
+        } else {
+            Outcome::Errno(self.errno)
+        }
     }
 }
 
@@ -79,7 +83,16 @@ impl HostOpCounters {
 
     #[inline]
     pub(super) fn add(&mut self, kind: OpKind, len: u64, errno: i32) {
-        let [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed] = &mut self.0;
+        let [
+            reads,
+            read_bytes,
+            writes,
+            write_bytes,
+            flushes,
+            deallocates,
+            deallocated_bytes,
+            failed,
+        ] = &mut self.0;
         let (operations, bytes) = match kind {
             _ if errno != 0 => return *failed += 1,
             OpKind::Read => (reads, read_bytes),
@@ -99,7 +112,10 @@ impl HostOpCounters {
 
 /// A drive with one of the models; the drives of a run can have different models.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a run has few drives, and a box would slow every operation")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a run has few drives, and a box would slow every operation"
+)]
 pub enum Drive {
     /// Channels and service times.
     Queue(QueueModel),

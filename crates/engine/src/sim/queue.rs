@@ -49,7 +49,13 @@ struct QueuedOp {
 impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let &Op { kind, offset, len, token, .. } = op;
+        let &Op {
+            kind,
+            offset,
+            len,
+            token,
+            ..
+        } = op;
         let queued_op = QueuedOp {
             kind,
             offset,
@@ -65,15 +71,25 @@ impl DriveModel for QueueModel {
 
     #[inline]
     fn next_event_ns(&self) -> u64 {
-        let end_ns = self.completions.first().map_or(u64::MAX, |(end_ns, _)| end_ns);
-        if self.spec.window_ns == 0 { end_ns } else { end_ns.min(self.next_window().1) }
+        let end_ns = self
+            .completions
+            .first()
+            .map_or(u64::MAX, |(end_ns, _)| end_ns);
+        if self.spec.window_ns == 0 {
+            end_ns
+        } else {
+            end_ns.min(self.next_window().1)
+        }
     }
 
     #[inline]
     fn advance(&mut self) -> Option<SimCompletion> {
         if self.spec.window_ns > 0 {
             let (path, begin_ns) = self.next_window();
-            if self.completions.first().is_none_or(|(end_ns, _)| begin_ns < end_ns)
+            if self
+                .completions
+                .first()
+                .is_none_or(|(end_ns, _)| begin_ns < end_ns)
                 && let Some((_, queued_op)) = self.limited[path].pop_front()
             {
                 self.serve(queued_op, begin_ns);
@@ -84,7 +100,10 @@ impl DriveModel for QueueModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        HostOpCounters::COLUMNS.into_iter().zip(self.op_counters.values()).collect()
+        HostOpCounters::COLUMNS
+            .into_iter()
+            .zip(self.op_counters.values())
+            .collect()
     }
 }
 
@@ -104,7 +123,9 @@ impl QueueModel {
 
     /// Charges the operation to its limit. If the operation must wait for a later window, queues it and returns true.
     fn has_to_wait(&mut self, op: QueuedOp) -> bool {
-        let Some((path, cost_ns)) = self.cost_ns(&op) else { return false };
+        let Some((path, cost_ns)) = self.cost_ns(&op) else {
+            return false;
+        };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
         let used_ns = self.path_free_ns[path].max(begin_ns(op.submitted_ns));
         self.path_free_ns[path] = used_ns + cost_ns;
@@ -117,8 +138,16 @@ impl QueueModel {
 
     /// Direction and start time of the first operation that waits for its window.
     fn next_window(&self) -> (usize, u64) {
-        let first_begin_ns = |way: usize| self.limited[way].front().map_or(u64::MAX, |(begin_ns, _)| *begin_ns);
-        if first_begin_ns(1) < first_begin_ns(0) { (1, first_begin_ns(1)) } else { (0, first_begin_ns(0)) }
+        let first_begin_ns = |way: usize| {
+            self.limited[way]
+                .front()
+                .map_or(u64::MAX, |(begin_ns, _)| *begin_ns)
+        };
+        if first_begin_ns(1) < first_begin_ns(0) {
+            (1, first_begin_ns(1))
+        } else {
+            (0, first_begin_ns(0))
+        }
     }
 
     /// Direction of a read or write, and its cost: the time that the bandwidth and rate limits assign to the operation.
@@ -137,7 +166,12 @@ impl QueueModel {
         if *last_bytes != op.len || op.len == 0 {
             // 1 kB/s is 1 byte per millisecond.
             let of_bytes = (op.len * 1_000_000).checked_div(kbps);
-            (*last_bytes, *cost_ns) = (op.len, of_bytes.max(1_000_000_000_u64.checked_div(iops)).unwrap_or(0));
+            (*last_bytes, *cost_ns) = (
+                op.len,
+                of_bytes
+                    .max(1_000_000_000_u64.checked_div(iops))
+                    .unwrap_or(0),
+            );
         }
         Some((path, *cost_ns))
     }
@@ -147,7 +181,14 @@ impl QueueModel {
     fn serve(&mut self, op: QueuedOp, now_ns: u64) {
         let (end_ns, errno) = self.end(&op, now_ns);
         self.op_counters.add(op.kind, op.len, errno);
-        self.completions.push(end_ns, SimCompletion { token: op.token, submitted_ns: op.submitted_ns, errno });
+        self.completions.push(
+            end_ns,
+            SimCompletion {
+                token: op.token,
+                submitted_ns: op.submitted_ns,
+                errno,
+            },
+        );
     }
 
     /// End time and error number of an operation that reaches the channels at `now_ns`.
@@ -165,10 +206,16 @@ impl QueueModel {
         }
         // With N channels, the N operations that end last hold them. The earliest of their ends frees a channel.
         // Refused operations end at once and do not count.
-        let free_ns = self.completions.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
+        let free_ns = self
+            .completions
+            .from_last(self.spec.channels as usize - 1)
+            .map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium: a flush waits for all operations accepted before it.
-            OpKind::Flush | OpKind::FlushFile => self.completions.from_last(0).map_or(0, |(end_ns, _)| end_ns),
+            OpKind::Flush | OpKind::FlushFile => self
+                .completions
+                .from_last(0)
+                .map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
         let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));
@@ -179,7 +226,10 @@ impl QueueModel {
         let end_ns = end_ns.max(now_ns + 1);
         let errno = if self.spec.is_gone(end_ns) {
             libc::ENODEV
-        } else if self.spec.fails(op.offset..op.offset + op.len, &mut self.random) {
+        } else if self
+            .spec
+            .fails(op.offset..op.offset + op.len, &mut self.random)
+        {
             libc::EIO
         } else {
             0
@@ -198,7 +248,9 @@ impl QueueModel {
             service_ns = service_ns - span + self.random.below(2 * span + 1);
         }
         match self.spec.slow_after_ns {
-            Some(slow_ns) if start_ns >= slow_ns => (service_ns as f64 * self.spec.slow_factor) as u64,
+            Some(slow_ns) if start_ns >= slow_ns => {
+                (service_ns as f64 * self.spec.slow_factor) as u64
+            }
             _ => service_ns,
         }
     }
@@ -210,7 +262,9 @@ impl QueueModel {
             // The cost was charged in `has_to_wait`.
             return ready_ns;
         }
-        let Some((path, cost_ns)) = self.cost_ns(op) else { return ready_ns };
+        let Some((path, cost_ns)) = self.cost_ns(op) else {
+            return ready_ns;
+        };
         let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[path]));
         let end_ns = self.spec.stalls.delay(start_ns, cost_ns);
         self.path_free_ns[path] = end_ns;
@@ -222,14 +276,20 @@ impl Stalls {
     /// Earliest instant at or after `at_ns` outside all stalls.
     #[inline]
     fn thaw(&self, at_ns: u64) -> u64 {
-        if self.length_ns == 0 { at_ns } else { self.end_of_stalls(at_ns) }
+        if self.length_ns == 0 {
+            at_ns
+        } else {
+            self.end_of_stalls(at_ns)
+        }
     }
 
     fn end_of_stalls(&self, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
         // The last stall before `at_ns` may still last. The next stall may begin before the last stall ends.
-        while let Some(end_ns) =
-            self.last_begin(at_ns).map(|begin_ns| begin_ns + self.length_ns).filter(|ns| *ns > at_ns)
+        while let Some(end_ns) = self
+            .last_begin(at_ns)
+            .map(|begin_ns| begin_ns + self.length_ns)
+            .filter(|ns| *ns > at_ns)
         {
             at_ns = end_ns;
         }
@@ -239,12 +299,19 @@ impl Stalls {
     /// End of `work_ns` of work that starts at `start_ns`; stalls interrupt the work.
     #[inline]
     fn delay(&self, start_ns: u64, work_ns: u64) -> u64 {
-        if self.length_ns == 0 { start_ns + work_ns } else { self.delayed(start_ns, work_ns) }
+        if self.length_ns == 0 {
+            start_ns + work_ns
+        } else {
+            self.delayed(start_ns, work_ns)
+        }
     }
 
     fn delayed(&self, start_ns: u64, work_ns: u64) -> u64 {
         let (mut start_ns, mut left_ns) = (start_ns, work_ns);
-        while let Some(begin_ns) = self.next_begin(start_ns).filter(|begin_ns| *begin_ns < start_ns + left_ns) {
+        while let Some(begin_ns) = self
+            .next_begin(start_ns)
+            .filter(|begin_ns| *begin_ns < start_ns + left_ns)
+        {
             left_ns -= begin_ns - start_ns;
             start_ns = self.thaw(begin_ns);
         }
@@ -253,15 +320,25 @@ impl Stalls {
 
     /// Begin of the latest stall at or before `at_ns`.
     fn last_begin(&self, at_ns: u64) -> Option<u64> {
-        let periodic = at_ns.checked_div(self.every_ns).filter(|n| *n > 0).map(|n| n * self.every_ns);
-        let listed = self.at_ns[..self.at_ns.partition_point(|begin| *begin <= at_ns)].last().copied();
+        let periodic = at_ns
+            .checked_div(self.every_ns)
+            .filter(|n| *n > 0)
+            .map(|n| n * self.every_ns);
+        let listed = self.at_ns[..self.at_ns.partition_point(|begin| *begin <= at_ns)]
+            .last()
+            .copied();
         periodic.max(listed)
     }
 
     /// Begin of the earliest stall after `at_ns`.
     fn next_begin(&self, at_ns: u64) -> Option<u64> {
-        let periodic = at_ns.checked_div(self.every_ns).map(|n| (n + 1) * self.every_ns);
-        let listed = self.at_ns.get(self.at_ns.partition_point(|begin| *begin <= at_ns)).copied();
+        let periodic = at_ns
+            .checked_div(self.every_ns)
+            .map(|n| (n + 1) * self.every_ns);
+        let listed = self
+            .at_ns
+            .get(self.at_ns.partition_point(|begin| *begin <= at_ns))
+            .copied();
         periodic.into_iter().chain(listed).min()
     }
 }
@@ -276,7 +353,13 @@ mod tests {
         let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
         for token in 0..count {
             let (kind, buf) = (OpKind::Read, Buf::empty());
-            model.submit(&Op { token, ..Op::new(kind, 0, 4096, buf) }, now_ns);
+            model.submit(
+                &Op {
+                    token,
+                    ..Op::new(kind, 0, 4096, buf)
+                },
+                now_ns,
+            );
         }
         let mut ends = Vec::new();
         while ends.len() < count as usize {
@@ -294,34 +377,71 @@ mod tests {
         const MS: u64 = 1_000_000;
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
-        assert_eq!(ends(drive, 9, 12 * MS), expected, "four in a window of 10 ms");
+        assert_eq!(
+            ends(drive, 9, 12 * MS),
+            expected,
+            "four in a window of 10 ms"
+        );
         // A read of 4 KiB at 1 MB/s costs 4.096 ms of a window of 8.192 ms, so two fit. By the limit of 300 reads/s
         // alone, a read would cost 3.3 ms.
-        let bytes = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
+        let bytes =
+            "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
         // Without windows, completions are evenly spaced.
         let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
-        assert_eq!(ends(even, 3, 0), [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]);
+        assert_eq!(
+            ends(even, 3, 0),
+            [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]
+        );
         // 4 KiB at 8.192 MB/s take half a millisecond; the lowest limit is 1 kB/s.
         let decimals = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=8.192";
         assert_eq!(ends(decimals, 2, 0), [10_000 + MS / 2, 10_000 + MS]);
         for wrong in ["0.0001", "-1", "nan", "inf", "fast"] {
-            assert!(format!("sim:read-mbps={wrong}").parse::<DriveSpec>().is_err(), "{wrong}");
+            assert!(
+                format!("sim:read-mbps={wrong}")
+                    .parse::<DriveSpec>()
+                    .is_err(),
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn a_stall_delays_what_starts_in_it_and_what_runs_into_it() {
-        let stalls = Stalls { length_ns: 100, every_ns: 1000, at_ns: vec![1500] };
+        let stalls = Stalls {
+            length_ns: 100,
+            every_ns: 1000,
+            at_ns: vec![1500],
+        };
         assert_eq!(stalls.delay(0, 50), 50, "before the first stall");
         assert_eq!(stalls.delay(990, 50), 1140, "runs into the stall at 1000");
         assert_eq!(stalls.thaw(1020), 1100, "in the stall");
         assert_eq!(stalls.thaw(1100), 1100, "when it ends");
-        let overlapping = Stalls { length_ns: 100, every_ns: 0, at_ns: vec![1000, 1050, 1140] };
-        assert_eq!(overlapping.thaw(1010), 1240, "the next begins before it ends");
-        assert_eq!(overlapping.delay(990, 20), 1250, "and holds up what ran into the first");
+        let overlapping = Stalls {
+            length_ns: 100,
+            every_ns: 0,
+            at_ns: vec![1000, 1050, 1140],
+        };
+        assert_eq!(
+            overlapping.thaw(1010),
+            1240,
+            "the next begins before it ends"
+        );
+        assert_eq!(
+            overlapping.delay(990, 20),
+            1250,
+            "and holds up what ran into the first"
+        );
         assert_eq!(stalls.delay(1100, 50), 1150, "starts when it ends");
-        assert_eq!(stalls.delay(1490, 20), 1610, "runs into the one at a given time");
-        assert_eq!(stalls.delay(1990, 950), 3140, "runs through two: 10 + 900 + 40");
+        assert_eq!(
+            stalls.delay(1490, 20),
+            1610,
+            "runs into the one at a given time"
+        );
+        assert_eq!(
+            stalls.delay(1990, 950),
+            3140,
+            "runs through two: 10 + 900 + 40"
+        );
     }
 }

@@ -73,7 +73,8 @@ impl Shape<'_> {
         let devices = (0..self.drives.len()).map(|device| format!("/dev/nvme{device}n1"));
         let mut layout = results::testing::layout(&streams, 0.0, devices);
         for (stream, (_, ops)) in layout.streams.iter_mut().zip(self.ops) {
-            stream.offered_iops = (ops * self.drives.len() as u64) as f64 / self.interval_sec as f64;
+            stream.offered_iops =
+                (ops * self.drives.len() as u64) as f64 / self.interval_sec as f64;
         }
         layout
     }
@@ -109,7 +110,10 @@ impl Shape<'_> {
             }],
             workloads: vec![WorkloadRecord {
                 kind: "storage".into(),
-                act_log: Some(ActLogHead { test: Test::Storage, device_lines: Vec::new() }),
+                act_log: Some(ActLogHead {
+                    test: Test::Storage,
+                    device_lines: Vec::new(),
+                }),
                 ..WorkloadRecord::default()
             }],
             multiple: self.multiple,
@@ -125,14 +129,23 @@ impl Shape<'_> {
         const OF_HOST: &str = "host.cpu_busy_pct host.cpu_iowait_pct host.cpu_steal_pct host.context_switches/s \
             host.interrupts/s host.memory_available_bytes host.load_1min host.psi_io_some_pct host.psi_io_full_pct \
             process.rss_bytes process.cpu_pct process.runqueue_wait_pct thread.issue-0.cpu_pct";
-        let of_device = |device| OF_DEVICE.split(' ').map(move |name| format!("nvme{device}n1.{name}"));
-        (0..self.drives.len()).flat_map(of_device).chain(OF_HOST.split(' ').map(str::to_owned)).collect()
+        let of_device = |device| {
+            OF_DEVICE
+                .split(' ')
+                .map(move |name| format!("nvme{device}n1.{name}"))
+        };
+        (0..self.drives.len())
+            .flat_map(of_device)
+            .chain(OF_HOST.split(' ').map(str::to_owned))
+            .collect()
     }
 
     /// Values of [`Self::columns`] that look like measured ones; the SMART log is read every 10 s.
     fn telemetry(&self, index: u64, after_sec: u64) -> Vec<String> {
         let noise = |column: u64, below: u64| {
-            let mixed = (index * 4_096 + column).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (index * 4_096 + column)
+                .wrapping_add(1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) % below
         };
         let mut values = Vec::new();
@@ -159,7 +172,11 @@ impl Shape<'_> {
             ]);
             let read = after_sec.is_multiple_of(10);
             let units = after_sec * 24;
-            let of_log = ["1".into(), units.to_string(), (units * 512_000 * drive.amplification).to_string()];
+            let of_log = [
+                "1".into(),
+                units.to_string(),
+                (units * 512_000 * drive.amplification).to_string(),
+            ];
             values.extend(of_log.map(|value| if read { value } else { String::new() }));
         }
         values.extend((0..13).map(|column| match column {
@@ -179,8 +196,10 @@ impl Shape<'_> {
             for (device, drive) in self.drives.iter().enumerate() {
                 let cell = &mut interval.cells[layout.cell(stream, device)];
                 for op in 0..*ops {
-                    let (lag_ns, service_ns) =
-                        ((self.lag_us)(second, op) * 1_000, (drive.service_us)(second, op) * 1_000);
+                    let (lag_ns, service_ns) = (
+                        (self.lag_us)(second, op) * 1_000,
+                        (drive.service_us)(second, op) * 1_000,
+                    );
                     cell.record(&Times::new(0, 0, lag_ns, lag_ns + service_ns), 0, 4_096);
                 }
             }
@@ -197,7 +216,12 @@ impl Shape<'_> {
         for index in 0..self.intervals {
             let interval = self.interval(&layout, index);
             judge.add(&interval);
-            writer.write_interval(&interval, &self.telemetry(index, (index + 1) * self.interval_sec)).unwrap();
+            writer
+                .write_interval(
+                    &interval,
+                    &self.telemetry(index, (index + 1) * self.interval_sec),
+                )
+                .unwrap();
         }
         if let Some(end) = &self.end {
             writer.finish(&judge.verdict(end)).unwrap();

@@ -35,7 +35,12 @@ pub struct AccessArgs {
     #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
     pub tls_certfile: Option<PathBuf>,
     /// Private key of the client certificate (PEM)
-    #[arg(hide_short_help = true, long, value_name = "FILE", requires = "tls_certfile")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "FILE",
+        requires = "tls_certfile"
+    )]
     pub tls_keyfile: Option<PathBuf>,
 }
 
@@ -72,7 +77,13 @@ pub struct ServeArgs {
 pub struct ClientArgs {
     /// Node of the cluster, with :PORT if its port is not that of -p; several nodes separated by commas. The client
     /// discovers the other nodes
-    #[arg(short = 'h', long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_delimiter = ',')]
+    #[arg(
+        short = 'h',
+        long,
+        value_name = "HOST[:PORT]",
+        default_value = "127.0.0.1",
+        value_delimiter = ','
+    )]
     pub host: Vec<String>,
     /// Port of the nodes
     #[arg(short, long, value_name = "PORT", default_value_t = 3000)]
@@ -124,10 +135,20 @@ pub struct ClientArgs {
     pub batch_read_size: u32,
     /// Nodes to read from. master: only the master. sequence: the master; if it fails, the next copies. any: all
     /// copies in turn. prefer-rack: first the nodes in the rack --rack-id
-    #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "master|sequence|any|prefer-rack",
+        default_value = "master"
+    )]
     pub replica: Replica,
     /// Rack of this client, for --replica prefer-rack
-    #[arg(hide_short_help = true, long, value_name = "N", required_if_eq("replica", "prefer-rack"))]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "N",
+        required_if_eq("replica", "prefer-rack")
+    )]
     pub rack_id: Option<u32>,
     /// Issuing threads, each with its own keys [default: one per 64 transactions in flight, up to half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -157,14 +178,21 @@ pub struct ClientArgs {
 
 /// Parses a name of up to `BYTES` bytes, without the characters that separate names in servers' replies.
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
-    match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
+    match text.len() <= BYTES
+        && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ','))
+    {
         true => Ok(text.to_owned()),
-        false => Err(format!("give up to {BYTES} bytes, none of them ':', ';', ',' or a control character")),
+        false => Err(format!(
+            "give up to {BYTES} bytes, none of them ':', ';', ',' or a control character"
+        )),
     }
 }
 
 fn theta(text: &str) -> Result<f64, String> {
-    let theta = text.parse().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
+    let theta = text
+        .parse()
+        .ok()
+        .filter(|theta| *theta > 0.0 && *theta <= 10.0);
     theta.ok_or_else(|| "give a number above 0 and up to 10".to_owned())
 }
 
@@ -264,7 +292,9 @@ impl FromStr for RowKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse::<u32>().ok();
-        let (size, replicated) = text.strip_suffix(REPLICATED).map_or((text, false), |size| (size, true));
+        let (size, replicated) = text
+            .strip_suffix(REPLICATED)
+            .map_or((text, false), |size| (size, true));
         let bytes = match size.strip_suffix(['k', 'K']) {
             Some(kib) => number(kib).and_then(|kib| kib.checked_mul(1_024)),
             None => number(size),
@@ -272,6 +302,8 @@ impl FromStr for RowKind {
         bytes
             .filter(|bytes| (16..=1 << 20).contains(bytes))
             .map(|bytes| Self { bytes, replicated })
-            .ok_or_else(|| "give record sizes from 16 to 1024k, such as 1k,2k,4k,1k-replicated".to_owned())
+            .ok_or_else(|| {
+                "give record sizes from 16 to 1024k, such as 1k,2k,4k,1k-replicated".to_owned()
+            })
     }
 }

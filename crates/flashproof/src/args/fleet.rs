@@ -35,7 +35,12 @@ pub struct InventoryArgs {
     #[arg(long, requires = "out", conflicts_with = "simulated")]
     pub slurm: bool,
     /// Option of srun, such as --partition=qualify; may be repeated
-    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "OPTION",
+        requires = "slurm",
+        allow_hyphen_values = true
+    )]
     pub slurm_option: Vec<String>,
     /// List simulated drives of this description instead: sim:channels=4+read-us=400
     #[arg(long, value_name = "SPEC")]

@@ -16,7 +16,12 @@ use std::path::{Path, PathBuf};
 
 /// Headings of the first page, with the commands below each heading.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline", "check", "fleet"]),
+    (
+        "Test a drive",
+        &[
+            "storage", "index", "fio", "certify", "rate", "baseline", "check", "fleet",
+        ],
+    ),
     ("Prepare", &["doctor", "prep"]),
     ("Read results", &["report", "latency"]),
     ("Plan", &["size", "trace", "waf"]),
@@ -74,7 +79,11 @@ fn first_page(command: &Command) -> String {
         let _ = writeln!(page, "\n{heading}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
-            let _ = writeln!(page, "  {name:<13}{}", about.map(ToString::to_string).unwrap_or_default());
+            let _ = writeln!(
+                page,
+                "  {name:<13}{}",
+                about.map(ToString::to_string).unwrap_or_default()
+            );
         }
     }
     page + "\nOptions:\n{options}{after-help}"
@@ -82,9 +91,16 @@ fn first_page(command: &Command) -> String {
 
 /// `command` and all its subcommands, with examples before options.
 fn in_order(command: Command) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    let command = command.help_template(TEMPLATE).disable_help_subcommand(true);
-    names.iter().fold(command, |command, name| command.mut_subcommand(name, in_order))
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|inner| inner.get_name().to_owned())
+        .collect();
+    let command = command
+        .help_template(TEMPLATE)
+        .disable_help_subcommand(true);
+    names.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, in_order)
+    })
 }
 
 /// Help of the command in `words`. Without words: the first page.
@@ -100,10 +116,17 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     }
     for word in words {
         current = current.find_subcommand_mut(word).ok_or_else(|| {
-            Failure::usage(format!("no command {} - see flashproof --help", results::units::quoted(word)))
+            Failure::usage(format!(
+                "no command {} - see flashproof --help",
+                results::units::quoted(word)
+            ))
         })?;
     }
-    let help = if words.is_empty() { current.render_help() } else { current.render_long_help() };
+    let help = if words.is_empty() {
+        current.render_help()
+    } else {
+        current.render_long_help()
+    };
     Ok(help.to_string())
 }
 
@@ -111,14 +134,22 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
     let named = |word: &String| {
         Test::named(word).ok_or_else(|| {
-            Failure::usage("no such test - give flashproof help keys storage, or flashproof help keys index")
+            Failure::usage(
+                "no such test - give flashproof help keys storage, or flashproof help keys index",
+            )
         })
     };
     let tests = match tests {
         [] => Test::ALL.to_vec(),
         tests => tests.iter().map(named).collect::<Result<_, _>>()?,
     };
-    let of = |test: &Test| format!("Keys of a configuration for flashproof {}:\n\n{}\n", test.name(), help_text(*test));
+    let of = |test: &Test| {
+        format!(
+            "Keys of a configuration for flashproof {}:\n\n{}\n",
+            test.name(),
+            help_text(*test)
+        )
+    };
     Ok(tests.iter().map(of).collect::<Vec<_>>().join("\n"))
 }
 
@@ -138,14 +169,21 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
 pub fn man_pages(dir: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: io::Error| {
         let path = path.display();
-        Failure::environment(format!("cannot write man pages into {path} - {error} - give a writable directory"))
+        Failure::environment(format!(
+            "cannot write man pages into {path} - {error} - give a writable directory"
+        ))
     };
     files::create_dirs(dir).map_err(|error| failed(dir, error))?;
     let mut command = full_command().disable_help_subcommand(true);
     command.build();
     let mut pending = vec![command];
     while let Some(command) = pending.pop() {
-        pending.extend(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned());
+        pending.extend(
+            command
+                .get_subcommands()
+                .filter(|subcommand| !subcommand.is_hide_set())
+                .cloned(),
+        );
         let man = clap_mangen::Man::new(command);
         let path = dir.join(man.get_filename());
         let mut page = Vec::new();
@@ -164,8 +202,16 @@ const COLUMNS: usize = 79;
 ///
 /// Comments are in a column next to their commands if all fit, otherwise below.
 pub(super) fn lay_out_examples(text: &str) -> String {
-    let examples: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).map(example).collect();
-    let column = examples.iter().filter(|(_, comment)| !comment.is_empty()).map(|(command, _)| command.len() + 2).max();
+    let examples: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("  "))
+        .map(example)
+        .collect();
+    let column = examples
+        .iter()
+        .filter(|(_, comment)| !comment.is_empty())
+        .map(|(command, _)| command.len() + 2)
+        .max();
     let fits = |comment: &str| column.unwrap_or(0) + comment.len() <= COLUMNS;
     let fits_beside = examples.iter().all(|(_, comment)| fits(comment));
     let mut page = String::new();
@@ -177,7 +223,9 @@ pub(super) fn lay_out_examples(text: &str) -> String {
             page.push(' ');
         }
         match (is_example, comment) {
-            (false, _) if line.is_empty() => page.push_str(if page.ends_with('\n') { "\n" } else { "\n\n" }),
+            (false, _) if line.is_empty() => {
+                page.push_str(if page.ends_with('\n') { "\n" } else { "\n\n" })
+            }
             (false, _) if line.ends_with(':') => page += &format!("{line}\n"),
             (false, _) => page.push_str(line),
             (true, "") => page += &format!("{command}\n"),
@@ -192,7 +240,10 @@ pub(super) fn lay_out_examples(text: &str) -> String {
 
 /// Splits an indented line into a command and its comment.
 fn example(line: &str) -> (&str, &str) {
-    let comment_start = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
+    let comment_start = line
+        .trim_start()
+        .find("   ")
+        .map(|at| at + line.len() - line.trim_start().len());
     comment_start.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
 }
 
@@ -223,8 +274,16 @@ const SYNONYMS: [(&str, &str); 21] = [
 
 /// Words of a command that earlier versions had: the command, its word, and what helps now.
 const REMOVED: [(&str, &str, &str); 2] = [
-    ("waf", "probe", "flashproof waf measure shows the write amplification of a real drive"),
-    ("baseline", "--cross-check", "run fio with the same jobs before or after flashproof"),
+    (
+        "waf",
+        "probe",
+        "flashproof waf measure shows the write amplification of a real drive",
+    ),
+    (
+        "baseline",
+        "--cross-check",
+        "run fio with the same jobs before or after flashproof",
+    ),
 ];
 
 /// Suggestion if the command has a word of earlier versions, or if the first word after the program's name is a device, a file, or another name of a command. `None`:
@@ -235,8 +294,14 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
         let at = arguments.iter().position(|argument| argument == removed);
         at.is_some_and(|at| at == 2 || removed.starts_with("--"))
     };
-    if let Some((_, removed, now)) = REMOVED.iter().find(|(of, removed, _)| *of == word && is_given(removed)) {
-        return Some(format!("flashproof {word} no longer has {} - {now}", quoted(removed)));
+    if let Some((_, removed, now)) = REMOVED
+        .iter()
+        .find(|(of, removed, _)| *of == word && is_given(removed))
+    {
+        return Some(format!(
+            "flashproof {word} no longer has {} - {now}",
+            quoted(removed)
+        ));
     }
     if word.starts_with('-') || command.find_subcommand(word).is_some() {
         return None;
@@ -245,7 +310,9 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
     let hint = if let Some((_, name)) = SYNONYMS.iter().find(|(typed, _)| *typed == word) {
         format!("use flashproof {name}")
     } else if word.starts_with("/dev/") || word.starts_with("sim:") {
-        format!("give a command before the device: flashproof doctor {word}, or flashproof certify {word}")
+        format!(
+            "give a command before the device: flashproof doctor {word}, or flashproof certify {word}"
+        )
     } else if path.is_dir() {
         format!("to judge the run in this directory: flashproof report {word}")
     } else if path.is_file() {
@@ -263,7 +330,11 @@ mod tests {
     #[test]
     fn each_command_stands_in_one_group() {
         let command = Cli::command();
-        let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut named: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
         let mut declared: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         named.sort_unstable();
         declared.sort_unstable();
@@ -273,13 +344,17 @@ mod tests {
 
     #[test]
     fn comments_stand_beside_their_commands_where_all_fit_and_below_where_not() {
-        let narrow = "Examples:\n  a b     one\n  a       two\n  c\n\nA sentence\nthat goes on.\n\nAnother.";
+        let narrow =
+            "Examples:\n  a b     one\n  a       two\n  c\n\nA sentence\nthat goes on.\n\nAnother.";
         assert_eq!(
             lay_out_examples(narrow),
             "Examples:\n  a b  one\n  a    two\n  c\n\nA sentence that goes on.\n\nAnother."
         );
         let long = format!("Examples:\n  {}     one\n  a       two", "x".repeat(74));
-        assert_eq!(lay_out_examples(&long), format!("Examples:\n  {}\n      one\n  a\n      two", "x".repeat(74)));
+        assert_eq!(
+            lay_out_examples(&long),
+            format!("Examples:\n  {}\n      one\n  a\n      two", "x".repeat(74))
+        );
     }
 
     fn hint(word: &str) -> Option<String> {
@@ -288,26 +363,52 @@ mod tests {
 
     #[test]
     fn what_is_no_command_is_told_with_the_one_that_is_meant() {
-        assert_eq!(hint("devices").unwrap(), "\"devices\" is no command - use flashproof doctor");
-        assert!(hint("/dev/nvme1n1").unwrap().contains("flashproof doctor /dev/nvme1n1"));
+        assert_eq!(
+            hint("devices").unwrap(),
+            "\"devices\" is no command - use flashproof doctor"
+        );
+        assert!(
+            hint("/dev/nvme1n1")
+                .unwrap()
+                .contains("flashproof doctor /dev/nvme1n1")
+        );
         assert!(hint("/").unwrap().contains("flashproof report /"));
-        let hint_of =
-            |line: &str| suggestion(&full_command(), &line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let hint_of = |line: &str| {
+            suggestion(
+                &full_command(),
+                &line.split(' ').map(OsString::from).collect::<Vec<_>>(),
+            )
+        };
         let removed = hint_of("flashproof waf probe /dev/nvme1n1").unwrap();
-        assert!(removed.starts_with("flashproof waf no longer has \"probe\" - flashproof waf measure"), "{removed}");
-        assert!(hint_of("flashproof baseline sim: --cross-check").unwrap().contains("run fio with the same jobs"));
+        assert!(
+            removed.starts_with("flashproof waf no longer has \"probe\" - flashproof waf measure"),
+            "{removed}"
+        );
+        assert!(
+            hint_of("flashproof baseline sim: --cross-check")
+                .unwrap()
+                .contains("run fio with the same jobs")
+        );
         assert_eq!(hint_of("flashproof waf model probe"), None);
-        assert_eq!((hint("certify"), hint("--help"), hint("certfy")), (None, None, None));
+        assert_eq!(
+            (hint("certify"), hint("--help"), hint("certfy")),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn what_is_recommended_is_there() {
         let whole = full_command();
         for (typed, name) in SYNONYMS {
-            assert!(whole.find_subcommand(typed).is_none(), "{typed} is a command");
+            assert!(
+                whole.find_subcommand(typed).is_none(),
+                "{typed} is a command"
+            );
             let words = name.split(' ').filter(|word| !word.starts_with("--"));
             words.fold(&whole, |command, word| {
-                command.find_subcommand(word).unwrap_or_else(|| panic!("{word} of {name}"))
+                command
+                    .find_subcommand(word)
+                    .unwrap_or_else(|| panic!("{word} of {name}"))
             });
         }
     }

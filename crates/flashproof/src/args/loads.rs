@@ -49,7 +49,11 @@ impl TestArgs {
     /// Builds the run of `workloads` from the options.
     pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
         RunRequest {
-            consents: Consents { erase: &self.erase, other_devices: &[], shared: self.shared },
+            consents: Consents {
+                erase: &self.erase,
+                other_devices: &[],
+                shared: self.shared,
+            },
             trace: !self.no_trace,
             ..self.record.request(workloads)
         }
@@ -92,12 +96,23 @@ impl RecordArgs {
 /// the configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
-        Test::Storage => ("act_storage", lay_out_examples(include_str!("examples/storage.txt"))),
-        Test::Index => ("act_index", lay_out_examples(include_str!("examples/index.txt"))),
+        Test::Storage => (
+            "act_storage",
+            lay_out_examples(include_str!("examples/storage.txt")),
+        ),
+        Test::Index => (
+            "act_index",
+            lay_out_examples(include_str!("examples/index.txt")),
+        ),
     };
     let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
-    let long = format!("{examples}\n\nKeys of the configuration file:\n\n{}", help_text(test));
-    let act = program::<TestArgs>(name, about).after_help(examples).after_long_help(long);
+    let long = format!(
+        "{examples}\n\nKeys of the configuration file:\n\n{}",
+        help_text(test)
+    );
+    let act = program::<TestArgs>(name, about)
+        .after_help(examples)
+        .after_long_help(long);
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
@@ -140,7 +155,10 @@ pub struct ReplayArgs {
 pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
     storage
         .mut_arg("configs", |configs| {
-            configs.required(false).required_unless_present("replay").conflicts_with("replay")
+            configs
+                .required(false)
+                .required_unless_present("replay")
+                .conflicts_with("replay")
         })
         .mut_arg("as_act", |as_act| as_act.conflicts_with("replay"))
         .mut_arg("duration", |duration| duration.conflicts_with("replay"))
@@ -171,7 +189,11 @@ pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
 #[derive(Args, Debug)]
 pub struct FioArgs {
     /// fio's options and job files
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGS"
+    )]
     pub words: Vec<String>,
 }
 
@@ -180,6 +202,10 @@ pub const FIO_HELP: &str = include_str!("examples/fio.txt");
 
 /// Arguments of a program called fio.
 pub(super) fn fio_words(arguments: Vec<OsString>) -> FioArgs {
-    let words = arguments.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = arguments
+        .into_iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     FioArgs { words }
 }

@@ -162,7 +162,12 @@ pub enum Instant {
 
 fn instant(text: &str) -> Result<Instant, String> {
     let text = text.trim();
-    let day = || text.replacen(' ', "T", 1).parse::<DateTime>().ok().and_then(|at| Offset::UTC.to_timestamp(at).ok());
+    let day = || {
+        text.replacen(' ', "T", 1)
+            .parse::<DateTime>()
+            .ok()
+            .and_then(|at| Offset::UTC.to_timestamp(at).ok())
+    };
     let found = text.parse::<Timestamp>().ok().or_else(day).map(Instant::At);
     found
         .or_else(|| text.parse::<Time>().ok().map(Instant::Of))
@@ -176,13 +181,18 @@ fn zone(text: &str) -> Result<Offset, String> {
     };
     let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
     let parsed: Option<(i32, i32)> = hours.parse().ok().zip(minutes.parse().ok());
-    let valid = parsed.filter(|(hours, minutes)| (0..=14).contains(hours) && (0..60).contains(minutes));
-    let offset = valid.and_then(|(hours, minutes)| Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok());
+    let valid =
+        parsed.filter(|(hours, minutes)| (0..=14).contains(hours) && (0..60).contains(minutes));
+    let offset = valid.and_then(|(hours, minutes)| {
+        Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()
+    });
     offset.ok_or_else(|| "give the difference to UTC, such as +02:00 or -05:00".to_owned())
 }
 
 fn drive(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(drive, device)| !drive.is_empty() && !device.is_empty());
+    let pair = text
+        .split_once('=')
+        .filter(|(drive, device)| !drive.is_empty() && !device.is_empty());
     let (drive, device) = pair.ok_or("give DRIVE=DEVICE, such as dm-3=/dev/mapper/data")?;
     Ok((drive.to_owned(), device.to_owned()))
 }
@@ -238,7 +248,11 @@ pub struct SelectArgs {
 
 fn fill(text: &str) -> Result<f64, String> {
     let percent = positive(text.trim_end_matches('%'))?;
-    if percent <= 100.0 { Ok(percent) } else { Err("give a percentage above 0 and up to 100".to_owned()) }
+    if percent <= 100.0 {
+        Ok(percent)
+    } else {
+        Err("give a percentage above 0 and up to 100".to_owned())
+    }
 }
 
 /// Options of the writer of configurations.
@@ -260,10 +274,20 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub load: Option<Factor>,
     /// Reads per second, over all devices
-    #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "RATE",
+        conflicts_with = "load",
+        allow_hyphen_values = true
+    )]
     pub reads: Option<String>,
     /// Writes per second, over all devices
-    #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "RATE",
+        conflicts_with = "load",
+        allow_hyphen_values = true
+    )]
     pub writes: Option<String>,
     /// Reads and writes per second for each drive: only an answer in the dialogue gives them.
     #[arg(skip)]
@@ -304,20 +328,32 @@ pub struct ConfigArgs {
 }
 
 fn test(text: &str) -> Result<Test, String> {
-    Test::named(text).ok_or_else(|| format!("no such test - give {}", Test::ALL.map(Test::name).join(" or ")))
+    Test::named(text).ok_or_else(|| {
+        format!(
+            "no such test - give {}",
+            Test::ALL.map(Test::name).join(" or ")
+        )
+    })
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("\"=\" is missing - give KEY=VALUE, such as defrag-lwm-pct=60")?;
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("\"=\" is missing - give KEY=VALUE, such as defrag-lwm-pct=60")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn capacity(text: &str) -> Result<u64, String> {
-    size_bytes(text).filter(|bytes| *bytes > 0).ok_or_else(|| "give a size such as 3.84TB or 512GiB".to_owned())
+    size_bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "give a size such as 3.84TB or 512GiB".to_owned())
 }
 
 fn rated(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "give a number above 0, such as 1 or 0.3".to_owned())
 }
 
@@ -328,16 +364,28 @@ mod tests {
     #[test]
     fn times_zones_and_sizes_are_read_as_people_write_them() {
         let at = Instant::At("2026-11-20T23:04:05Z".parse().unwrap());
-        for text in ["2026-11-20 23:04:05", "2026-11-20T23:04:05", "2026-11-20T23:04:05Z", "2026-11-21T00:04:05+01:00"]
-        {
+        for text in [
+            "2026-11-20 23:04:05",
+            "2026-11-20T23:04:05",
+            "2026-11-20T23:04:05Z",
+            "2026-11-21T00:04:05+01:00",
+        ] {
             assert_eq!(instant(text), Ok(at), "{text}");
         }
-        assert_eq!(instant("23:04"), Ok(Instant::Of(Time::constant(23, 4, 0, 0))));
+        assert_eq!(
+            instant("23:04"),
+            Ok(Instant::Of(Time::constant(23, 4, 0, 0)))
+        );
         assert!(instant("yesterday").is_err());
         assert_eq!(zone("-05:30").map(Offset::seconds), Ok(-19_800));
         assert_eq!(zone("+2").map(Offset::seconds), Ok(7200));
         assert!(zone("CET").is_err() && zone("+99:00").is_err());
-        assert_eq!((block("128K"), block("1M"), block("8388608")), (Ok(131_072), Ok(1 << 20), Ok(8 << 20)));
-        assert!(block("100K").is_err() && block("").is_err() && block("99999999999999999999M").is_err());
+        assert_eq!(
+            (block("128K"), block("1M"), block("8388608")),
+            (Ok(131_072), Ok(1 << 20), Ok(8 << 20))
+        );
+        assert!(
+            block("100K").is_err() && block("").is_err() && block("99999999999999999999M").is_err()
+        );
     }
 }

@@ -94,7 +94,9 @@ pub(super) fn over_provisioning(text: &str) -> Result<OverProvisioning, String> 
 pub(super) fn block_bytes(text: &str) -> Result<u32, String> {
     let fits = |bytes: &u64| bytes.is_power_of_two() && (4 << 10..=128 << 10).contains(bytes);
     let bytes = parse_number(text, BYTES).ok().filter(fits);
-    bytes.map(|bytes| bytes as u32).ok_or_else(|| "give 4k, 8k, 16k, 32k, 64k or 128k".to_owned())
+    bytes
+        .map(|bytes| bytes as u32)
+        .ok_or_else(|| "give 4k, 8k, 16k, 32k, 64k or 128k".to_owned())
 }
 
 fn cache_bytes(text: &str) -> Result<u64, String> {
@@ -128,9 +130,9 @@ impl PrepArgs {
 
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let about =
-        "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
-    let act = program::<PrepArgs>("act_prep", about).after_help(lay_out_examples(include_str!("examples/prep.txt")));
+    let about = "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
+    let act = program::<PrepArgs>("act_prep", about)
+        .after_help(lay_out_examples(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 

@@ -86,10 +86,18 @@ impl GivenArgs {
     /// kinds, the terabytes count, as in a warranty.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
-        let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
+        let dwpd = dwpd
+            .iter()
+            .filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
         let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
-        let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
-        OperatorData { endurance: dwpd.chain(tbw).collect(), prices: price.clone(), warranty_years }
+        let tbw = tbw
+            .iter()
+            .map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
+        OperatorData {
+            endurance: dwpd.chain(tbw).collect(),
+            prices: price.clone(),
+            warranty_years,
+        }
     }
 }
 
@@ -109,27 +117,58 @@ pub struct StatusArgs {
 
 /// Options of latency tables. Long options have underscores, as in ACT's script.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true, rename_all = "snake_case")]
+#[command(
+    disable_help_flag = true,
+    infer_long_args = true,
+    args_override_self = true,
+    rename_all = "snake_case"
+)]
 pub struct LatencyArgs {
     /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
     /// standard input. May be repeated: the logs are shown side by side
     #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
     pub logs: Vec<String>,
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
-    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(
+        short = 'h',
+        long = "histogram",
+        value_name = "NAME",
+        allow_hyphen_values = true
+    )]
     pub histograms: Vec<String>,
     /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; for run directories the
     /// slice of the run]
     #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub slice: Option<String>,
     /// First threshold to show: N stands for 2^N units of the log (0: 1 ms, 3: 8 ms), up to 16
-    #[arg(short, long, alias = "start-bucket", value_name = "N", default_value = "0", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        alias = "start-bucket",
+        value_name = "N",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
     pub start_bucket: String,
     /// Number of thresholds to show
-    #[arg(short, long, alias = "num-buckets", value_name = "N", default_value = "7", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        alias = "num-buckets",
+        value_name = "N",
+        default_value = "7",
+        allow_hyphen_values = true
+    )]
     pub num_buckets: String,
     /// Show the first threshold, then every n-th
-    #[arg(short, long, alias = "every-nth", value_name = "N", default_value = "1", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        alias = "every-nth",
+        value_name = "N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
     pub every_nth: String,
     /// Also show operations per second
     #[arg(short = 'x', long)]
@@ -168,20 +207,28 @@ pub const ACT_USAGE: &str = include_str!("examples/act-latency-usage.txt");
 /// Parses the options of ACT's script. Errors are reported in the script's words.
 pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     let typed = typed(&arguments, 1);
-    match parse_as(acts_script().after_help(lay_out_examples(include_str!("examples/latency.txt"))), arguments) {
+    match parse_as(
+        acts_script().after_help(lay_out_examples(include_str!("examples/latency.txt"))),
+        arguments,
+    ) {
         Ok(args) => LatencyArgs { typed, ..args },
         Err(error) => refuse_as_act(&error, &typed),
     }
 }
 
 fn acts_script() -> clap::Command {
-    let about = "Show latency tables as ACT's script does: its options, its output, its exit status";
+    let about =
+        "Show latency tables as ACT's script does: its options, its output, its exit status";
     program::<LatencyArgs>("act_latency.py", about)
 }
 
 /// The arguments after the first `skipped` ones, as text.
 pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
-    arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
+    arguments
+        .iter()
+        .skip(skipped)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Prints help as clap does, but errors on standard output, as the script does.
@@ -202,17 +249,29 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
 
 fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
     let name = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(name)) => name.split([' ', '=']).next().unwrap_or(name).to_owned(),
+        Some(ContextValue::String(name)) => {
+            name.split([' ', '=']).next().unwrap_or(name).to_owned()
+        }
         _ => String::new(),
     };
-    let no_value =
-        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    let no_value = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
     match error.kind() {
-        ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
-        ErrorKind::InvalidValue if no_value => {
-            format!("option {} requires argument", short_as_typed(&name, typed).unwrap_or(name))
+        ErrorKind::UnknownArgument if name.starts_with('-') => {
+            format!("option {name} not recognized")
         }
-        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+        ErrorKind::InvalidValue if no_value => {
+            format!(
+                "option {} requires argument",
+                short_as_typed(&name, typed).unwrap_or(name)
+            )
+        }
+        _ => error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned(),
     }
 }
 
@@ -220,9 +279,13 @@ fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
 /// without its value is the last argument, or the last letter of the last argument.
 fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
     let command = acts_script();
-    let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
+    let option = command
+        .get_arguments()
+        .find(|option| option.get_long() == long.strip_prefix("--"))?;
     let letter = option.get_short()?;
-    let last = typed.last().filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
+    let last = typed
+        .last()
+        .filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
     last.ends_with(letter).then(|| format!("-{letter}"))
 }
 
@@ -232,20 +295,42 @@ fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
 pub struct LogLatencyArgs {
     /// Log of the server, plain or compressed by gzip or zstd; "-" for standard input. May be repeated: the rotated
     /// files of one node, in any order
-    #[arg(short, long = "log", value_name = "LOG", default_value = "/var/log/aerospike/aerospike.log")]
+    #[arg(
+        short,
+        long = "log",
+        value_name = "LOG",
+        default_value = "/var/log/aerospike/aerospike.log"
+    )]
     pub logs: Vec<PathBuf>,
     /// Histogram to show: "{test}-read", "{test}-/dev/nvme0n1-read", or "read" for the sum of all namespaces
-    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(
+        short = 'h',
+        long = "histogram",
+        value_name = "NAME",
+        allow_hyphen_values = true
+    )]
     pub histogram: Option<String>,
     /// Namespace of the histogram, if its name has none: -N test -h read
     #[arg(short = 'N', long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Length of a slice: 3600 or 1:00:00
-    #[arg(short = 't', long, value_name = "TIME", default_value = "10", allow_hyphen_values = true)]
+    #[arg(
+        short = 't',
+        long,
+        value_name = "TIME",
+        default_value = "10",
+        allow_hyphen_values = true
+    )]
     pub slice: String,
     /// Start: head, tail (5 minutes before the end), "Sep 22 2011 22:40:14", or a time before the end such as -3600 or
     /// -1:00:00
-    #[arg(short = 'f', long, value_name = "TIME", default_value = "tail", allow_hyphen_values = true)]
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "TIME",
+        default_value = "tail",
+        allow_hyphen_values = true
+    )]
     pub from: String,
     /// Length of the analysed time: 3600 or 1:00:00 [default: to the end]
     #[arg(short = 'd', long, value_name = "TIME", allow_hyphen_values = true)]
@@ -271,7 +356,9 @@ impl LogLatencyArgs {
     /// Errors: an option that does not apply to these logs.
     pub fn of(args: &LatencyArgs) -> Result<Self, String> {
         let refused = |what: &str| {
-            format!("cannot show a server's log - {what} - for the options see flashproof latency server --help")
+            format!(
+                "cannot show a server's log - {what} - for the options see flashproof latency server --help"
+            )
         };
         let histogram = match &args.histograms[..] {
             [] => "read".to_owned(),
@@ -279,10 +366,14 @@ impl LogLatencyArgs {
             _ => return Err(refused("-h selects one histogram, and cannot be repeated")),
         };
         if args.extra || args.sla.is_some() || args.start_bucket != "0" {
-            return Err(refused("-s, -x and --sla apply only to logs of ACT and to runs"));
+            return Err(refused(
+                "-s, -x and --sla apply only to logs of ACT and to runs",
+            ));
         }
-        let number =
-            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is not a number of thresholds: {why}")));
+        let number = |text: &str| {
+            from_one(text)
+                .map_err(|why| refused(&format!("{text} is not a number of thresholds: {why}")))
+        };
         let defaults = parse_as_asloglatency(vec!["asloglatency".into()]);
         Ok(Self {
             logs: args.logs.iter().map(PathBuf::from).collect(),
@@ -297,14 +388,19 @@ impl LogLatencyArgs {
 }
 
 fn from_one(text: &str) -> Result<usize, String> {
-    text.trim().parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1".to_owned())
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "give a whole number from 1".to_owned())
 }
 
 /// Parses the options of asloglatency, or exits with its exit code.
 pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
     let about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status";
-    let asloglatency = program::<LogLatencyArgs>("asloglatency", about)
-        .after_help(lay_out_examples(include_str!("examples/latency-server.txt")));
+    let asloglatency = program::<LogLatencyArgs>("asloglatency", about).after_help(
+        lay_out_examples(include_str!("examples/latency-server.txt")),
+    );
     parse_as(asloglatency, arguments).unwrap_or_else(exit_as_act)
 }
 
@@ -318,11 +414,21 @@ pub fn from(text: &str) -> Result<TableStart, String> {
     }
     if trimmed.starts_with('-') {
         let seconds = sizing::loglatency::seconds(trimmed.trim_matches(['-', ' ']));
-        return seconds.map(TableStart::Before).ok_or_else(|| format!("can't parse relative start time {text}"));
+        return seconds
+            .map(TableStart::Before)
+            .ok_or_else(|| format!("can't parse relative start time {text}"));
     }
-    let forms = ["%b %d %Y %H:%M:%S", "%B %d %Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
-    let at = forms.iter().find_map(|form| jiff::civil::DateTime::strptime(form, trimmed).ok());
-    at.map(TableStart::At).ok_or_else(|| format!("can't parse absolute start time {text}"))
+    let forms = [
+        "%b %d %Y %H:%M:%S",
+        "%B %d %Y %H:%M:%S",
+        "%Y-%m-%d %H:%M:%S",
+        "%Y-%m-%dT%H:%M:%S",
+    ];
+    let at = forms
+        .iter()
+        .find_map(|form| jiff::civil::DateTime::strptime(form, trimmed).ok());
+    at.map(TableStart::At)
+        .ok_or_else(|| format!("can't parse absolute start time {text}"))
 }
 
 /// Options of a trace.
@@ -361,16 +467,34 @@ mod tests {
 
     #[test]
     fn names_stand_before_directories_and_numbers() {
-        assert_eq!(parse_named_dir("a=b/c"), Ok(CandidateDir { name: Some("a".into()), dir: "b/c".into() }));
-        assert_eq!(parse_named_dir("b/c"), Ok(CandidateDir { name: None, dir: "b/c".into() }));
-        assert_eq!(number("sim:capacity=1GiB=3"), Ok(("sim:capacity=1GiB".into(), 3.0)));
+        assert_eq!(
+            parse_named_dir("a=b/c"),
+            Ok(CandidateDir {
+                name: Some("a".into()),
+                dir: "b/c".into()
+            })
+        );
+        assert_eq!(
+            parse_named_dir("b/c"),
+            Ok(CandidateDir {
+                name: None,
+                dir: "b/c".into()
+            })
+        );
+        assert_eq!(
+            number("sim:capacity=1GiB=3"),
+            Ok(("sim:capacity=1GiB".into(), 3.0))
+        );
         for text in ["a", "=3", "a=", "a=-1", "a=0", "a=nan", "a=inf", "a=x"] {
             assert!(number(text).is_err(), "{text}");
         }
     }
 
     fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
-        let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let typed: Vec<String> = arguments
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect();
         let words = std::iter::once("act_latency.py").chain(arguments.iter().copied());
         let words = words.map(Into::into).collect();
         parse_as(acts_script(), words).map_err(|error| in_acts_words(&error, &typed))
@@ -378,23 +502,52 @@ mod tests {
 
     #[test]
     fn options_are_those_of_acts_script() {
-        let args =
-            parse(&["-l", "a", "-xt5", "--hist", "reads", "-h", "-writes", "--num_buckets=3", "-n", "-4"]).unwrap();
+        let args = parse(&[
+            "-l",
+            "a",
+            "-xt5",
+            "--hist",
+            "reads",
+            "-h",
+            "-writes",
+            "--num_buckets=3",
+            "-n",
+            "-4",
+        ])
+        .unwrap();
         assert_eq!(
             (args.logs, args.histograms),
-            (vec!["a".to_owned()], vec!["reads".to_owned(), "-writes".to_owned()])
+            (
+                vec!["a".to_owned()],
+                vec!["reads".to_owned(), "-writes".to_owned()]
+            )
         );
-        assert_eq!((args.slice.as_deref(), args.num_buckets.as_str(), args.extra), (Some("5"), "-4", true));
+        assert_eq!(
+            (args.slice.as_deref(), args.num_buckets.as_str(), args.extra),
+            (Some("5"), "-4", true)
+        );
     }
 
     #[test]
     fn mistakes_are_told_in_the_words_of_acts_script() {
         assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
-        assert_eq!(parse(&["--nonsense=3"]).unwrap_err(), "option --nonsense not recognized");
+        assert_eq!(
+            parse(&["--nonsense=3"]).unwrap_err(),
+            "option --nonsense not recognized"
+        );
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
-        assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
-        assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
+        assert_eq!(
+            parse(&["-l", "x", "-xh"]).unwrap_err(),
+            "option -h requires argument"
+        );
+        assert_eq!(
+            parse(&["--hist"]).unwrap_err(),
+            "option --histogram requires argument"
+        );
         // If the empty value of an option is refused, the last argument can be another option.
-        assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
+        assert_eq!(
+            parse(&["--format=", "-x"]).unwrap_err(),
+            "option --format requires argument"
+        );
     }
 }

@@ -55,7 +55,10 @@ pub struct WafMeasureArgs {
 #[derive(Args, Debug)]
 pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
-    #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
+    #[arg(
+        value_name = "DEVICE",
+        default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1"
+    )]
     pub device: String,
     /// Over-provisioning to assume for the preparation, in percent; auto: the drive's own
     #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]

@@ -43,7 +43,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let is_known = builtin_names().any(|known| known == name);
-    let is_path = !is_known && (name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir());
+    let is_path =
+        !is_known && (name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir());
     if args.path.is_none() && is_path && !name.ends_with(".toml") {
         let path = console::shell_quoted(name);
         return Err(Failure::usage(format!(
@@ -57,7 +58,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         _ if is_path || name.ends_with(".toml") => vec![name],
         _ => name.split(',').filter(|name| seen.insert(*name)).collect(),
     };
-    let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
+    let definitions = names
+        .iter()
+        .map(|name| Definition::find(name))
+        .collect::<Result<Vec<_>, _>>()?;
     if args.show {
         return done(&definitions.iter().map(definition_text).collect::<String>());
     }
@@ -81,10 +85,17 @@ fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
+fn perform_all(
+    args: &CheckArgs,
+    definitions: Vec<Definition>,
+    path: &str,
+) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
     let run_dir = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
-    let signal_handler = SignalHandler::install("files of the check remain until the next check", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "files of the check remain until the next check",
+        CompatMode::Native,
+    )?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
     let is_alone = definitions.len() == 1;
     let lasting = |definition: Definition| match args.lasting {
@@ -93,43 +104,91 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
     };
     let definitions: Vec<_> = definitions.into_iter().map(lasting).collect();
     let mut later_sec = definitions.iter().map(Definition::seconds).sum::<u64>();
-    let what = if is_alone { definitions[0].name.clone() } else { count(definitions.len() as u64, "check") };
-    console::note(&format!("{what}: {} of load in all; the time to write test files is extra", span(later_sec)));
+    let what = if is_alone {
+        definitions[0].name.clone()
+    } else {
+        count(definitions.len() as u64, "check")
+    };
+    console::note(&format!(
+        "{what}: {} of load in all; the time to write test files is extra",
+        span(later_sec)
+    ));
     for definition in definitions {
         let name = definition.name.clone();
         later_sec -= definition.seconds();
         if signal_handler.signal_received().is_some() {
-            not_run.push(NotRun { name, why: "the command was stopped before this check".into() });
+            not_run.push(NotRun {
+                name,
+                why: "the command was stopped before this check".into(),
+            });
             continue;
         }
-        let dir = if is_alone { run_dir.dir().to_owned() } else { run_dir.dir().join(&name) };
-        let request = Request { definition, path, erase: &args.erase, dir, later_sec, quiet };
+        let dir = if is_alone {
+            run_dir.dir().to_owned()
+        } else {
+            run_dir.dir().join(&name)
+        };
+        let request = Request {
+            definition,
+            path,
+            erase: &args.erase,
+            dir,
+            later_sec,
+            quiet,
+        };
         match perform(&request, &signal_handler) {
             Ok(check) => checks.push(check),
             // A missing or read-only disk stops all checks.
-            Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => return Err(failure),
-            Err(failure) => not_run.push(NotRun { name, why: failure.message }),
+            Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => {
+                return Err(failure);
+            }
+            Err(failure) => not_run.push(NotRun {
+                name,
+                why: failure.message,
+            }),
         }
     }
-    write(&Checks::new(checks, not_run, args.require_sustained), &args.form, &format!("{run_dir}\n"))
+    write(
+        &Checks::new(checks, not_run, args.require_sustained),
+        &args.form,
+        &format!("{run_dir}\n"),
+    )
 }
 
 /// Writes the result of checks in the requested form; `footer` follows the text form.
 pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
     let text = || format!("{}{footer}", checks.text());
-    show(form, checks, || checks.html(&tool()), || checks.markdown(), text)?;
+    show(
+        form,
+        checks,
+        || checks.html(&tool()),
+        || checks.markdown(),
+        text,
+    )?;
     Ok(ExitCode::from(checks.exit_code))
 }
 
 /// The checks with their questions.
 fn list() -> Result<String, Failure> {
-    let mut table = Table::new("").text(["check"]).numbers(["takes", "limits"]).text(["question"]);
+    let mut table = Table::new("")
+        .text(["check"])
+        .numbers(["takes", "limits"])
+        .text(["question"]);
     for (heading, checks) in builtin_by_kind()? {
         table.row(["", "", "", ""]);
         table.row([heading, "", "", ""]);
         for check in checks {
-            let limits = check.runs.iter().flat_map(|run| &run.criteria).filter(|criterion| criterion.limit.is_some());
-            table.row([format!("  {}", check.name), span(check.seconds()), limits.count().to_string(), check.question]);
+            let limits = check
+                .runs
+                .iter()
+                .flat_map(|run| &run.criteria)
+                .filter(|criterion| criterion.limit.is_some());
+            table.row([
+                format!("  {}", check.name),
+                span(check.seconds()),
+                limits.count().to_string(),
+                check.question,
+            ]);
         }
     }
     Ok(format!(
@@ -148,7 +207,11 @@ fn definition_text(check: &Definition) -> String {
 
 /// Writes until the power is cut, or examines the data of the session before the cut.
 fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    refuse(args, "durability", args.show || args.out.is_some() || args.require_sustained)?;
+    refuse(
+        args,
+        "durability",
+        args.show || args.out.is_some() || args.require_sustained,
+    )?;
     let Some(path) = &args.path else {
         return Err(Failure::usage(
             "cannot check durability - no path is given - give a directory on the disk, or a device",
@@ -170,8 +233,13 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     begin_form(args)?;
-    let request =
-        durability::Request { path, witness, options: &args.durability, erase: &args.erase, seconds: args.lasting };
+    let request = durability::Request {
+        path,
+        witness,
+        options: &args.durability,
+        erase: &args.erase,
+        seconds: args.lasting,
+    };
     let end_signals = EndSignals::listen("the written files remain".to_owned())?;
     let result = durability::check(&request, &end_signals)?;
     show(
@@ -186,12 +254,19 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Serves as the witness until a signal comes.
 fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let has_others =
-        args.show || args.out.is_some() || args.path.is_some() || args.lasting.is_some() || args.require_sustained;
+    let has_others = args.show
+        || args.out.is_some()
+        || args.path.is_some()
+        || args.lasting.is_some()
+        || args.require_sustained;
     refuse(
         args,
         "witness",
-        has_others || !args.erase.is_empty() || args.form.json || args.form.markdown || args.form.html.is_some(),
+        has_others
+            || !args.erase.is_empty()
+            || args.form.json
+            || args.form.markdown
+            || args.form.html.is_some(),
     )?;
     let (Some(listen), Some(file)) = (&args.durability.listen, &args.durability.file) else {
         return Err(Failure::usage(
@@ -203,10 +278,17 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let end_signals = EndSignals::listen("all confirmed records are in the file".to_owned())?;
     let witness = Witness::open(listen, file)?;
-    let address =
-        witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
-    console::notice(&format!("listening on {address}; {}", end_signals.stop_hint()));
-    witness.waiting().iter().for_each(|session| console::note(session));
+    let address = witness
+        .address()
+        .map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
+    console::notice(&format!(
+        "listening on {address}; {}",
+        end_signals.stop_hint()
+    ));
+    witness
+        .waiting()
+        .iter()
+        .for_each(|session| console::note(session));
     witness.serve(&end_signals)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -218,7 +300,11 @@ fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure>
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
-            if foreign.is_empty() { "an option or path of other checks".to_owned() } else { foreign.join(", ") }
+            if foreign.is_empty() {
+                "an option or path of other checks".to_owned()
+            } else {
+                foreign.join(", ")
+            }
         ))),
     }
 }

@@ -60,12 +60,17 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
     let access = access(&args.access)?;
-    let cluster =
-        Cluster::find(&seeds, &args.namespace, access, args.services_alternate).map_err(Failure::environment)?;
+    let cluster = Cluster::find(&seeds, &args.namespace, access, args.services_alternate)
+        .map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&cluster_summary(&map, args.debug));
-    if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
-        console::warning(&format!("no node reports rack {rack}: reads go to the masters (-D shows the racks)"));
+    if let Some(rack) = args
+        .rack_id
+        .filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack)))
+    {
+        console::warning(&format!(
+            "no node reports rack {rack}: reads go to the masters (-D shows the racks)"
+        ));
     }
     object.single_bin = cluster.has_single_bins;
     if object.single_bin && object.bins > 1 {
@@ -85,7 +90,9 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         keys: args.keys,
         first_key: args.start_key.into(),
         mix: args.workload,
-        next_key: args.zipfian.map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
+        next_key: args
+            .zipfian
+            .map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
         record_bytes: object.bytes(),
         batch_records: args.batch_read_size,
         depth: args.connections,
@@ -98,8 +105,10 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         },
         seed: Some(seed),
     };
-    let batch = (args.batch_read_size > 1)
-        .then(|| BatchReads { records: args.batch_read_size, keys: Arc::new(workload.batch_keys(seed)) });
+    let batch = (args.batch_read_size > 1).then(|| BatchReads {
+        records: args.batch_read_size,
+        keys: Arc::new(workload.batch_keys(seed)),
+    });
     let overload = Arc::new(Overload::default());
     overload.set_waits(args.workload == Mix::Insert);
     let settings = ClientSettings {
@@ -117,16 +126,31 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     if args.verify && args.workload != Mix::Insert {
         check_records(&settings, args)?;
     }
-    let opened = Opened { devices, engine: Engine::client(settings) };
-    let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
+    let opened = Opened {
+        devices,
+        engine: Engine::client(settings),
+    };
+    let dir = args
+        .record
+        .out
+        .clone()
+        .unwrap_or_else(|| default_dir("client"));
     // Findings about this host only: the devices belong to other machines.
     let findings = Some(findings_about(&[], &dir));
-    let request = args.record.request(NamedWorkload::alone(workload, command_line()));
-    let request = RunRequest { opened: Some(&opened), findings, ..request };
+    let request = args
+        .record
+        .request(NamedWorkload::alone(workload, command_line()));
+    let request = RunRequest {
+        opened: Some(&opened),
+        findings,
+        ..request
+    };
     let exit_code = record("client", Some(&dir), request, CompatMode::Native)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");
-        console::note(&format!("{waited} had to wait and were retried: the server reported device overload (code 18)"));
+        console::note(&format!(
+            "{waited} had to wait and were retried: the server reported device overload (code 18)"
+        ));
     }
     Ok(exit_code)
 }
@@ -151,7 +175,9 @@ pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
 /// Checks that the first record can be verified. Errors: the record was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
-    let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else { return Ok(()) };
+    let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else {
+        return Ok(());
+    };
     if (bins, value) == (args.bins, args.object) {
         return Ok(());
     }
@@ -187,7 +213,11 @@ pub fn threads(at_once: u32) -> u32 {
 
 /// Transactions in flight per connection: `requested` if all nodes support pipelining, else 1.
 fn pipeline(requested: u32, map: &PartitionMap) -> u32 {
-    match map.nodes.iter().find(|node| requested > 1 && !node.supports_pipelining) {
+    match map
+        .nodes
+        .iter()
+        .find(|node| requested > 1 && !node.supports_pipelining)
+    {
         None => requested,
         Some(node) => {
             console::warning(&format!(
@@ -201,9 +231,15 @@ fn pipeline(requested: u32, map: &PartitionMap) -> u32 {
 
 /// The nodes found, in one line; with `debug` one line per node.
 fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
-    let mut text = format!("cluster of {}", units::count(map.nodes.len() as u64, "node"));
+    let mut text = format!(
+        "cluster of {}",
+        units::count(map.nodes.len() as u64, "node")
+    );
     if map.unowned() > 0 {
-        text += &format!(", {} without a node", units::count(map.unowned() as u64, "partition"));
+        text += &format!(
+            ", {} without a node",
+            units::count(map.unowned() as u64, "partition")
+        );
     }
     for node in map.nodes.iter().filter(|_| debug) {
         text += &format!(
@@ -212,8 +248,13 @@ fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
             node.host,
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
-            node.rack.map_or_else(String::new, |rack| format!(", rack {rack}")),
-            if node.supports_pipelining { ", supports pipelining" } else { "" }
+            node.rack
+                .map_or_else(String::new, |rack| format!(", rack {rack}")),
+            if node.supports_pipelining {
+                ", supports pipelining"
+            } else {
+                ""
+            }
         );
     }
     text

@@ -2,7 +2,9 @@
 
 use super::done;
 use super::report::{show, watch};
-use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, check_words};
+use crate::args::{
+    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, check_words,
+};
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
@@ -23,7 +25,13 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
         Fleet::Run(args) => return start_or_go_on(args),
         Fleet::Status(args) => return status(args),
         Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
-        Fleet::Task(args) => return task::run(&plan(&args.campaign)?.start()?, args.index, args.step.as_deref()),
+        Fleet::Task(args) => {
+            return task::run(
+                &plan(&args.campaign)?.start()?,
+                args.index,
+                args.step.as_deref(),
+            );
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -33,7 +41,13 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
     let plan = plan_in(dir)?;
     let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
     let base = plan.dir.display().to_string();
-    show(&args.form, &campaign, || campaign.html(&base), || campaign.markdown(), || campaign.text())?;
+    show(
+        &args.form,
+        &campaign,
+        || campaign.html(&base),
+        || campaign.markdown(),
+        || campaign.text(),
+    )?;
     Ok(ExitCode::from(status.exit_code()))
 }
 
@@ -70,8 +84,10 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
                 down_nodes.join(", ")
             ));
         }
-        let inventories: Vec<Inventory> =
-            Inventory::read_all(&dir)?.into_iter().map(|(_, inventory)| inventory).collect();
+        let inventories: Vec<Inventory> = Inventory::read_all(&dir)?
+            .into_iter()
+            .map(|(_, inventory)| inventory)
+            .collect();
         return console::result(&Inventory::table(&inventories));
     }
     let inventory = match &args.simulated {

@@ -28,23 +28,35 @@ pub(super) struct TableError {
 
 impl From<Failure> for TableError {
     fn from(failure: Failure) -> Self {
-        Self { imitated_output: String::new(), failure }
+        Self {
+            imitated_output: String::new(),
+            failure,
+        }
     }
 }
 
 impl From<LatencyError> for TableError {
     fn from(error: LatencyError) -> Self {
         let failure = match error {
-            LatencyError::Read { .. } | LatencyError::Interval { .. } => Failure::environment(&error),
+            LatencyError::Read { .. } | LatencyError::Interval { .. } => {
+                Failure::environment(&error)
+            }
             _ => Failure::usage(&error),
         };
-        Self { imitated_output: error.in_acts_words(), failure }
+        Self {
+            imitated_output: error.in_acts_words(),
+            failure,
+        }
     }
 }
 
 /// Prints the requested table of each log.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
-    let mut page = if args.format == Format::Table { table::command_line(&args.typed) } else { String::new() };
+    let mut page = if args.format == Format::Table {
+        table::command_line(&args.typed)
+    } else {
+        String::new()
+    };
     let result = page_of(args, &mut page);
     if let (Err(stop), Format::Table) = (&result, args.format) {
         page += &stop.imitated_output;
@@ -73,7 +85,11 @@ impl Opened<'_> {
 /// so far.
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, TableError> {
     let table_options = choice(args)?;
-    let mut opened = args.logs.iter().map(|name| open(name, args, &table_options)).collect::<Result<Vec<_>, _>>()?;
+    let mut opened = args
+        .logs
+        .iter()
+        .map(|name| open(name, args, &table_options))
+        .collect::<Result<Vec<_>, _>>()?;
     let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec).collect();
     let slice_sec = common_slice_sec(table_options.slice_sec, &intervals)?;
     let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,8 +97,14 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
         let (log, judgement) = read(name, opened, args, &table_options, slice_sec)?;
         print_remarks(&log, opened);
         judgements.extend(judgement);
-        let run = opened.is_run().then(|| RunLatencies::read(opened.path)).transpose().map_err(Failure::environment)?;
-        run.iter().flat_map(|run| &run.remarks).for_each(|remark| console::warning(remark));
+        let run = opened
+            .is_run()
+            .then(|| RunLatencies::read(opened.path))
+            .transpose()
+            .map_err(Failure::environment)?;
+        run.iter()
+            .flat_map(|run| &run.remarks)
+            .for_each(|remark| console::warning(remark));
         runs.push(run);
         logs.push(log);
     }
@@ -90,9 +112,16 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
     if let Some(log) = logs.iter().find(|log| log.damage.is_some()) {
         return Err(damaged(log, &logs, args.format).into());
     }
-    let damage = args.logs.iter().zip(&runs).find_map(|(name, run)| Some((name, run.as_ref()?.damage.first()?)));
+    let damage = args
+        .logs
+        .iter()
+        .zip(&runs)
+        .find_map(|(name, run)| Some((name, run.as_ref()?.damage.first()?)));
     if let Some((name, damage)) = damage {
-        return Err(Failure::environment(format!("cannot read all of {name} - {damage} - use an intact copy")).into());
+        return Err(Failure::environment(format!(
+            "cannot read all of {name} - {damage} - use an intact copy"
+        ))
+        .into());
     }
     if !logs.iter().any(Log::has_slices) {
         return Err(no_slices(&logs, slice_sec));
@@ -102,8 +131,10 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
 
 /// The options, checked in the order and with the bounds of ACT's script.
 fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
-    let refused =
-        |words: &str, why: String| TableError { imitated_output: words.to_owned(), failure: Failure::usage(why) };
+    let refused = |words: &str, why: String| TableError {
+        imitated_output: words.to_owned(),
+        failure: Failure::usage(why),
+    };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
             Failure::usage(format!(
@@ -112,21 +143,45 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
             ))
         })
     };
-    let slice = args.slice.as_ref().map(|text| number("-t", text)).transpose()?;
+    let slice = args
+        .slice
+        .as_ref()
+        .map(|text| number("-t", text))
+        .transpose()?;
     let first = number("-s", &args.start_bucket)?;
-    let (count, every) = (number("-n", &args.num_buckets)?, number("-e", &args.every_nth)?);
+    let (count, every) = (
+        number("-n", &args.num_buckets)?,
+        number("-e", &args.every_nth)?,
+    );
     if args.logs.is_empty() {
-        return Err(refused(ACT_USAGE, "no log is given - give -l LOG (see --help)".to_owned()));
+        return Err(refused(
+            ACT_USAGE,
+            "no log is given - give -l LOG (see --help)".to_owned(),
+        ));
     }
     let slice = slice.unwrap_or_else(|| default_slice_sec(&args.logs).into());
     let buckets_text = format!("non-negative and less than {BUCKETS}");
     let bounds = [
         (slice >= 1, "-t", slice, "slice must be", "more than 0"),
-        ((0..BUCKETS as i128).contains(&first), "-s", first, "start_bucket must be", buckets_text.as_str()),
-        (count >= 1, "-n", count, "num_buckets must be", "more than 0"),
+        (
+            (0..BUCKETS as i128).contains(&first),
+            "-s",
+            first,
+            "start_bucket must be",
+            buckets_text.as_str(),
+        ),
+        (
+            count >= 1,
+            "-n",
+            count,
+            "num_buckets must be",
+            "more than 0",
+        ),
         (every >= 1, "-e", every, "every_nth must be", "more than 0"),
     ];
-    if let Some((_, option, value, subject, bound)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
+    if let Some((_, option, value, subject, bound)) =
+        bounds.into_iter().find(|(is_within, ..)| !is_within)
+    {
         return Err(refused(
             &format!("{subject} {bound}\n"),
             format!("cannot use {option} {value} - {subject} {bound}"),
@@ -153,8 +208,13 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
 /// Default length of a slice. If each of `logs` belongs to a run (a run directory, or one of several logs in a run
 /// directory), the default is the shortest slice of these runs. Otherwise the default is an hour, as in ACT's script.
 fn default_slice_sec(logs: &[String]) -> u64 {
-    let run_slices = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
-    run_slices.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
+    let run_slices = logs
+        .iter()
+        .map(|name| run::slice_sec(Path::new(name)))
+        .collect::<Option<Vec<_>>>();
+    run_slices
+        .and_then(|own| own.into_iter().min())
+        .unwrap_or(3_600)
 }
 
 /// Parses an integer as Python does: surrounding blanks, a sign, single underscores between digits. A number too large
@@ -165,24 +225,42 @@ fn integer(text: &str) -> Option<i128> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let grouped = digits.split('_').all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()));
+    let grouped = digits
+        .split('_')
+        .all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()));
     let magnitude = digits
         .bytes()
         .filter(u8::is_ascii_digit)
-        .fold(0_i128, |value, digit| value.saturating_mul(10).saturating_add((digit - b'0').into()));
+        .fold(0_i128, |value, digit| {
+            value
+                .saturating_mul(10)
+                .saturating_add((digit - b'0').into())
+        });
     grouped.then_some(if negative { -magnitude } else { magnitude })
 }
 
-fn open<'a>(name: &'a str, args: &LatencyArgs, table_options: &TableOptions) -> Result<Opened<'a>, TableError> {
+fn open<'a>(
+    name: &'a str,
+    args: &LatencyArgs,
+    table_options: &TableOptions,
+) -> Result<Opened<'a>, TableError> {
     let path = Path::new(name);
-    let input = input_of(name, path)
-        .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("cannot read {name} - {error}"))));
-    let input =
-        input.map_err(|failure| TableError { imitated_output: format!("log file {name} not found\n"), failure })?;
+    let input = input_of(name, path).and_then(|bytes| {
+        Input::new(bytes).map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))
+    });
+    let input = input.map_err(|failure| TableError {
+        imitated_output: format!("log file {name} not found\n"),
+        failure,
+    })?;
     let source = LogReader::open(name, input)?;
-    let mut opened = Opened { path, source, judgement: None };
+    let mut opened = Opened {
+        path,
+        source,
+        judgement: None,
+    };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
-        opened.judgement = run::judge(name, path, limits, table_options.slice_sec).map_err(Failure::environment)?;
+        opened.judgement = run::judge(name, path, limits, table_options.slice_sec)
+            .map_err(Failure::environment)?;
     }
     Ok(opened)
 }
@@ -233,11 +311,19 @@ fn read(
     }
     let shown = histograms.len();
     if judged_by_log.is_some() && table_options.histograms.is_empty() {
-        histograms.extend(sla::judged_names(name, source.reader.header(), source.reader.names())?);
+        histograms.extend(sla::judged_names(
+            name,
+            source.reader.header(),
+            source.reader.names(),
+        )?);
     }
     let mut log = source.read(slice_sec, &histograms, &edges)?;
     let more = log.histograms.split_off(shown);
-    let judged = if table_options.histograms.is_empty() { &more } else { &log.histograms };
+    let judged = if table_options.histograms.is_empty() {
+        &more
+    } else {
+        &log.histograms
+    };
     let judgement = judged_by_log.map(|limits| sla::judge(&log, judged, limits));
     Ok((log, judgement.or_else(|| opened.judgement.take())))
 }
@@ -247,7 +333,10 @@ fn print_remarks(log: &Log, opened: &Opened<'_>) {
         console::warning(&remark);
     }
     if opened.source.reader.input().is_cut() {
-        console::warning(&format!("{} is compressed and truncated: only the part before the end is shown", log.name));
+        console::warning(&format!(
+            "{} is compressed and truncated: only the part before the end is shown",
+            log.name
+        ));
     }
 }
 
@@ -264,23 +353,39 @@ fn append(
         Format::Table => {
             *page += &table::preamble(logs, table_options.slice_sec);
             *page += &table::table(logs, table_options);
-            for (log, run) in logs.iter().zip(runs).filter_map(|(log, run)| Some((log, run.as_ref()?))) {
-                let name = if logs.len() > 1 { format!("{}\n", log.name) } else { String::new() };
+            for (log, run) in logs
+                .iter()
+                .zip(runs)
+                .filter_map(|(log, run)| Some((log, run.as_ref()?)))
+            {
+                let name = if logs.len() > 1 {
+                    format!("{}\n", log.name)
+                } else {
+                    String::new()
+                };
                 *page += &format!("\n{name}{run}");
             }
             if !judgements.is_empty() {
                 page.push('\n');
             }
-            judgements.iter().for_each(|judgement| *page += &format!("{judgement}\n"));
+            judgements
+                .iter()
+                .for_each(|judgement| *page += &format!("{judgement}\n"));
         }
         Format::Csv => {
             *page += &table::csv(logs, runs, &buckets).map_err(Failure::environment)?;
-            judgements.iter().for_each(|judgement| console::note(&judgement.to_string()));
+            judgements
+                .iter()
+                .for_each(|judgement| console::note(&judgement.to_string()));
         }
         Format::Markdown => {
             *page += &table::markdown(logs, table_options);
-            runs.iter().flatten().for_each(|run| *page += &format!("\n```\n{run}```\n"));
-            judgements.iter().for_each(|judgement| *page += &format!("\n{judgement}\n"));
+            runs.iter()
+                .flatten()
+                .for_each(|run| *page += &format!("\n```\n{run}```\n"));
+            judgements
+                .iter()
+                .for_each(|judgement| *page += &format!("\n{judgement}\n"));
         }
         Format::Json => {
             let document = json::document(logs, &buckets, runs, judgements);
@@ -291,9 +396,16 @@ fn append(
 }
 
 fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
-    let mut damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut damage = log
+        .damage
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     if let Some(ReadError::Io { .. }) = log.damage {
-        damage += &format!("; the {} s before the damage are complete", log.complete_sec);
+        damage += &format!(
+            "; the {} s before the damage are complete",
+            log.complete_sec
+        );
     }
     let shown = match (format, logs) {
         (Format::Json, _) => "the document shows",
@@ -308,14 +420,20 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
 }
 
 fn no_slices(logs: &[Log], slice_sec: u64) -> TableError {
-    let lacks_all = |log: &Log| log.histograms.iter().all(|histogram| histogram.index.is_none());
+    let lacks_all = |log: &Log| {
+        log.histograms
+            .iter()
+            .all(|histogram| histogram.index.is_none())
+    };
     let failure = match logs {
         [log, ..] if logs.iter().all(lacks_all) => Failure::usage(format!(
             "cannot show {} - it has none of the given histograms - see the names above",
             log.name
         )),
         _ => {
-            let complete = logs.iter().map(|log| format!("{} is complete up to {} s", log.name, log.complete_sec));
+            let complete = logs
+                .iter()
+                .map(|log| format!("{} is complete up to {} s", log.name, log.complete_sec));
             let complete: Vec<_> = complete.collect();
             Failure::usage(format!(
                 "no slice of {slice_sec} s is complete: {} - give a shorter -t",
@@ -323,7 +441,10 @@ fn no_slices(logs: &[Log], slice_sec: u64) -> TableError {
             ))
         }
     };
-    TableError { imitated_output: table::no_slices(slice_sec), failure }
+    TableError {
+        imitated_output: table::no_slices(slice_sec),
+        failure,
+    }
 }
 
 #[cfg(test)]

@@ -28,9 +28,13 @@ const NAMES_SHOWN_MAX: usize = 60;
 pub fn are_of_server(logs: &[String]) -> bool {
     let begins = |log: &String| {
         let path = Path::new(log);
-        let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else { return false };
+        let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else {
+            return false;
+        };
         let (mut lines, mut stamps) = (Lines::new(source.into_parts().1), Stamps::default());
-        (0..FIRST_LINES).any(|_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()))
+        (0..FIRST_LINES).any(
+            |_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()),
+        )
     };
     !logs.is_empty() && logs.iter().all(begins)
 }
@@ -50,11 +54,21 @@ pub fn run(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) -> Result<(), TableError> {
+fn page_of(
+    args: &LogLatencyArgs,
+    compat_mode: CompatMode,
+    page: &mut String,
+) -> Result<(), TableError> {
     let mut query = parse_request(args, compat_mode)?;
-    let sources: Vec<Source> =
-        session::failure::collect_all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
-    let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
+    let sources: Vec<Source> = session::failure::collect_all(
+        args.logs.iter().map(|log| Source::open(log, PIPED)),
+        Failure::usage,
+    )?;
+    let names: Vec<String> = args
+        .logs
+        .iter()
+        .map(|log| log.display().to_string())
+        .collect();
     if args.format == Format::Table {
         *page += &query.title(&names.join(", "));
     }
@@ -62,16 +76,33 @@ fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) ->
         refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
     })?;
     let scan_result = loglatency::scan(sources, &query).map_err(Failure::usage)?;
-    scan_result.remarks.iter().for_each(|remark| console::warning(remark));
+    scan_result
+        .remarks
+        .iter()
+        .for_each(|remark| console::warning(remark));
     let table = loglatency::table(&scan_result, &query);
     for (gaps, text) in [
-        (&table.restarts, "the server restarted between {}: its counts begin at 0 again"),
-        (&table.clock_steps, "the clock of the server was set between {}: the interval of its histograms changed"),
+        (
+            &table.restarts,
+            "the server restarted between {}: its counts begin at 0 again",
+        ),
+        (
+            &table.clock_steps,
+            "the clock of the server was set between {}: the interval of its histograms changed",
+        ),
     ] {
         if let [(after, until), rest @ ..] = &gaps[..] {
             let message = text.replace("{}", &format!("{after} and {until}"));
-            let effect = if query.as_asloglatency { "that slice is wrong" } else { "no slice spans this time" };
-            let more = if rest.is_empty() { String::new() } else { format!(", and {} more such gaps", rest.len()) };
+            let effect = if query.as_asloglatency {
+                "that slice is wrong"
+            } else {
+                "no slice spans this time"
+            };
+            let more = if rest.is_empty() {
+                String::new()
+            } else {
+                format!(", and {} more such gaps", rest.len())
+            };
             console::warning(&format!("{message}; {effect}{more}"));
         }
     }
@@ -79,7 +110,10 @@ fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) ->
         *page += &table.asked_from_line();
     }
     if table.from.is_none() {
-        let in_its_words = format!("can't find histogram {} from start time {}\n", query.histogram, args.from);
+        let in_its_words = format!(
+            "can't find histogram {} from start time {}\n",
+            query.histogram, args.from
+        );
         return Err(TableError {
             imitated_output: in_its_words,
             failure: Failure::usage(missing_histogram(&scan_result, &query, &table, &names)),
@@ -113,19 +147,26 @@ fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) ->
 
 /// asloglatency's message, and the remedy.
 fn refused(words: String, why: &str) -> TableError {
-    TableError { failure: Failure::usage(format!("{words} - {why}")), imitated_output: format!("{words}\n") }
+    TableError {
+        failure: Failure::usage(format!("{words} - {why}")),
+        imitated_output: format!("{words}\n"),
+    }
 }
 
-fn parse_request(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<HistogramQuery, TableError> {
+fn parse_request(
+    args: &LogLatencyArgs,
+    compat_mode: CompatMode,
+) -> Result<HistogramQuery, TableError> {
     let Some(histogram) = args.histogram.clone() else {
-        let why =
-            "no histogram is given - give -h NAME, such as -h '{test}-read'; an unknown NAME lists the available ones";
+        let why = "no histogram is given - give -h NAME, such as -h '{test}-read'; an unknown NAME lists the available ones";
         return Err(Failure::usage(why).into());
     };
     let time = |text: &str| loglatency::seconds(text).filter(|seconds| *seconds > 0);
     const TIME: &str = "give seconds or hours:minutes:seconds, like 3600 or 1:00:00";
-    let slice_sec = time(&args.slice).ok_or_else(|| refused(format!("invalid slice time {}", args.slice), TIME))?;
-    let duration = |text: &String| time(text).ok_or_else(|| refused(format!("invalid duration {text}"), TIME));
+    let slice_sec = time(&args.slice)
+        .ok_or_else(|| refused(format!("invalid slice time {}", args.slice), TIME))?;
+    let duration =
+        |text: &String| time(text).ok_or_else(|| refused(format!("invalid duration {text}"), TIME));
     Ok(HistogramQuery {
         histogram,
         namespace: args.namespace.clone(),
@@ -139,16 +180,30 @@ fn parse_request(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<Histo
 }
 
 /// Message for a histogram that was not found, with the available names.
-fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &Table, logs: &[String]) -> String {
+fn missing_histogram(
+    scan_result: &ScanResult,
+    query: &HistogramQuery,
+    table: &Table,
+    logs: &[String],
+) -> String {
     let name = match &query.namespace {
         Some(namespace) => format!("{{{namespace}}}-{}", query.histogram),
         None => query.histogram.clone(),
     };
     let logs = logs.join(", ");
-    let (head, tail) = (scan_result.head.unwrap_or_default(), scan_result.tail.unwrap_or_default());
+    let (head, tail) = (
+        scan_result.head.unwrap_or_default(),
+        scan_result.tail.unwrap_or_default(),
+    );
     if scan_result.number() > 0 {
-        let from = table.asked_from.map_or_else(|| "its start".to_owned(), |from| from.to_string());
-        let tail_hint = if query.start == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        let from = table
+            .asked_from
+            .map_or_else(|| "its start".to_owned(), |from| from.to_string());
+        let tail_hint = if query.start == TableStart::Tail {
+            "; without -f the last 5 minutes are shown"
+        } else {
+            ""
+        };
         return format!(
             "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tail_hint} - give \
              -f head",
@@ -164,19 +219,31 @@ fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &T
         );
     }
     let bare = |text: &str| text.replace(['{', '}'], "");
-    let similar_name =
-        scan_result.names.iter().find(|known| bare(known) == bare(&query.histogram) || bare(known) == bare(&name));
+    let similar_name = scan_result
+        .names
+        .iter()
+        .find(|known| bare(known) == bare(&query.histogram) || bare(known) == bare(&name));
     let hint = match similar_name {
-        Some(meant) => format!("did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "),
+        Some(meant) => format!(
+            "did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "
+        ),
         None => String::new(),
     };
-    let names: Vec<_> = scan_result.names.iter().take(NAMES_SHOWN_MAX).map(|name| printable(name)).collect();
+    let names: Vec<_> = scan_result
+        .names
+        .iter()
+        .take(NAMES_SHOWN_MAX)
+        .map(|name| printable(name))
+        .collect();
     let more = match scan_result.names.len() - names.len() {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
     let names = names.join(", ");
-    format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}{more}", quoted(&name))
+    format!(
+        "cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}{more}",
+        quoted(&name)
+    )
 }
 
 /// A line per slice and threshold.
@@ -185,7 +252,11 @@ fn csv(table: &Table, page: &mut String) {
     let mut from = table.from.unwrap_or_default();
     for slice in &table.slices {
         // Restarts leave gaps.
-        from = from.max(slice.to.saturating_sub(jiff::SignedDuration::from_secs(slice.seconds)));
+        from = from.max(
+            slice
+                .to
+                .saturating_sub(jiff::SignedDuration::from_secs(slice.seconds)),
+        );
         let name = table.histogram.replace('"', "\"\"");
         for (threshold, pct) in table.thresholds.iter().zip(&slice.pct_over) {
             let Table { unit, .. } = table;
@@ -201,15 +272,32 @@ fn csv(table: &Table, page: &mut String) {
 
 /// A table for tickets and wikis.
 fn markdown(table: &Table, page: &mut String) {
-    let thresholds = table.thresholds.iter().map(|threshold| format!("| % > {threshold} {} ", table.unit));
-    let _ = writeln!(page, "| {} | s {}| ops/s |", table.histogram, thresholds.collect::<String>());
-    let _ = writeln!(page, "|---|---{}|---|", "|---".repeat(table.thresholds.len()));
+    let thresholds = table
+        .thresholds
+        .iter()
+        .map(|threshold| format!("| % > {threshold} {} ", table.unit));
+    let _ = writeln!(
+        page,
+        "| {} | s {}| ops/s |",
+        table.histogram,
+        thresholds.collect::<String>()
+    );
+    let _ = writeln!(
+        page,
+        "|---|---{}|---|",
+        "|---".repeat(table.thresholds.len())
+    );
     let mut row = |label: String, seconds: String, pct: &[f64], rate: f64| {
         let pct: String = pct.iter().map(|pct| format!("| {pct:.2} ")).collect();
         let _ = writeln!(page, "| {label} | {seconds} {pct}| {rate:.1} |");
     };
     for slice in &table.slices {
-        row(slice.to.to_string(), slice.seconds.to_string(), &slice.pct_over, slice.ops_per_sec);
+        row(
+            slice.to.to_string(),
+            slice.seconds.to_string(),
+            &slice.pct_over,
+            slice.ops_per_sec,
+        );
     }
     for (label, all) in [("avg", &table.average), ("max", &table.largest)] {
         if let Some((pct, rate)) = all {

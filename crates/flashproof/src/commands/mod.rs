@@ -22,8 +22,8 @@ pub mod transactions;
 pub mod waf;
 
 use crate::args::{
-    Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf,
-    completions, help_page, man_pages,
+    Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport,
+    RecordEngine, Sizing, Waf, completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
 use procedures::{align, baseline, certify, rate};
@@ -69,11 +69,17 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
             None => report::run(report),
         },
         Command::Latency(latency) => match latency.as_ref() {
-            LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, compat_mode),
+            LatencyCommand {
+                other: Some(OtherLog::Server(args)),
+                ..
+            } => loglatency::run(args, compat_mode),
             LatencyCommand { args, .. }
                 if compat_mode == CompatMode::Native && loglatency::are_of_server(&args.logs) =>
             {
-                loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, compat_mode)
+                loglatency::run(
+                    &LogLatencyArgs::of(args).map_err(Failure::usage)?,
+                    compat_mode,
+                )
             }
             LatencyCommand { args, .. } => latency::run(args),
         },

@@ -16,13 +16,21 @@ const MISSES_SHOWN_MAX: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let signal_handler = SignalHandler::install("no result was saved; run the same command again", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "no result was saved; run the same command again",
+        CompatMode::Native,
+    )?;
     let predictions = predict::predict(&args.dir, &args.load, args.force, &signal_handler)?;
     if let Some(predictions) = &predictions {
         console::result(&text(predictions))?;
     }
-    let has_all = predictions.is_some_and(|all| all.iter().all(|prediction| prediction.rating.is_some()));
-    let outcome = if has_all { Outcome::Pass } else { Outcome::Invalid };
+    let has_all =
+        predictions.is_some_and(|all| all.iter().all(|prediction| prediction.rating.is_some()));
+    let outcome = if has_all {
+        Outcome::Pass
+    } else {
+        Outcome::Invalid
+    };
     Ok(ExitCode::from(outcome.exit_code()))
 }
 

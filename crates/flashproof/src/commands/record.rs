@@ -43,7 +43,14 @@ pub fn record<W: Workload>(
     let summary = RunSummary::read(&dir).map_err(Failure::environment)?;
     let page = match is_quiet {
         // The part up to the first empty line: the verdict and what decided it.
-        true => summary.verdict.to_string().split_inclusive("\n\n").next().unwrap_or_default().trim_end().to_owned(),
+        true => summary
+            .verdict
+            .to_string()
+            .split_inclusive("\n\n")
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned(),
         false => format!("\n{summary}"),
     };
     show(&format!("{page}\n{run_directory}\n"), compat_mode)?;

@@ -46,7 +46,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    show(&args.form, &document, || document.html(), || document.markdown(), || document.text())?;
+    show(
+        &args.form,
+        &document,
+        || document.html(),
+        || document.markdown(),
+        || document.text(),
+    )?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
@@ -71,9 +77,16 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
         if !dir.join(CHECK).is_file() {
             return Ok(None);
         }
-        let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else { return Ok(None) };
-        let runs = check.runs.iter().map(|run| run_dir::read(&dir.join(&run.name)));
-        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
+        let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else {
+            return Ok(None);
+        };
+        let runs = check
+            .runs
+            .iter()
+            .map(|run| run_dir::read(&dir.join(&run.name)));
+        let runs = runs
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Failure::environment)?;
         check.rejudge(runs.iter().map(|run| &run.verdict));
         checks.push(check);
     }
@@ -91,7 +104,11 @@ pub(super) fn show(
     if let Some(file) = &form.html {
         let page = html();
         write_page(file, &page)?;
-        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
+        console::note(&format!(
+            "wrote {} ({})",
+            file.display(),
+            units::bytes(page.len() as f64)
+        ));
     }
     match () {
         () if form.json => console::result(&super::json(value)?),
@@ -118,8 +135,15 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         () if args.form.markdown => console::result(&comparison.markdown())?,
         () => console::page(&comparison.to_string())?,
     }
-    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
-    Ok(ExitCode::from(if damaged { Outcome::Invalid.exit_code() } else { 0 }))
+    let damaged = comparison
+        .candidates
+        .iter()
+        .any(|candidate| candidate.damaged);
+    Ok(ExitCode::from(if damaged {
+        Outcome::Invalid.exit_code()
+    } else {
+        0
+    }))
 }
 
 /// Refresh interval of a watched status.
@@ -132,7 +156,11 @@ const SLEEP_PER_READ: u32 = 50;
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut statuses = Vec::new();
     watch(args.watch, args.json, || {
-        statuses = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &process_state)).collect();
+        statuses = args
+            .dirs
+            .iter()
+            .map(|dir| Status::read(dir, SystemTime::now(), &process_state))
+            .collect();
         let mut texts = Vec::new();
         for status in statuses.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);
@@ -178,7 +206,11 @@ fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
 
 /// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
 fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
-    let errors: Vec<_> = statuses.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
+    let errors: Vec<_> = statuses
+        .iter()
+        .filter_map(|status| status.as_ref().err())
+        .map(ToString::to_string)
+        .collect();
     if !errors.is_empty() {
         return Err(Failure::environment(errors.join("\n")));
     }
@@ -191,7 +223,11 @@ fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode,
 /// width: a wrapped line would count as one line. Also returns the number of lines.
 fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
     let width = columns(io::stdout());
-    let mut drawing = if drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };
+    let mut drawing = if drawn_lines > 0 {
+        format!("\x1b[{drawn_lines}A\x1b[J")
+    } else {
+        String::new()
+    };
     for line in text.lines() {
         drawing.extend(line.chars().take(width));
         drawing.push('\n');

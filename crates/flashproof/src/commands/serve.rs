@@ -26,7 +26,8 @@ use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
 use store::wire;
 use store::{
-    BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts, WRITTEN_BYTES,
+    BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
+    WRITTEN_BYTES,
 };
 
 /// Maximum size of a configuration, bytes.
@@ -62,26 +63,57 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     Logs::check(&config).map_err(cannot_log)?;
     let devices = open(&config, args)?;
     let mut logs = Logs::open(&config).map_err(cannot_log)?;
-    let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
+    let batch = wire::Limits {
+        batch_requests: config.batch_max_requests,
+        ..wire::Limits::default()
+    };
     let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
-    let limits = Limits { connections, idle_ms, batch, ..Limits::default() };
+    let limits = Limits {
+        connections,
+        idle_ms,
+        batch,
+        ..Limits::default()
+    };
     // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
     let accept_losses = args.accept_losses;
-    let setup = Setup { config, devices, listeners, address, limits, cluster, accept_losses, log };
+    let setup = Setup {
+        config,
+        devices,
+        listeners,
+        address,
+        limits,
+        cluster,
+        accept_losses,
+        log,
+    };
     let begin = Instant::now();
     let server = Server::start(setup).map_err(Failure::environment)?;
     let started = server.state().facts(|facts| start_lines(facts, &text));
     write(&mut logs, &started);
-    serve(&server, begin, &mut logs, &lines, &end_signals, SocketAddr::from(address));
+    serve(
+        &server,
+        begin,
+        &mut logs,
+        &lines,
+        &end_signals,
+        SocketAddr::from(address),
+    );
     let damage = server.state().damage();
     let stop_result = server.stop();
     write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
     stop_result.map_err(Failure::environment)?;
     refuse(&damage)?;
-    write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
+    write(
+        &mut logs,
+        &[Line::info(
+            "as",
+            "as.c",
+            "finished clean shutdown - exiting".to_owned(),
+        )],
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,19 +136,39 @@ fn serve(
     let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
-    let pause = |ticker: &Option<Ticker>| if ticker.is_some() { POLL_INTERVAL } else { POLL_INTERVAL / 20 };
-    while end_signals.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
+    let pause = |ticker: &Option<Ticker>| {
+        if ticker.is_some() {
+            POLL_INTERVAL
+        } else {
+            POLL_INTERVAL / 20
+        }
+    };
+    while end_signals.wait(pause(&ticker)).is_none()
+        && !server.has_ended()
+        && state.damage().is_empty()
+    {
         write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
             None if state.is_ready() => {
                 ticker = Some(Ticker::new(now_ms()));
-                let objects =
-                    state.facts(|facts| facts.counts.namespaces.iter().map(|of| of.store.objects).sum::<u64>());
+                let objects = state.facts(|facts| {
+                    facts
+                        .counts
+                        .namespaces
+                        .iter()
+                        .map(|of| of.store.objects)
+                        .sum::<u64>()
+                });
                 let (seconds, bytes) = (begin.elapsed().as_secs_f64(), state.io().read_bytes);
-                let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
+                let text = format!(
+                    "service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read"
+                );
                 write(logs, &[Line::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
-                console::note(&format!("listening on {address}; {}", end_signals.stop_hint()));
+                console::note(&format!(
+                    "listening on {address}; {}",
+                    end_signals.stop_hint()
+                ));
             }
             None => {}
             Some(ticker) => write(logs, &state.facts(|facts| ticker.tick(now_ms(), facts))),
@@ -129,7 +181,9 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     if damage.is_empty() {
         return Ok(());
     }
-    let lines = damage.iter().map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
+    let lines = damage
+        .iter()
+        .map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
     Err(Failure::environment(format!(
         "{} - the log lists the damaged blocks; none was overwritten - copy the devices if you may want to recover \
          more, then start with --accept-losses, or clear the devices and lose all records",
@@ -142,7 +196,9 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
 fn maybe_older(facts: &Facts) -> Vec<Line> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
-        namespace.replication_factor > 1 && !namespace.settings.commit_to_device && counts.store.objects > 0
+        namespace.replication_factor > 1
+            && !namespace.settings.commit_to_device
+            && counts.store.objects > 0
     });
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
@@ -168,10 +224,16 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
     let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
     let ParsedConfig { config, notes } = conf::parse(&bytes).map_err(|problems| {
-        let lines: Vec<_> = problems.0.iter().map(|problem| format!("{name}, {problem}")).collect();
+        let lines: Vec<_> = problems
+            .0
+            .iter()
+            .map(|problem| format!("{name}, {problem}"))
+            .collect();
         Failure::usage(lines.join("\n"))
     })?;
-    notes.iter().for_each(|note| console::warning(&format!("{name}, {note}")));
+    notes
+        .iter()
+        .for_each(|note| console::warning(&format!("{name}, {note}")));
     Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -179,14 +241,22 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
 fn described(config: &Config) -> String {
     let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
     let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
-    let mut text = format!("{} cores; clients on {}\n", cores(config), addresses.join(", "));
+    let mut text = format!(
+        "{} cores; clients on {}\n",
+        cores(config),
+        addresses.join(", ")
+    );
     for namespace in &config.namespaces {
         let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
         text += &format!(
             "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
             settings.name,
             settings.write_block_bytes,
-            if namespace.replication_factor > 1 { "two copies" } else { "one copy" }
+            if namespace.replication_factor > 1 {
+                "two copies"
+            } else {
+                "one copy"
+            }
         );
     }
     text
@@ -213,7 +283,10 @@ fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener>
     let begin = Instant::now();
     loop {
         match TcpListener::bind(socket_address) {
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < PORT_RELEASE_MAX => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse
+                    && begin.elapsed() < PORT_RELEASE_MAX =>
+            {
                 std::thread::sleep(Duration::from_millis(10));
             }
             bound => return bound,
@@ -230,10 +303,14 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
                     "another program has the port (ss -ltnp); end it, or give another port"
                 }
                 std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
-                std::io::ErrorKind::PermissionDenied => "ports below 1024 need root; give a higher port",
+                std::io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 need root; give a higher port"
+                }
                 _ => sys::remedy(&error, "give another address or port"),
             };
-            Failure::environment(format!("cannot listen on {socket_address} - {error} - {advice}"))
+            Failure::environment(format!(
+                "cannot listen on {socket_address} - {error} - {advice}"
+            ))
         })
     };
     config.listen.addresses.iter().map(bind).collect()
@@ -241,24 +318,36 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
 
 /// Address advertised to clients.
 fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
-    if let Some(any) =
-        config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
+    if let Some(any) = config
+        .listen
+        .addresses
+        .iter()
+        .find(|address| address.is_unspecified() && config.access.is_none())
     {
         return Err(Failure::usage(format!(
             "cannot advertise an address to clients - {any} stands for all addresses of this machine - give a single \
              address, or add access-address"
         )));
     }
-    let unknown = |error| Failure::environment(format!("cannot read the port of the listening socket - {error}"));
+    let unknown = |error| {
+        Failure::environment(format!(
+            "cannot read the port of the listening socket - {error}"
+        ))
+    };
     let local_address = listeners[0].local_addr().map_err(unknown)?;
     Ok(config.access.map_or(local_address, SocketAddr::from))
 }
 
 fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
-    let mut nodes: Vec<_> = config.nodes.iter().map(|(host, port)| Node::new(host, *port)).collect();
+    let mut nodes: Vec<_> = config
+        .nodes
+        .iter()
+        .map(|(host, port)| Node::new(host, *port))
+        .collect();
     let is_own = |node: &Node| {
         let at = node.host.parse().ok();
-        node.port == address.port() && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
+        node.port == address.port()
+            && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
     };
     if nodes.is_empty() {
         nodes.push(Node::new(&address.ip().to_string(), address.port()));
@@ -291,45 +380,73 @@ struct ExpectedDevice<'a> {
 /// Errors: the guard refuses; the device was written with other settings, has a damaged header or an older state, or is
 /// too small.
 fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> {
-    let expected: Vec<_> =
-        config.namespaces.iter().flat_map(|namespace| expected_devices(namespace, cores(config))).collect();
+    let expected: Vec<_> = config
+        .namespaces
+        .iter()
+        .flat_map(|namespace| expected_devices(namespace, cores(config)))
+        .collect();
     let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
     check_sets(&expected, &existing)?;
     let numbers = check_starts(&expected, &existing, args.accept_losses)?;
     let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: expected.file_bytes,
         uses_whole_device: true,
-        keeps_store: existing.as_ref().is_some_and(|header| holds_only_records(expected.name, header)),
-        ..Request::new(expected.name, format!("records of namespace {}", expected.header.namespace))
+        keeps_store: existing
+            .as_ref()
+            .is_some_and(|header| holds_only_records(expected.name, header)),
+        ..Request::new(
+            expected.name,
+            format!("records of namespace {}", expected.header.namespace),
+        )
     };
     let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
     let consents = consent(&requests, &args.erase, &[])?;
     let targets = consents.into_iter().map(|consent| {
-        consent.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
+        consent
+            .notes()
+            .iter()
+            .for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
         Arc::new(Target::writable(consent))
     });
     // All devices are checked before the first write.
     let targets: Vec<_> = targets.collect();
     let header = |((target, wanted), kept)| header(target, wanted, kept);
-    let headers = collect_all(targets.iter().zip(&expected).zip(&existing).map(header), Failure::environment)?;
+    let headers = collect_all(
+        targets.iter().zip(&expected).zip(&existing).map(header),
+        Failure::environment,
+    )?;
     let headers = headers
         .into_iter()
         .zip(numbers)
-        .map(|(header, number)| DeviceHeader { starts: Starts::both(number), ..header });
+        .map(|(header, number)| DeviceHeader {
+            starts: Starts::both(number),
+            ..header
+        });
     let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
     // Either all devices of a namespace are formatted, or none.
     let of_kind = |is_new: bool| -> Vec<Device> {
-        let both = devices.iter().zip(&existing).filter(|(_, existing)| existing.is_none() == is_new);
+        let both = devices
+            .iter()
+            .zip(&existing)
+            .filter(|(_, existing)| existing.is_none() == is_new);
         both.map(|(device, _)| device.clone()).collect()
     };
     let unformatted = of_kind(true);
     formatting::format(&unformatted).map_err(Failure::environment)?;
     formatting::write_headers(&of_kind(false)).map_err(Failure::environment)?;
     for (target, header) in &unformatted {
-        console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
+        console::note(&format!(
+            "{}: formatted for namespace {}",
+            target.name(),
+            header.namespace
+        ));
     }
     let mut devices = devices.into_iter();
-    Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
+    Ok(config
+        .namespaces
+        .iter()
+        .map(|namespace| devices.by_ref().take(namespace.devices.len()).collect())
+        .collect())
 }
 
 fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevice<'_>> {
@@ -351,24 +468,39 @@ fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevi
 /// other settings than expected, or no valid header.
 fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
-    let Ok(metadata) = fs::metadata(expected.name) else { return Ok(None) };
+    let Ok(metadata) = fs::metadata(expected.name) else {
+        return Ok(None);
+    };
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
         return Ok(None);
     }
-    let Ok(mut device) = File::open(expected.name) else { return Ok(None) };
-    let Ok(size_bytes) = device.seek(SeekFrom::End(0)) else { return Ok(None) };
+    let Ok(mut device) = File::open(expected.name) else {
+        return Ok(None);
+    };
+    let Ok(size_bytes) = device.seek(SeekFrom::End(0)) else {
+        return Ok(None);
+    };
     let copies = HEADER_OFFSETS.map(|at| read_at(&device, at, WRITTEN_BYTES));
     let first_block = read_at(&device, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
-    let Some(header) = compare_header(expected, &copies, &first_block, size_bytes)? else { return Ok(None) };
+    let Some(header) = compare_header(expected, &copies, &first_block, size_bytes)? else {
+        return Ok(None);
+    };
     let starts = [header.starts.first, header.starts.second];
-    for (copy, _) in copy_states(&copies).iter().zip(starts).filter(|(_, number)| number.is_none()) {
+    for (copy, _) in copy_states(&copies)
+        .iter()
+        .zip(starts)
+        .filter(|(_, number)| number.is_none())
+    {
         console::warning(&format!(
             "{}: damaged header: {copy} - the other copy is valid, and this start restores the damaged copy",
             expected.name
         ));
     }
     // The position of each core's part depends on the size, so the size of an existing file must not change.
-    match expected.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
+    match expected
+        .file_bytes
+        .filter(|bytes| metadata.is_file() && *bytes != metadata.len())
+    {
         Some(bytes) => Err(format!(
             "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
              the file, or remove the file and lose its records",
@@ -381,8 +513,12 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
 
 /// True if samples of the device show only the store of `header`. Otherwise says so: the guard then asks.
 fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
-    let Ok(device) = File::open(name) else { return false };
-    let foreign = header.foreign_block(RandomState::new().hash_one(name), |at, bytes| read_at(&device, at, bytes));
+    let Ok(device) = File::open(name) else {
+        return false;
+    };
+    let foreign = header.foreign_block(RandomState::new().hash_one(name), |at, bytes| {
+        read_at(&device, at, bytes)
+    });
     if let Some(at) = foreign {
         console::warning(&format!(
             "{name} has the header of namespace {}, but the write block at byte {at} holds data that the namespace did \
@@ -419,8 +555,15 @@ fn compare_header(
     // A file that ends before the second copy is no device of the store.
     let fails = |error: &io::Error| error.kind() != io::ErrorKind::UnexpectedEof;
     let has_failed = copies.iter().any(|copy| copy.as_ref().is_err_and(fails));
-    let bytes = copies.each_ref().map(|copy| copy.as_deref().map_or_else(|_| Vec::new(), <[u8]>::to_vec));
-    match expected.header.clone().sized(size_bytes).plan(&bytes, first_block) {
+    let bytes = copies
+        .each_ref()
+        .map(|copy| copy.as_deref().map_or_else(|_| Vec::new(), <[u8]>::to_vec));
+    match expected
+        .header
+        .clone()
+        .sized(size_bytes)
+        .plan(&bytes, first_block)
+    {
         HeaderCheck::Open(header) => Ok(Some(header)),
         HeaderCheck::Differs(differences) => Err(format!(
             "cannot open {} - it has records written with other settings: {} - use those settings, or \
@@ -449,9 +592,15 @@ fn check_starts(
     let mut numbers = Vec::new();
     for devices in expected.chunk_by(|a, b| a.header.namespace == b.header.namespace) {
         let existing = &existing[numbers.len()..][..devices.len()];
-        let starts: Vec<Starts> = existing.iter().flatten().map(|header| header.starts).collect();
+        let starts: Vec<Starts> = existing
+            .iter()
+            .flatten()
+            .map(|header| header.starts)
+            .collect();
         numbers.extend(devices.iter().map(|_| Starts::next(&starts)));
-        let Some([(older, begun), (newer, finished)]) = Starts::older(&starts) else { continue };
+        let Some([(older, begun), (newer, finished)]) = Starts::older(&starts) else {
+            continue;
+        };
         let why = format!(
             "namespace {} - {} has an older state than {}: its last start has number {begun}, but start {finished} reached \
              all devices",
@@ -459,10 +608,16 @@ fn check_starts(
         );
         let may_accept = !devices[older].has_copies;
         if accepts_losses && may_accept {
-            console::warning(&format!("{why} - newer records are missing, and deleted records may be back"));
+            console::warning(&format!(
+                "{why} - newer records are missing, and deleted records may be back"
+            ));
             continue;
         }
-        let accept = if may_accept { "start with --accept-losses to use the older records, or " } else { "" };
+        let accept = if may_accept {
+            "start with --accept-losses to use the older records, or "
+        } else {
+            ""
+        };
         return Err(Failure::environment(format!(
             "cannot open {why} - give all devices the state of the same stop, or {accept}{CLEAR_HINT}"
         )));
@@ -472,13 +627,23 @@ fn check_starts(
 
 /// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
 /// of the devices, records would be missing; with a device of another set, older records would reappear.
-fn check_sets(expected: &[ExpectedDevice<'_>], existing: &[Option<DeviceHeader>]) -> Result<(), Failure> {
+fn check_sets(
+    expected: &[ExpectedDevice<'_>],
+    existing: &[Option<DeviceHeader>],
+) -> Result<(), Failure> {
     for (device, header) in expected.iter().zip(existing) {
         let namespace = &device.header.namespace;
-        let mut others = expected.iter().zip(existing).filter(|(other, _)| other.header.namespace == *namespace);
+        let mut others = expected
+            .iter()
+            .zip(existing)
+            .filter(|(other, _)| other.header.namespace == *namespace);
         let other = others.find_map(|(other, kept)| {
             kept.as_ref()
-                .filter(|kept| header.as_ref().is_none_or(|own| own.device_set != kept.device_set))
+                .filter(|kept| {
+                    header
+                        .as_ref()
+                        .is_none_or(|own| own.device_set != kept.device_set)
+                })
                 .map(|kept| (other, kept))
         });
         let Some((other, kept)) = other else { continue };
@@ -505,15 +670,23 @@ fn header(
     existing: &Option<DeviceHeader>,
 ) -> Result<DeviceHeader, String> {
     let cannot = |why: &str| format!("cannot open {} - {why}", expected.name);
-    let space = expected.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
+    let space = expected
+        .header
+        .space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
     let copies = HEADER_OFFSETS.map(|at| formatting::read_at(target, at, WRITTEN_BYTES));
-    let first_block = formatting::read_at(target, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
-    match (existing, compare_header(expected, &copies, &first_block, target.size_bytes())?) {
+    let first_block =
+        formatting::read_at(target, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
+    match (
+        existing,
+        compare_header(expected, &copies, &first_block, target.size_bytes())?,
+    ) {
         // No records to keep: the device was empty, or the user consented to its erasure.
         (None, None) => Ok(expected.header.clone().sized(target.size_bytes())),
         (Some(before), Some(now)) if now == *before => Ok(now),
-        _ => Err(cannot("its header has changed since the first check - try again")),
+        _ => Err(cannot(
+            "its header has changed since the first check - try again",
+        )),
     }
 }
 
@@ -525,19 +698,45 @@ mod tests {
     #[test]
     fn a_header_that_cannot_be_read_is_damage_and_no_reason_to_format() {
         let header = DeviceHeader::new(&Namespace::new("test"), 1, 0, 1, 7).sized(16 << 20);
-        let expected = ExpectedDevice { name: "drive", file_bytes: None, has_copies: false, header: header.clone() };
+        let expected = ExpectedDevice {
+            name: "drive",
+            file_bytes: None,
+            has_copies: false,
+            header: header.clone(),
+        };
         let compare = |first, second| compare_header(&expected, &[first, second], &[], 16 << 20);
         let failed = || Err(io::Error::from_raw_os_error(5));
         let zeros = || Ok(vec![0; WRITTEN_BYTES]);
-        for (first, second, at) in [(failed(), zeros(), 0), (zeros(), failed(), 8_384_512), (failed(), failed(), 0)] {
+        for (first, second, at) in [
+            (failed(), zeros(), 0),
+            (zeros(), failed(), 8_384_512),
+            (failed(), failed(), 0),
+        ] {
             let why = compare(first, second).unwrap_err();
-            let place = format!("the copy at byte {at} cannot be read (Input/output error (os error 5))");
-            assert!(why.contains("damaged header: ") && why.contains(&place), "{why}");
-            assert!(why.find("first copy the device") < why.find("clear all devices"), "{why}");
+            let place =
+                format!("the copy at byte {at} cannot be read (Input/output error (os error 5))");
+            assert!(
+                why.contains("damaged header: ") && why.contains(&place),
+                "{why}"
+            );
+            assert!(
+                why.find("first copy the device") < why.find("clear all devices"),
+                "{why}"
+            );
         }
         let restored = compare(failed(), Ok(header.to_bytes())).unwrap().unwrap();
-        assert_eq!(restored.starts, Starts { first: None, second: Some(0) });
+        assert_eq!(
+            restored.starts,
+            Starts {
+                first: None,
+                second: Some(0)
+            }
+        );
         let ends = || Err(io::ErrorKind::UnexpectedEof.into());
-        assert_eq!([compare(ends(), ends()), compare(zeros(), ends())], [Ok(None), Ok(None)], "a new or short file");
+        assert_eq!(
+            [compare(ends(), ends()), compare(zeros(), ends())],
+            [Ok(None), Ok(None)],
+            "a new or short file"
+        );
     }
 }

@@ -30,7 +30,9 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (mut text, mut config) = read_test(test, path)?;
-        if args.as_act || (compat_mode == CompatMode::Act && line_of(text.as_bytes(), "arrival").is_none()) {
+        if args.as_act
+            || (compat_mode == CompatMode::Act && line_of(text.as_bytes(), "arrival").is_none())
+        {
             pace_as_act(path, text.as_bytes(), &mut config)?;
         }
         if !devices.is_empty() {
@@ -39,11 +41,19 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(Failure::usages)?;
-        workloads.push(NamedWorkload { name, workload, text });
+        workloads.push(NamedWorkload {
+            name,
+            workload,
+            text,
+        });
     }
     if args.dry_run {
         for NamedWorkload { name, workload, .. } in &workloads {
-            let title = if name.is_empty() { String::new() } else { format!("{name}:\n") };
+            let title = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}:\n")
+            };
             console::result(&format!("{title}{}", workload.blocks()))?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -55,7 +65,12 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
             name = test.name()
         )));
     }
-    record(test.name(), args.record.out.as_deref(), args.request(workloads), compat_mode)
+    record(
+        test.name(),
+        args.record.out.as_deref(),
+        args.request(workloads),
+        compat_mode,
+    )
 }
 
 /// Names to distinguish several configurations in the names of files and streams: the configurations' file names
@@ -64,10 +79,26 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
     if let [_] = configs {
         return vec![String::new()];
     }
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
-    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().chars().map(plain).collect();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+            c
+        } else {
+            '_'
+        }
+    };
+    let stem = |path: &PathBuf| {
+        path.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .chars()
+            .map(plain)
+            .collect()
+    };
     let stems: Vec<String> = configs.iter().map(stem).collect();
-    let name = |(place, stem): (usize, &String)| match stems[..place].iter().filter(|earlier| *earlier == stem).count()
+    let name = |(place, stem): (usize, &String)| match stems[..place]
+        .iter()
+        .filter(|earlier| *earlier == stem)
+        .count()
     {
         0 => stem.clone(),
         earlier => format!("{stem}~{}", earlier + 1),
@@ -88,7 +119,8 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
             units::count(trace.left_out, "operation")
         ));
     }
-    let workload = Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
+    let workload =
+        Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
     let text = format!("trace: {name}\n{}", workload.describe());
     if args.test.dry_run {
         return done(&text);
@@ -116,7 +148,10 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
 /// Checks that each device of the trace has a target.
 fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(), Failure> {
     let trace_devices = trace.devices();
-    if let Some((_, twice)) = device_names.iter().enumerate().find(|(at, device)| device_names[..*at].contains(device))
+    if let Some((_, twice)) = device_names
+        .iter()
+        .enumerate()
+        .find(|(at, device)| device_names[..*at].contains(device))
     {
         return Err(Failure::usage(format!(
             "cannot replay {name} - --device {twice} is given twice - give each device once"
@@ -126,14 +161,22 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
         return Ok(());
     }
     let device_text = |device: &DeviceNumber| {
-        let count = trace.streams_on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
+        let count = trace
+            .streams_on(*device)
+            .iter()
+            .map(|(_, group)| group.at_ns.len() as u64)
+            .sum();
         format!("{} ({})", device.traced(), units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; --device names {} - give one --device for each, in this order, or \
          replay only the lines of one (grep)",
         units::count(trace_devices.len() as u64, "device"),
-        trace_devices.iter().map(device_text).collect::<Vec<_>>().join(", "),
+        trace_devices
+            .iter()
+            .map(device_text)
+            .collect::<Vec<_>>()
+            .join(", "),
         device_names.len()
     )))
 }
@@ -157,7 +200,12 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
         workload,
         text: text.clone(),
     });
-    record("tenants", args.record.out.as_deref(), args.request(workloads.collect()), CompatMode::Native)
+    record(
+        "tenants",
+        args.record.out.as_deref(),
+        args.request(workloads.collect()),
+        CompatMode::Native,
+    )
 }
 
 /// Table of the tenants' loads, and the effect of their fill.
@@ -177,11 +225,15 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
     ]);
     let mut has_uneven_keys = false;
     for (tenant_index, tenant) in tenants.tenants.iter().enumerate() {
-        let steady =
-            StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?).map_err(Failure::usage)?;
+        let steady = StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?)
+            .map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
-        let device_name = tenant.device.as_deref().or(default_device.map(DeviceName::as_str)).unwrap_or("-");
+        let device_name = tenant
+            .device
+            .as_deref()
+            .or(default_device.map(DeviceName::as_str))
+            .unwrap_or("-");
         has_uneven_keys |= tenant.keys != load::keys::Keys::Uniform;
         table.row([
             tenant.name.clone(),
@@ -212,15 +264,28 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
 /// size.
 ///
 /// Errors: the space does not exist, or overlaps another tenant's space.
-fn blocks(tenants: &Tenants, tenant_index: usize, default_device: Option<&DeviceName>) -> Result<u64, Failure> {
+fn blocks(
+    tenants: &Tenants,
+    tenant_index: usize,
+    default_device: Option<&DeviceName>,
+) -> Result<u64, Failure> {
     let tenant: &Tenant = &tenants.tenants[tenant_index];
     let own_device: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
     let device = own_device.as_ref().or(default_device);
     let Some((device, drive)) = device.and_then(|device| Some((device, device.drive()?))) else {
         return Ok(BLOCKS_ASSUMED);
     };
-    let layout = tenants.layout(device.as_str(), Some(device) == default_device, drive.capacity_bytes);
-    let range =
-        layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == tenant_index).map(|(_, range)| range);
-    Ok(range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes)))
+    let layout = tenants.layout(
+        device.as_str(),
+        Some(device) == default_device,
+        drive.capacity_bytes,
+    );
+    let range = layout
+        .map_err(Failure::usage)?
+        .into_iter()
+        .find(|(own, _)| *own == tenant_index)
+        .map(|(_, range)| range);
+    Ok(range.map_or(BLOCKS_ASSUMED, |range| {
+        (range.end - range.start) / u64::from(tenant.write_block_bytes)
+    }))
 }

@@ -36,18 +36,31 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 
 /// Compares preparations for random writes on a simulated drive.
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
-    let random_writes =
-        RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
+    let random_writes = RandomWrites {
+        over_provisioning: args.over_provisioning.0,
+        block_bytes: args.block,
+        cache_bytes: None,
+    };
     args.form.html.as_deref().map(check_page).transpose()?;
     let comparison = preparations(&args.device, &random_writes, args.seed)?;
-    show(&args.form, &comparison, || comparison.html(), || comparison.markdown(), || comparison.text())?;
+    show(
+        &args.form,
+        &comparison,
+        || comparison.html(),
+        || comparison.markdown(),
+        || comparison.text(),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The request for the tenants of a file. Errors: a tenant has its own device, but the arrangement chooses the drives.
 fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
     let (tenants, text) = read_tenants(&args.tenants)?;
-    if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
+    if let Some(tenant) = tenants
+        .tenants
+        .iter()
+        .find(|tenant| tenant.device.is_some())
+    {
         return Err(Failure::usage(format!(
             "cannot use the device of tenant {} - the arrangement assigns tenants to drives - remove the tenant's \
              \"device\", and name the drive by --device",
@@ -67,16 +80,28 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
 }
 
 /// Prints `report` and writes its page. Returns the exit code in `result`, or 4 if an arrangement was never steady.
-fn show_report(args: &OnDriveArgs, mut report: WafReport, result: Result<u8, Failure>) -> Result<ExitCode, Failure> {
+fn show_report(
+    args: &OnDriveArgs,
+    mut report: WafReport,
+    result: Result<u8, Failure>,
+) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
-    let print_result = console::result(&if args.json { super::json(&report)? } else { report.text() });
+    let print_result = console::result(&if args.json {
+        super::json(&report)?
+    } else {
+        report.text()
+    });
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;
     }
     print_result?;
     let code = result?;
-    let not_steady: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
+    let not_steady: Vec<_> = report
+        .arrangements
+        .iter()
+        .filter(|one| one.waf.is_none())
+        .collect();
     for arranged in &not_steady {
         console::warning(&format!(
             "{} did not become steady within {} drive fills, and has no result - allow more (--max-fills, --duration)",
@@ -84,29 +109,54 @@ fn show_report(args: &OnDriveArgs, mut report: WafReport, result: Result<u8, Fai
             units::number(arranged.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
         ));
     }
-    Ok(ExitCode::from(if not_steady.is_empty() || code != 0 { code } else { 4 }))
+    Ok(ExitCode::from(if not_steady.is_empty() || code != 0 {
+        code
+    } else {
+        4
+    }))
 }
 
 pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
-    let cannot =
-        |why: &str| Failure::environment(format!("cannot print commands to give {device} placement handles - {why}"));
+    let cannot = |why: &str| {
+        Failure::environment(format!(
+            "cannot print commands to give {device} placement handles - {why}"
+        ))
+    };
     let needs_root = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
-    let facts = discover::discover(device, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
+    let facts =
+        discover::discover(device, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| needs_root(&why))?.ok_or_else(|| {
         cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;
-    let controller = facts.disk_number().and_then(|number| Controller::find(Path::new("/"), number));
+    let controller = facts
+        .disk_number()
+        .and_then(|number| Controller::find(Path::new("/"), number));
     let controller = controller.ok_or_else(|| needs_root(&"its controller cannot be opened"))?;
-    let nsid = controller
-        .nsid()
-        .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
-    let namespaces = controller.namespaces().map_err(|error| needs_root(&error))?;
-    done(&commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?)
+    let nsid = controller.nsid().ok_or_else(|| {
+        cannot("sysfs does not show the number of the namespace - is sysfs mounted?")
+    })?;
+    let namespaces = controller
+        .namespaces()
+        .map_err(|error| needs_root(&error))?;
+    done(
+        &commands(
+            &format!("/dev/{}", controller.name()),
+            nsid,
+            &fdp,
+            &namespaces,
+        )
+        .map_err(|why| cannot(&why))?,
+    )
 }
 
 /// The page with the commands. Errors: why the drive cannot get placement handles.
-fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
+fn commands(
+    controller: &str,
+    nsid: u32,
+    fdp: &Fdp,
+    namespaces: &Namespaces,
+) -> Result<String, String> {
     let group = fdp.endurance_group;
     if fdp.why_no_handles().is_none() {
         return Ok(match fdp.unknown.first() {
@@ -125,24 +175,45 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         );
     }
     let configuration = fdp.configuration().or_else(|| best(&fdp.configurations));
-    let configuration = configuration.ok_or("the drive has no valid FDP configuration - look for newer firmware")?;
+    let configuration = configuration
+        .ok_or("the drive has no valid FDP configuration - look for newer firmware")?;
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
     // While FDP is off, all namespaces of the group must be deleted; otherwise only the namespace that gets handles.
     let is_on = fdp.state != FdpState::Off;
     let deleted_namespaces: Vec<&Namespace> = namespaces
         .list
         .iter()
-        .filter(|one| if is_on { one.nsid == nsid } else { one.endurance_group == group })
+        .filter(|one| {
+            if is_on {
+                one.nsid == nsid
+            } else {
+                one.endurance_group == group
+            }
+        })
         .collect();
     if deleted_namespaces.is_empty() || deleted_namespaces.iter().any(|one| one.block_bytes == 0) {
-        return Err(format!("the drive does not report the size of namespace {nsid} - see `nvme id-ns`"));
+        return Err(format!(
+            "the drive does not report the size of namespace {nsid} - see `nvme id-ns`"
+        ));
     }
     let count_text = count(deleted_namespaces.len() as u64, "namespace");
-    let deleted_bytes = bytes(deleted_namespaces.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
-    let deleted: String = deleted_namespaces.iter().map(|one| delete(controller, one)).collect();
+    let deleted_bytes = bytes(
+        deleted_namespaces
+            .iter()
+            .map(|one| one.size_bytes())
+            .sum::<u64>() as f64,
+    );
+    let deleted: String = deleted_namespaces
+        .iter()
+        .map(|one| delete(controller, one))
+        .collect();
     let (mut on_command, mut off_command) = (String::new(), String::new());
     if !is_on {
-        let Configuration { index, reclaim_unit_bytes, .. } = configuration;
+        let Configuration {
+            index,
+            reclaim_unit_bytes,
+            ..
+        } = configuration;
         let unit = bytes(*reclaim_unit_bytes as f64);
         let feature = format!("nvme fdp feature {controller} --endgrp-id={group}");
         on_command = format!(
@@ -151,8 +222,14 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         );
         off_command = format!("{feature} --disable\n\n");
     }
-    let first = deleted_namespaces.iter().position(|one| one.nsid == nsid).unwrap_or(0);
-    let list = (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(",");
+    let first = deleted_namespaces
+        .iter()
+        .position(|one| one.nsid == nsid)
+        .unwrap_or(0);
+    let list = (0..handles)
+        .map(|handle| handle.to_string())
+        .collect::<Vec<_>>()
+        .join(",");
     let handle_options = format!(" --nphndls={handles} --phndls={list}");
     let create_commands = |options: &str| -> String {
         let with = |at| if at == first { options } else { "" };
@@ -176,7 +253,9 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
 
 /// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
 fn best(configurations: &[Configuration]) -> Option<&Configuration> {
-    let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
+    let valid = configurations
+        .iter()
+        .filter(|one| one.valid && !one.handles.is_empty());
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
 }
 
@@ -190,7 +269,13 @@ fn delete(controller: &str, namespace: &Namespace) -> String {
 }
 
 fn create(controller: &str, id: u16, group: u16, namespace: &Namespace, options: &str) -> String {
-    let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = namespace;
+    let Namespace {
+        nsid,
+        size_blocks,
+        capacity_blocks,
+        format,
+        ..
+    } = namespace;
     format!(
         "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{options}\n\
          # If the command above prints another number than {nsid}, use that number here:\n\
@@ -203,7 +288,12 @@ mod tests {
     use super::*;
     use device::observe::nvme::fdp::{Isolation, PlacementHandle};
 
-    fn configuration(index: u8, handles: usize, reclaim_unit_bytes: u64, valid: bool) -> Configuration {
+    fn configuration(
+        index: u8,
+        handles: usize,
+        reclaim_unit_bytes: u64,
+        valid: bool,
+    ) -> Configuration {
         Configuration {
             index,
             valid,
@@ -222,7 +312,12 @@ mod tests {
             configuration(2, 8, 1 << 30, true),
             configuration(3, 64, 1 << 30, false),
         ];
-        Fdp { endurance_group: 1, state: FdpState::Off, configurations, ..Fdp::default() }
+        Fdp {
+            endurance_group: 1,
+            state: FdpState::Off,
+            configurations,
+            ..Fdp::default()
+        }
     }
 
     fn namespaces(can_manage: bool) -> Namespaces {
@@ -235,21 +330,32 @@ mod tests {
             metadata_bytes: 0,
             endurance_group,
         };
-        Namespaces { controller_id: 0x41, can_manage, list: vec![one(1, 1), one(2, 1), one(3, 2)] }
+        Namespaces {
+            controller_id: 0x41,
+            can_manage,
+            list: vec![one(1, 1), one(2, 1), one(3, 2)],
+        }
     }
 
     fn lines(page: &str) -> Vec<&str> {
-        page.lines().filter(|line| line.starts_with("nvme ")).collect()
+        page.lines()
+            .filter(|line| line.starts_with("nvme "))
+            .collect()
     }
 
     #[test]
     fn switching_fdp_on_erases_all_of_its_group_and_says_the_way_back() {
         let page = commands("/dev/nvme7", 2, &off(), &namespaces(true)).unwrap();
-        let delete = ["nvme delete-ns /dev/nvme7 --namespace-id=1", "nvme delete-ns /dev/nvme7 --namespace-id=2"];
+        let delete = [
+            "nvme delete-ns /dev/nvme7 --namespace-id=1",
+            "nvme delete-ns /dev/nvme7 --namespace-id=2",
+        ];
         let create = |nsid: u32, handles: &str| {
             let size = 1000 * nsid;
             [
-                format!("nvme create-ns /dev/nvme7 --nsze={size} --ncap=900 --flbas=1 --endg-id=1{handles}"),
+                format!(
+                    "nvme create-ns /dev/nvme7 --nsze={size} --ncap=900 --flbas=1 --endg-id=1{handles}"
+                ),
                 format!("nvme attach-ns /dev/nvme7 --namespace-id={nsid} --controllers=0x41"),
             ]
         };
@@ -264,33 +370,71 @@ mod tests {
         expected.push("nvme ns-rescan /dev/nvme7".to_owned());
         assert_eq!(lines(&page), expected);
         assert!(
-            page.starts_with("# These commands ERASE 2 namespaces of /dev/nvme7, 12.3 MB: all that is on them."),
+            page.starts_with(
+                "# These commands ERASE 2 namespaces of /dev/nvme7, 12.3 MB: all that is on them."
+            ),
             "{page}"
         );
     }
 
     #[test]
     fn where_fdp_is_on_only_the_namespace_without_handles_goes() {
-        let on = Fdp { state: FdpState::On(0), ..off() };
+        let on = Fdp {
+            state: FdpState::On(0),
+            ..off()
+        };
         let page = commands("/dev/nvme7", 2, &on, &namespaces(true)).unwrap();
         let lines = lines(&page);
         assert_eq!(lines[0], "nvme delete-ns /dev/nvme7 --namespace-id=2");
-        assert!(lines[1].ends_with(" --nphndls=4 --phndls=0,1,2,3"), "{page}");
-        assert!(!page.contains("fdp feature") && !page.contains("namespace-id=1\n"), "{page}");
+        assert!(
+            lines[1].ends_with(" --nphndls=4 --phndls=0,1,2,3"),
+            "{page}"
+        );
+        assert!(
+            !page.contains("fdp feature") && !page.contains("namespace-id=1\n"),
+            "{page}"
+        );
     }
 
     #[test]
     fn where_there_is_nothing_to_do_or_no_way_it_says_so() {
-        let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 1 };
-        let done = Fdp { state: FdpState::On(0), placement: vec![handle], ..off() };
+        let handle = PlacementHandle {
+            placement_id: 0,
+            reclaim_unit_handle: 0,
+            reclaim_unit_blocks_left: 1,
+        };
+        let done = Fdp {
+            state: FdpState::On(0),
+            placement: vec![handle],
+            ..off()
+        };
         let page = commands("/dev/nvme7", 2, &done, &namespaces(true)).unwrap();
-        assert!(page.starts_with("Nothing to do") && page.contains("1 placement handle"), "{page}");
+        assert!(
+            page.starts_with("Nothing to do") && page.contains("1 placement handle"),
+            "{page}"
+        );
         let why = |fdp: &Fdp, namespaces| commands("/dev/nvme7", 2, fdp, &namespaces).unwrap_err();
         assert!(why(&off(), namespaces(false)).contains("OACS"));
-        let invalid = Fdp { configurations: vec![configuration(0, 8, 1, false)], ..off() };
+        let invalid = Fdp {
+            configurations: vec![configuration(0, 8, 1, false)],
+            ..off()
+        };
         assert!(why(&invalid, namespaces(true)).contains("no valid FDP configuration"));
-        let unknown = Fdp { state: FdpState::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
+        let unknown = Fdp {
+            state: FdpState::On(0),
+            unknown: vec!["the list: no permission".to_owned()],
+            ..off()
+        };
         assert!(why(&unknown, namespaces(true)).contains("no permission"));
-        assert!(why(&off(), Namespaces { list: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
+        assert!(
+            why(
+                &off(),
+                Namespaces {
+                    list: Vec::new(),
+                    ..namespaces(true)
+                }
+            )
+            .contains("size of namespace 2")
+        );
     }
 }

@@ -47,7 +47,9 @@ pub(super) struct Agent {
 impl Agent {
     /// Waits until the guest is up.
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
-        let mut this = Self { stream: BufReader::new(stream) };
+        let mut this = Self {
+            stream: BufReader::new(stream),
+        };
         match this.line()?.as_str() {
             "up" => Ok(this),
             other => Err(io::Error::other(format!("the guest began with {other:?}"))),
@@ -56,7 +58,10 @@ impl Agent {
 
     /// Sets the timeout for answers from here on.
     pub(super) fn wait_at_most(&mut self, patience: Duration) {
-        self.stream.get_mut().set_read_timeout(Some(patience)).expect("a time that is not zero");
+        self.stream
+            .get_mut()
+            .set_read_timeout(Some(patience))
+            .expect("a time that is not zero");
     }
 
     pub(super) fn run(&mut self, script: &str) -> io::Result<Ended> {
@@ -67,7 +72,10 @@ impl Agent {
         line.push('\n');
         self.stream.get_mut().write_all(line.as_bytes())?;
         let sizes = self.line()?;
-        let numbers: Vec<usize> = sizes.split(' ').filter_map(|number| number.parse().ok()).collect();
+        let numbers: Vec<usize> = sizes
+            .split(' ')
+            .filter_map(|number| number.parse().ok())
+            .collect();
         let [code, stdout, stderr] = numbers[..] else {
             return Err(io::Error::other(format!("the guest answered {sizes:?}")));
         };
@@ -76,7 +84,12 @@ impl Agent {
             self.stream.read_exact(&mut bytes)?;
             io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
-        Ok(Ended { code: Some(code as i32), signal: None, stdout: text(stdout)?, stderr: text(stderr)? })
+        Ok(Ended {
+            code: Some(code as i32),
+            signal: None,
+            stdout: text(stdout)?,
+            stderr: text(stderr)?,
+        })
     }
 
     fn line(&mut self) -> io::Result<String> {

@@ -46,10 +46,25 @@ impl Archive {
         let size = u32::try_from(content.len()).expect("a small file");
         let name_size = path.len() as u32 + 1;
         // inode, mode, uid, gid, links, mtime, size, device (2), device of a node (2), name, checksum
-        let fields = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+        let fields = [
+            self.entries,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            size,
+            0,
+            0,
+            0,
+            0,
+            name_size,
+            0,
+        ];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
-            self.bytes.extend_from_slice(format!("{field:08x}").as_bytes());
+            self.bytes
+                .extend_from_slice(format!("{field:08x}").as_bytes());
         }
         self.bytes.extend_from_slice(path.as_bytes());
         self.bytes.push(0);
@@ -65,5 +80,7 @@ impl Archive {
 
 /// A path of this system as it is written in an archive: without the first slash.
 pub(super) fn name(path: &Path) -> &str {
-    path.to_str().expect("a readable path").trim_start_matches('/')
+    path.to_str()
+        .expect("a readable path")
+        .trim_start_matches('/')
 }

@@ -48,9 +48,14 @@ pub(super) fn parsed(guest: &mut Guest, script: &str) -> Value {
 
 /// A column of a run's telemetry.csv, by the end of its name.
 pub(super) fn column(table: &str, name: &str) -> Vec<String> {
-    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let mut lines = table
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap();
-    let at = head.iter().position(|column| column.ends_with(name)).unwrap_or_else(|| panic!("{name} in {head:?}"));
+    let at = head
+        .iter()
+        .position(|column| column.ends_with(name))
+        .unwrap_or_else(|| panic!("{name} in {head:?}"));
     lines.map(|cells| cells[at].to_owned()).collect()
 }
 
@@ -65,21 +70,47 @@ pub(super) fn is_shown(guest: &mut Guest) {
             .clone()
     };
     let (drive, mounted) = (known("FDP0"), known("DATA0"));
-    assert_eq!((&drive["safe"], &drive["erase_name"]), (&json!("yes"), &json!("FDP0")));
+    assert_eq!(
+        (&drive["safe"], &drive["erase_name"]),
+        (&json!("yes"), &json!("FDP0"))
+    );
     assert_eq!(mounted["safe"], "no");
-    assert_eq!(mounted["refused_because"][0], "it is mounted at /data; unmount it, or name another device");
+    assert_eq!(
+        mounted["refused_because"][0],
+        "it is mounted at /data; unmount it, or name another device"
+    );
     let facts = &drive["facts"];
-    let shown = ["model", "size_bytes", "logical_sector_bytes", "nsid", "max_write_streams"];
-    let expected = [json!("QEMU NVMe Ctrl"), json!(DRIVE_BYTES), json!(512), json!(1), json!(8)];
+    let shown = [
+        "model",
+        "size_bytes",
+        "logical_sector_bytes",
+        "nsid",
+        "max_write_streams",
+    ];
+    let expected = [
+        json!("QEMU NVMe Ctrl"),
+        json!(DRIVE_BYTES),
+        json!(512),
+        json!(1),
+        json!(8),
+    ];
     assert_eq!(shown.map(|fact| facts[fact].clone()), expected);
 
     // Findings about this drive: a note on its kind, and a warning that it is unprepared. `prep` removes the warning.
     let unprepared = |guest: &mut Guest| {
         let findings = parsed(guest, "flashproof doctor $FDP0 --json");
         let findings = findings["findings"].as_array().unwrap().clone();
-        let level =
-            |check: &str| findings.iter().find(|finding| finding["check"] == check).map(|it| it["level"].clone());
-        assert_eq!(level("device-kind"), Some(json!("note")), "a virtual disk: {findings:?}");
+        let level = |check: &str| {
+            findings
+                .iter()
+                .find(|finding| finding["check"] == check)
+                .map(|it| it["level"].clone())
+        };
+        assert_eq!(
+            level("device-kind"),
+            Some(json!("note")),
+            "a virtual disk: {findings:?}"
+        );
         level("preparation")
     };
     assert_eq!(unprepared(guest), Some(json!("warning")));
@@ -95,19 +126,31 @@ pub(super) fn is_shown(guest: &mut Guest) {
     );
     assert_eq!(full.smart_units, u128::from(DRIVE_BYTES.div_ceil(512_000)));
 
-    let told = guest.ask(&format!("{}; flashproof storage /tmp/c --out /data/run --sla '99%>10s' --quiet", load(4)));
+    let told = guest.ask(&format!(
+        "{}; flashproof storage /tmp/c --out /data/run --sla '99%>10s' --quiet",
+        load(4)
+    ));
     assert!(told.starts_with("PASS"), "{told}");
     let verdict = parsed(guest, "cat /data/run/verdict.json");
     let streams = verdict["streams"].as_array().unwrap();
-    let writes = streams.iter().find(|stream| stream["name"] == "large-block-writes").unwrap();
+    let writes = streams
+        .iter()
+        .find(|stream| stream["name"] == "large-block-writes")
+        .unwrap();
     let written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
     assert!(written > 0);
     let ran = Counters::of(guest);
     assert_eq!(ran.host_bytes - full.host_bytes, written);
     assert_eq!(ran.ocp_bytes - full.ocp_bytes, written);
     let table = guest.ask("cat /data/run/telemetry.csv");
-    assert_eq!(column(&table, ".ocp.physical_media_units_written_bytes")[0], full.ocp_bytes.to_string());
-    assert_eq!(column(&table, ".smart.data_units_written")[0], full.smart_units.to_string());
+    assert_eq!(
+        column(&table, ".ocp.physical_media_units_written_bytes")[0],
+        full.ocp_bytes.to_string()
+    );
+    assert_eq!(
+        column(&table, ".smart.data_units_written")[0],
+        full.smart_units.to_string()
+    );
     // On the media, QEMU counts a write twice if the write fills the rest of a reclaim unit. So the media can have more
     // bytes than the host.
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
@@ -116,21 +159,34 @@ pub(super) fn is_shown(guest: &mut Guest) {
 /// A removed drive ends the run, and is named.
 pub(super) fn is_taken_away(guest: &mut Guest) {
     guest.ask(&format!("rm -rf /data/run; {}", load(60)));
-    guest.start("gone", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
+    guest.start(
+        "gone",
+        "flashproof storage /tmp/c --out /data/run --sla '99%>10s'",
+    );
     guest.wait_until("grep -qs ^2, /data/run/telemetry.csv");
     let path = guest.ask("echo $FDP0").trim().to_owned();
     guest.qmp.command("device_del", json!({ "id": "fdp0" }));
     let ended = guest.end("gone").expect(1);
-    for part in [&format!("  {path} is gone\n"), "FAIL (screening, partial", "I/O errors", "run directory: /data/run"] {
+    for part in [
+        &format!("  {path} is gone\n"),
+        "FAIL (screening, partial",
+        "I/O errors",
+        "run directory: /data/run",
+    ] {
         assert!(ended.stdout.contains(part), "{part} in {}", ended.stdout);
     }
     assert!(!ended.stderr.contains("error:"), "{}", ended.stderr);
 
     // The end is recorded, and reported again without the drive.
     let verdict = parsed(guest, "cat /data/run/verdict.json");
-    assert_eq!(verdict["end"], json!({ "how": "device-gone", "device": path }));
+    assert_eq!(
+        verdict["end"],
+        json!({ "how": "device-gone", "device": path })
+    );
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
-    guest.run("flashproof report /data/run").expect_stdout(1, &[&format!("  {path} is gone\n")]);
+    guest
+        .run("flashproof report /data/run")
+        .expect_stdout(1, &[&format!("  {path} is gone\n")]);
     assert!(!guest.ask("flashproof doctor").contains("FDP0"));
 }
 
@@ -148,24 +204,41 @@ pub(super) fn is_in_a_campaign(guest: &mut Guest) {
         step("second")
     );
     guest.ask("mkdir -p /data/lab && flashproof fleet inventory --out /data/lab --quiet");
-    guest.ask(&format!("cat >/data/lab/campaign.toml <<'END'\n{campaign}END\n"));
+    guest.ask(&format!(
+        "cat >/data/lab/campaign.toml <<'END'\n{campaign}END\n"
+    ));
     guest.ask("flashproof fleet task /data/lab 0 --step first");
 }
 
 /// Another drive in the place of FDP0, which was taken away: nothing is written to it.
 pub(super) fn is_replaced(guest: &mut Guest) {
     let file = json!({ "driver": "file", "filename": "spare.img" });
-    guest.qmp.command("blockdev-add", json!({ "driver": "raw", "node-name": "spare", "file": file }));
-    guest.qmp.command("device_add", json!({ "driver": "nvme", "id": "swap0", "serial": "SWAP0", "drive": "spare" }));
+    guest.qmp.command(
+        "blockdev-add",
+        json!({ "driver": "raw", "node-name": "spare", "file": file }),
+    );
+    guest.qmp.command(
+        "device_add",
+        json!({ "driver": "nvme", "id": "swap0", "serial": "SWAP0", "drive": "spare" }),
+    );
     let path = guest.ask("echo $FDP0").trim().to_owned();
     guest.wait_until(&format!("[ -e {path} ]"));
     guest.run("flashproof fleet run /data/lab").expect(3);
-    let status = guest.run("flashproof fleet status /data/lab").expect(3).stdout;
-    let why = format!("could not run: the drive is not on this host: {path} is now SWAP0; put the drive back");
+    let status = guest
+        .run("flashproof fleet status /data/lab")
+        .expect(3)
+        .stdout;
+    let why = format!(
+        "could not run: the drive is not on this host: {path} is now SWAP0; put the drive back"
+    );
     assert!(status.contains(&why), "{status}");
     let units = guest
         .ask(&format!("nvme get-log {path} --log-id=2 --log-len=512 --raw-binary | tail -c +49 | head -c 16 | xxd -p"));
-    assert_eq!(units.trim(), "0".repeat(32), "something was written to the other drive");
+    assert_eq!(
+        units.trim(),
+        "0".repeat(32),
+        "something was written to the other drive"
+    );
     let first = parsed(guest, "cat /data/lab/tasks/0000/first/out/verdict.json");
     assert_eq!(first["end"]["how"], "completed", "{first}");
 }

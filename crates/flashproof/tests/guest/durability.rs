@@ -73,7 +73,12 @@ struct Cut<'a> {
 
 /// Cuts a machine's power while it writes. Returns the examination after the restart; `None`: cannot be tested here.
 fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
-    let Cut { lie, write_cache, in_directory, modes } = *cut;
+    let Cut {
+        lie,
+        write_cache,
+        in_directory,
+        modes,
+    } = *cut;
     let qemu_cache = if write_cache == "off" { "off" } else { "on" };
     let drive = format!("-device nvme,serial=CACHED0,drive=cached,write-cache={qemu_cache}");
     let machine = Machine::new(&format!("{drive} {DEVICES}"))?;
@@ -82,15 +87,22 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
         tool("mkfs.ext4", &["-q", "-F", image.to_str()?])?;
     }
     let (mut witness, address) = witness(&machine.bench, "127.0.0.1:0");
-    let (target, mount) =
-        if in_directory { ("/mnt", "mkdir -p /mnt; mount -t ext4 $CACHED0 /mnt") } else { ("$CACHED0", "true") };
+    let (target, mount) = if in_directory {
+        ("/mnt", "mkdir -p /mnt; mount -t ext4 $CACHED0 /mnt")
+    } else {
+        ("$CACHED0", "true")
+    };
     let command = format!("flashproof check durability {target} --witness 127.0.0.1:7070");
     let boot = |is_again: bool| {
         let mut guest = machine.boot();
-        ["first", "second", "third"].iter().for_each(|port| relay(&machine.bench.path(port), &address));
+        ["first", "second", "third"]
+            .iter()
+            .for_each(|port| relay(&machine.bench.path(port), &address));
         guest.ask(RELAY);
         if in_directory && is_again {
-            guest.run(&format!("mkdir -p /mnt; {command}")).expect_stderr(3, &["mount the file system"]);
+            guest
+                .run(&format!("mkdir -p /mnt; {command}"))
+                .expect_stderr(3, &["mount the file system"]);
         }
         guest.ask(mount);
         if write_cache == "denied" {
@@ -107,7 +119,11 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     let started = Instant::now();
     while acknowledged(&machine.bench) <= 300 {
         let said = guest.ask("cat /tmp/write.err; cat /tmp/write.code 2>/dev/null || true");
-        assert!(!said.contains("error:") && started.elapsed() < PATIENCE, "{said}\n{}", witness.said());
+        assert!(
+            !said.contains("error:") && started.elapsed() < PATIENCE,
+            "{said}\n{}",
+            witness.said()
+        );
         thread::sleep(Duration::from_millis(200));
     }
     thread::sleep(Duration::from_millis(Random::new(seed).below(1500)));
@@ -127,7 +143,8 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
 
 /// Power cuts of a machine. FLASHPROOF_DURABILITY_GUEST_CUTS sets their number.
 fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
-    let cuts = std::env::var("FLASHPROOF_DURABILITY_GUEST_CUTS").map_or(1, |cuts| cuts.parse().unwrap());
+    let cuts =
+        std::env::var("FLASHPROOF_DURABILITY_GUEST_CUTS").map_or(1, |cuts| cuts.parse().unwrap());
     for seed in 0..cuts {
         let Some(json) = cut(of, seed) else { return };
         check(&json);
@@ -138,48 +155,113 @@ fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
 #[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_keeps_what_it_flushed_passes_after_a_power_cut() {
     let modes = ["fdatasync", "dsync", "fsync"];
-    cuts(&Cut { lie: "none", write_cache: "on", in_directory: true, modes: &modes }, |json| {
-        assert_eq!(json["outcome"], "pass", "{json:#}");
-        assert_eq!((&json["claims"]["write_cache"], &json["claims"]["fua"]), (&"write back".into(), &true.into()));
-        modes.iter().for_each(|mode| assert_eq!(of_mode(json, mode), ("pass".to_owned(), 0), "{json:#}"));
-    });
+    cuts(
+        &Cut {
+            lie: "none",
+            write_cache: "on",
+            in_directory: true,
+            modes: &modes,
+        },
+        |json| {
+            assert_eq!(json["outcome"], "pass", "{json:#}");
+            assert_eq!(
+                (&json["claims"]["write_cache"], &json["claims"]["fua"]),
+                (&"write back".into(), &true.into())
+            );
+            modes.iter().for_each(|mode| {
+                assert_eq!(of_mode(json, mode), ("pass".to_owned(), 0), "{json:#}")
+            });
+        },
+    );
 }
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_controller_ignores_fua_fails_in_that_mode_after_a_power_cut() {
-    cuts(&Cut { lie: "none", write_cache: "on", in_directory: true, modes: &["fua"] }, |json| {
-        let (outcome, gone) = of_mode(json, "fua");
-        assert!(outcome == "fail" && gone > 0 && json["outcome"] == "fail", "{json:#}");
-    });
+    cuts(
+        &Cut {
+            lie: "none",
+            write_cache: "on",
+            in_directory: true,
+            modes: &["fua"],
+        },
+        |json| {
+            let (outcome, gone) = of_mode(json, "fua");
+            assert!(
+                outcome == "fail" && gone > 0 && json["outcome"] == "fail",
+                "{json:#}"
+            );
+        },
+    );
 }
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut() {
-    cuts(&Cut { lie: "none", write_cache: "off", in_directory: true, modes: &[] }, |json| {
-        let modes = json["modes"].as_array().unwrap();
-        assert_eq!(modes.len(), 5, "{json:#}");
-        modes.iter().for_each(|mode| assert_eq!(of_mode(json, mode["mode"].as_str().unwrap()).1, 0, "{json:#}"));
-        // In a slow guest, all modes may have too few writes for a judgement.
-        let is_untested = json["sentence"].as_str().unwrap().starts_with("cannot tell: no mode had 20 ");
-        assert!(json["outcome"] == "pass" || is_untested, "{json:#}");
-    });
+    cuts(
+        &Cut {
+            lie: "none",
+            write_cache: "off",
+            in_directory: true,
+            modes: &[],
+        },
+        |json| {
+            let modes = json["modes"].as_array().unwrap();
+            assert_eq!(modes.len(), 5, "{json:#}");
+            modes.iter().for_each(|mode| {
+                assert_eq!(
+                    of_mode(json, mode["mode"].as_str().unwrap()).1,
+                    0,
+                    "{json:#}"
+                )
+            });
+            // In a slow guest, all modes may have too few writes for a judgement.
+            let is_untested = json["sentence"]
+                .as_str()
+                .unwrap()
+                .starts_with("cannot tell: no mode had 20 ");
+            assert!(json["outcome"] == "pass" || is_untested, "{json:#}");
+        },
+    );
 }
 
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_has_a_cache_that_it_denies_fails_after_a_power_cut() {
-    cuts(&Cut { lie: "none", write_cache: "denied", in_directory: false, modes: &["fdatasync"] }, |json| {
-        assert!(json["outcome"] == "fail" && of_mode(json, "fdatasync").1 > 0, "{json:#}");
-        assert!(json["remarks"].to_string().contains("claims to have no volatile cache"), "{json:#}");
-    });
+    cuts(
+        &Cut {
+            lie: "none",
+            write_cache: "denied",
+            in_directory: false,
+            modes: &["fdatasync"],
+        },
+        |json| {
+            assert!(
+                json["outcome"] == "fail" && of_mode(json, "fdatasync").1 > 0,
+                "{json:#}"
+            );
+            assert!(
+                json["remarks"]
+                    .to_string()
+                    .contains("claims to have no volatile cache"),
+                "{json:#}"
+            );
+        },
+    );
 }
 
 #[test]
 #[ignore = "by hand: shows why docs/durability.md sends those who doubt FUA to a directory"]
 fn on_a_whole_device_linux_flushes_after_each_write_with_fua() {
-    cuts(&Cut { lie: "none", write_cache: "on", in_directory: false, modes: &["fua"] }, |json| {
-        assert_eq!(json["outcome"], "pass", "{json:#}");
-    });
+    cuts(
+        &Cut {
+            lie: "none",
+            write_cache: "on",
+            in_directory: false,
+            modes: &["fua"],
+        },
+        |json| {
+            assert_eq!(json["outcome"], "pass", "{json:#}");
+        },
+    );
 }

@@ -28,7 +28,10 @@ fn drive(serial: &str) -> DiskWithPartitions {
         let is = |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
         is(facts.model, "QEMU NVMe Ctrl") && is(facts.serial, serial)
     };
-    drives.into_iter().find(is_it).unwrap_or_else(|| panic!("no drive {serial} of QEMU's: this runs in the guest"))
+    drives
+        .into_iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("no drive {serial} of QEMU's: this runs in the guest"))
 }
 
 fn fdp_drive() -> String {
@@ -47,53 +50,95 @@ fn facts(device: &str) -> DeviceFacts {
 fn writable(device: &str) -> Arc<Target> {
     let state = tempfile::tempdir().unwrap();
     let guard = Guard::new(Some(state.path().to_owned()));
-    let request = Request { odsync: false, ..Request::new(device, "test") };
-    let consents =
-        guard.consent(&[request], &mut EraseAnswers::named([device, "FDP0", "PART0-part1"].map(str::to_owned)));
-    Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
+    let request = Request {
+        odsync: false,
+        ..Request::new(device, "test")
+    };
+    let consents = guard.consent(
+        &[request],
+        &mut EraseAnswers::named([device, "FDP0", "PART0-part1"].map(str::to_owned)),
+    );
+    Arc::new(Target::writable(
+        consents
+            .unwrap_or_else(|refused| panic!("{refused}"))
+            .remove(0),
+    ))
 }
 
 fn fdp(device: &str) -> Fdp {
     let number = facts(device).number.unwrap();
     let controller = Controller::find(Path::new("/"), number).unwrap();
-    let disk = facts(device).partition.map_or(device.to_owned(), |part| format!("/dev/{}", part.disk));
-    let fdp = controller.fdp(&File::open(disk).unwrap()).unwrap().expect("the drive has FDP");
+    let disk = facts(device)
+        .partition
+        .map_or(device.to_owned(), |part| format!("/dev/{}", part.disk));
+    let fdp = controller
+        .fdp(&File::open(disk).unwrap())
+        .unwrap()
+        .expect("the drive has FDP");
     assert_eq!(fdp.unknown, Vec::<String>::new());
     fdp
 }
 
 /// Blocks left in the reclaim unit of each handle.
 fn blocks_left(device: &str) -> Vec<u64> {
-    fdp(device).placement.iter().map(|handle| handle.reclaim_unit_blocks_left).collect()
+    fdp(device)
+        .placement
+        .iter()
+        .map(|handle| handle.reclaim_unit_blocks_left)
+        .collect()
 }
 
-fn perform<E: BlockEngine>(engine: &mut E, op: impl FnOnce(sys::buffer::Buf) -> Op) -> (Outcome, Vec<u8>) {
+fn perform<E: BlockEngine>(
+    engine: &mut E,
+    op: impl FnOnce(sys::buffer::Buf) -> Op,
+) -> (Outcome, Vec<u8>) {
     let buf = engine.buffer(BLOCK as usize).expect("memory for a few");
     engine.submit(op(buf));
     let mut out = Vec::new();
     while out.is_empty() {
         let until_ns = engine.now() + 1_000_000_000;
-        engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
     }
     assert_eq!((out.len(), engine.in_flight()), (1, 0));
     (out[0].outcome, out[0].buf.to_vec())
 }
 
 fn op(kind: OpKind, offset: u64, buf: sys::buffer::Buf) -> Op {
-    Op { token: 3, ..Op::new(kind, offset, BLOCK, buf) }
+    Op {
+        token: 3,
+        ..Op::new(kind, offset, BLOCK, buf)
+    }
 }
 
-fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {
+fn write<E: BlockEngine>(
+    engine: &mut E,
+    offset: u64,
+    fill: u8,
+    placement: Option<Placement>,
+) -> Outcome {
     let of = |mut buf: sys::buffer::Buf| {
         buf.fill(fill);
-        Op { placement, ..op(OpKind::Write, offset, buf) }
+        Op {
+            placement,
+            ..op(OpKind::Write, offset, buf)
+        }
     };
     perform(engine, of).0
 }
 
 fn passthrough(target: &Arc<Target>) -> Passthrough {
     let generic = Arc::new(NvmeGeneric::open(target).unwrap_or_else(|error| panic!("{error}")));
-    Passthrough::new(vec![target.clone()], vec![generic], Setup::new(8, 16 << 20)).unwrap().0
+    Passthrough::new(vec![target.clone()], vec![generic], Setup::new(8, 16 << 20))
+        .unwrap()
+        .0
 }
 
 #[test]
@@ -106,17 +151,35 @@ fn commands_reach_the_drive_and_bring_its_own_status() {
         for (offset, fill) in [(0, 0x5a), (last, 0xa5)] {
             assert_eq!(write(&mut engine, offset, fill, None), Outcome::Done);
             let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, offset, buf));
-            assert_eq!((outcome, bytes == vec![fill; BLOCK as usize]), (Outcome::Done, true));
+            assert_eq!(
+                (outcome, bytes == vec![fill; BLOCK as usize]),
+                (Outcome::Done, true)
+            );
             // Read through the block device, independently of the NVMe character device.
             let mut bytes = vec![0; BLOCK as usize];
-            File::open(&device).unwrap().read_exact_at(&mut bytes, offset).unwrap();
-            assert!(bytes.iter().all(|byte| *byte == fill), "{device} at {offset}");
+            File::open(&device)
+                .unwrap()
+                .read_exact_at(&mut bytes, offset)
+                .unwrap();
+            assert!(
+                bytes.iter().all(|byte| *byte == fill),
+                "{device} at {offset}"
+            );
         }
-        assert_eq!(perform(&mut engine, |buf| op(OpKind::Flush, 0, buf)).0, Outcome::Done);
+        assert_eq!(
+            perform(&mut engine, |buf| op(OpKind::Flush, 0, buf)).0,
+            Outcome::Done
+        );
         // The emulated drive returns zeros for deallocated blocks.
-        assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Done);
+        assert_eq!(
+            perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0,
+            Outcome::Done
+        );
         let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, 0, buf));
-        assert_eq!((outcome, bytes == vec![0; BLOCK as usize]), (Outcome::Done, true));
+        assert_eq!(
+            (outcome, bytes == vec![0; BLOCK as usize]),
+            (Outcome::Done, true)
+        );
     }
 }
 
@@ -127,20 +190,71 @@ fn nothing_leaves_its_bounds() {
         let target = writable(&device);
         let size = target.size_bytes();
         let mut engine = passthrough(&target);
-        let mut with = |change: &dyn Fn(Op) -> Op| perform(&mut engine, |buf| change(op(OpKind::Write, 0, buf))).0;
-        assert_eq!(with(&|op| Op { offset: size - block, ..op }), Outcome::Errno(libc::ENOSPC));
-        assert_eq!(with(&|op| Op { offset: u64::MAX - (block - 1), ..op }), Outcome::Errno(libc::ENOSPC));
-        assert_eq!(with(&|op| Op { offset: block - 412, ..op }), Outcome::Errno(libc::EINVAL));
-        assert_eq!(with(&|op| Op { len: 0, ..op }), Outcome::Errno(libc::EINVAL));
-        assert_eq!(with(&|op| Op { len: BLOCK + block as u32, ..op }), Outcome::Errno(libc::EINVAL));
-        assert_eq!(with(&|op| Op { placement: Some(Placement(0)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
-        assert_eq!(with(&|op| Op { placement: Some(Placement(9)), ..op }), Outcome::Errno(libc::EOPNOTSUPP));
+        let mut with = |change: &dyn Fn(Op) -> Op| {
+            perform(&mut engine, |buf| change(op(OpKind::Write, 0, buf))).0
+        };
+        assert_eq!(
+            with(&|op| Op {
+                offset: size - block,
+                ..op
+            }),
+            Outcome::Errno(libc::ENOSPC)
+        );
+        assert_eq!(
+            with(&|op| Op {
+                offset: u64::MAX - (block - 1),
+                ..op
+            }),
+            Outcome::Errno(libc::ENOSPC)
+        );
+        assert_eq!(
+            with(&|op| Op {
+                offset: block - 412,
+                ..op
+            }),
+            Outcome::Errno(libc::EINVAL)
+        );
+        assert_eq!(
+            with(&|op| Op { len: 0, ..op }),
+            Outcome::Errno(libc::EINVAL)
+        );
+        assert_eq!(
+            with(&|op| Op {
+                len: BLOCK + block as u32,
+                ..op
+            }),
+            Outcome::Errno(libc::EINVAL)
+        );
+        assert_eq!(
+            with(&|op| Op {
+                placement: Some(Placement(0)),
+                ..op
+            }),
+            Outcome::Errno(libc::EOPNOTSUPP)
+        );
+        assert_eq!(
+            with(&|op| Op {
+                placement: Some(Placement(9)),
+                ..op
+            }),
+            Outcome::Errno(libc::EOPNOTSUPP)
+        );
         drop((engine, target));
         let target = Arc::new(Target::read_only(&device, 0).unwrap());
         let mut engine = passthrough(&target);
-        assert_eq!(write(&mut engine, 0, 1, None), Outcome::Errno(libc::EBADF), "root could");
-        assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Errno(libc::EBADF));
-        assert_eq!(perform(&mut engine, |buf| op(OpKind::Read, 0, buf)).0, Outcome::Done);
+        assert_eq!(
+            write(&mut engine, 0, 1, None),
+            Outcome::Errno(libc::EBADF),
+            "root could"
+        );
+        assert_eq!(
+            perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0,
+            Outcome::Errno(libc::EBADF)
+        );
+        assert_eq!(
+            perform(&mut engine, |buf| op(OpKind::Read, 0, buf)).0,
+            Outcome::Done
+        );
     }
 }
 
@@ -148,9 +262,16 @@ fn nothing_leaves_its_bounds() {
 fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: usize) {
     for place in 1..=handles {
         let before = (blocks_left(device), fdp(device).statistics.unwrap());
-        assert!(before.0.iter().all(|left| *left > 8192), "a reclaim unit is nearly full: {:?}", before.0);
+        assert!(
+            before.0.iter().all(|left| *left > 8192),
+            "a reclaim unit is nearly full: {:?}",
+            before.0
+        );
         for _ in 0..place {
-            assert_eq!(write(engine, 0, 1, Some(Placement(place as u16))), Outcome::Done);
+            assert_eq!(
+                write(engine, 0, 1, Some(Placement(place as u16))),
+                Outcome::Done
+            );
         }
         let mut expected = before.0.clone();
         expected[place - 1] -= place as u64 * u64::from(BLOCK / 512);
@@ -186,18 +307,30 @@ fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     let target = writable(&device);
     let place = Some(Placement(5));
     let left = || blocks_left(&device)[4];
-    let mut without = Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
-    assert_eq!(write(&mut without, 0, 1, place), Outcome::Errno(libc::EOPNOTSUPP));
+    let mut without =
+        Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
+    assert_eq!(
+        write(&mut without, 0, 1, place),
+        Outcome::Errno(libc::EOPNOTSUPP)
+    );
     target.set_write_hint(5).unwrap();
-    let mut engine = Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
+    let mut engine =
+        Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
     let before = left();
     assert_eq!(write(&mut engine, 0, 1, place), Outcome::Done);
     assert_eq!(before - left(), u64::from(BLOCK / 512));
-    assert_eq!(write(&mut engine, 0, 1, Some(Placement(2))), Outcome::Errno(libc::EOPNOTSUPP));
+    assert_eq!(
+        write(&mut engine, 0, 1, Some(Placement(2))),
+        Outcome::Errno(libc::EOPNOTSUPP)
+    );
     assert!(target.set_write_hint(6).is_err());
     drop((engine, without, target));
     let before = left();
     let mut engine = Threads::new(1, &[writable(&device)], Setup::new(8, 1 << 20)).unwrap();
     assert_eq!(write(&mut engine, 0, 1, None), Outcome::Done);
-    assert_eq!(left(), before, "the next program's writes go where they always went");
+    assert_eq!(
+        left(),
+        before,
+        "the next program's writes go where they always went"
+    );
 }

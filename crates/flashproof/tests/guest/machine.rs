@@ -55,21 +55,51 @@ impl Machine {
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
         let parts = target.join("guest");
         if !parts.join("qemu").exists() {
-            let why = fs::read_to_string(target.join("guest.missing")).unwrap_or("run scripts/guest-setup".into());
-            return skip(&format!("no guest with an emulated NVMe drive: {}", why.trim()));
+            let why = fs::read_to_string(target.join("guest.missing"))
+                .unwrap_or("run scripts/guest-setup".into());
+            return skip(&format!(
+                "no guest with an emulated NVMe drive: {}",
+                why.trim()
+            ));
         }
         let bench = Bench::new();
         bench.write("initrd", initrd(&parts)?);
-        let drives: Vec<String> =
-            devices.split([' ', ',']).filter_map(|part| part.strip_prefix("drive=")).map(str::to_owned).collect();
-        let bytes = |drive: &str| if drive == "small" { SMALL_BYTES } else { DRIVE_BYTES };
+        let drives: Vec<String> = devices
+            .split([' ', ','])
+            .filter_map(|part| part.strip_prefix("drive="))
+            .map(str::to_owned)
+            .collect();
+        let bytes = |drive: &str| {
+            if drive == "small" {
+                SMALL_BYTES
+            } else {
+                DRIVE_BYTES
+            }
+        };
         let images = drives.iter().map(|drive| (drive.as_str(), bytes(drive)));
         for (image, bytes) in images.chain([("data", 64 << 20)]) {
-            File::create(bench.path(format!("{image}.img"))).unwrap().set_len(bytes).unwrap();
+            File::create(bench.path(format!("{image}.img")))
+                .unwrap()
+                .set_len(bytes)
+                .unwrap();
         }
         // After a power cut, the journal restores the file system; without a journal, any file could be lost.
-        tool("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", bench.path("data.img").to_str()?])?;
-        Some(Self { bench, parts, devices: devices.to_owned(), drives })
+        tool(
+            "mkfs.ext4",
+            &[
+                "-q",
+                "-F",
+                "-E",
+                "nodiscard",
+                bench.path("data.img").to_str()?,
+            ],
+        )?;
+        Some(Self {
+            bench,
+            parts,
+            devices: devices.to_owned(),
+            drives,
+        })
     }
 
     /// Boots the machine, with its data disk at /data.
@@ -80,8 +110,12 @@ impl Machine {
         for socket in ["agent", "qmp"] {
             let _ = fs::remove_file(self.bench.path(socket));
         }
-        let disk =
-            |id: &str, cache: &str| format!("file={},id={id},format=raw,if=none,{cache}", path(&format!("{id}.img")));
+        let disk = |id: &str, cache: &str| {
+            format!(
+                "file={},id={id},format=raw,if=none,{cache}",
+                path(&format!("{id}.img"))
+            )
+        };
         let mut qemu = Command::new(self.parts.join("qemu"));
         qemu.args(["-M", "pc", "-accel", "tcg,thread=multi", "-cpu", "qemu64", "-smp", "2", "-m", "512"])
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
@@ -117,21 +151,34 @@ impl Machine {
                     stream.set_read_timeout(Some(BOOT_PATIENCE)).unwrap();
                     return stream;
                 }
-                Err(error) if started.elapsed() > BOOT_PATIENCE => panic!("{name}: {error}\n{}", self.said()),
+                Err(error) if started.elapsed() > BOOT_PATIENCE => {
+                    panic!("{name}: {error}\n{}", self.said())
+                }
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         };
-        let mut agent =
-            Agent::new(connect("agent")).unwrap_or_else(|error| panic!("no boot: {error}\n{}", self.said()));
+        let mut agent = Agent::new(connect("agent"))
+            .unwrap_or_else(|error| panic!("no boot: {error}\n{}", self.said()));
         agent.wait_at_most(COMMAND_PATIENCE);
-        let mut guest = Guest { agent, qmp: Qmp::new(connect("qmp")), _qemu: qemu, machine: self, _slot: slot };
-        guest.run("mkdir -p /data && mount -t ext4 $DATA0 /data").expect(0);
+        let mut guest = Guest {
+            agent,
+            qmp: Qmp::new(connect("qmp")),
+            _qemu: qemu,
+            machine: self,
+            _slot: slot,
+        };
+        guest
+            .run("mkdir -p /data && mount -t ext4 $DATA0 /data")
+            .expect(0);
         guest
     }
 
     /// Output of QEMU and the guest's kernel.
     fn said(&self) -> String {
-        let read = |name| String::from_utf8_lossy(&fs::read(self.bench.path(name)).unwrap_or_default()).into_owned();
+        let read = |name| {
+            String::from_utf8_lossy(&fs::read(self.bench.path(name)).unwrap_or_default())
+                .into_owned()
+        };
         format!("QEMU: {}\nconsole: {}", read("qemu.log"), read("console"))
     }
 }
@@ -160,13 +207,17 @@ impl Guest<'_> {
     /// Starts a script in the background. [`Self::end`] finds it by `name`.
     pub(super) fn start(&mut self, name: &str, script: &str) {
         let result = format!("echo $? >/tmp/{name}.tmp; mv /tmp/{name}.tmp /tmp/{name}.code");
-        self.ask(&format!("{{ ({script}) >/tmp/{name}.out 2>/tmp/{name}.err; {result}; }} >/dev/null 2>&1 &"));
+        self.ask(&format!(
+            "{{ ({script}) >/tmp/{name}.out 2>/tmp/{name}.err; {result}; }} >/dev/null 2>&1 &"
+        ));
     }
 
     /// Waits for the end of a script that [`Self::start`] started.
     pub(super) fn end(&mut self, name: &str) -> Ended {
         self.wait_until(&format!("[ -e /tmp/{name}.code ]"));
-        self.run(&format!("cat /tmp/{name}.out; cat /tmp/{name}.err >&2; exit $(cat /tmp/{name}.code)"))
+        self.run(&format!(
+            "cat /tmp/{name}.out; cat /tmp/{name}.err >&2; exit $(cat /tmp/{name}.code)"
+        ))
     }
 
     /// Waits until a condition of the shell holds.
@@ -189,8 +240,16 @@ impl Guest<'_> {
 pub(super) fn copy_out(image: &Path, directory: &str, to: &Path) {
     let image = image.to_str().unwrap();
     // Exit code 1: something was repaired, for example by a replay of the journal.
-    let output = Command::new("e2fsck").args(["-f", "-y", image]).env("PATH", PATH).output().unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = Command::new("e2fsck")
+        .args(["-f", "-y", image])
+        .env("PATH", PATH)
+        .output()
+        .unwrap();
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     // debugfs creates a directory of the same name in the directory that it is given.
     let within = tempfile::tempdir_in(to.parent().unwrap()).unwrap();
     let command = format!("rdump {directory} {}", within.path().to_str().unwrap());
@@ -206,7 +265,13 @@ fn initrd(parts: &Path) -> Option<&'static [u8]> {
 }
 
 fn pack(parts: &Path) -> Option<Vec<u8>> {
-    let nvme = tool("sh", &["-c", "command -v nvme || { echo there is no nvme-cli >&2; exit 1; }"])?;
+    let nvme = tool(
+        "sh",
+        &[
+            "-c",
+            "command -v nvme || { echo there is no nvme-cli >&2; exit 1; }",
+        ],
+    )?;
     let tests = std::env::current_exe().unwrap();
     let mut archive = Archive::default();
     for directory in ["bin", "dev", "proc", "sys", "tmp"] {
@@ -215,12 +280,21 @@ fn pack(parts: &Path) -> Option<Vec<u8>> {
     archive.program("init", INIT.as_bytes());
     archive.program("bin/busybox", &fs::read(parts.join("busybox")).unwrap());
     let mut libraries = BTreeSet::new();
-    for (place, program) in [("bin/flashproof", FLASHPROOF), ("bin/tests", tests.to_str()?), ("bin/nvme", &nvme)] {
+    for (place, program) in [
+        ("bin/flashproof", FLASHPROOF),
+        ("bin/tests", tests.to_str()?),
+        ("bin/nvme", &nvme),
+    ] {
         let stripped = tempfile::NamedTempFile::new().unwrap();
         tool("strip", &["-o", stripped.path().to_str()?, program])?;
         archive.program(place, &fs::read(stripped.path()).unwrap());
         let found = tool("ldd", &[program])?;
-        libraries.extend(found.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned));
+        libraries.extend(
+            found
+                .split_whitespace()
+                .filter(|word| word.starts_with('/'))
+                .map(str::to_owned),
+        );
     }
     for library in libraries {
         archive.program(name(Path::new(&library)), &fs::read(&library).unwrap());
@@ -236,7 +310,10 @@ static FREE: (Mutex<usize>, Condvar) = (Mutex::new(GUESTS), Condvar::new());
 impl Slot {
     fn wait() -> Self {
         let free = FREE.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = FREE.1.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE
+            .1
+            .wait_while(free, |free| *free == 0)
+            .unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
         Self
     }

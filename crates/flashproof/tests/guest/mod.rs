@@ -20,8 +20,14 @@ mod waf;
 /// These tests share a machine and its drive, because a boot takes as long as some of the tests.
 #[test]
 fn a_drive_is_shown_refuses_what_it_cannot_do_takes_passthrough_is_taken_away_and_replaced() {
-    let Some(machine) = machine::Machine::new(&format!("{} {}", machine::FDP, refused::LOCKED)) else { return };
-    std::fs::File::create(machine.bench.path("spare.img")).unwrap().set_len(machine::DRIVE_BYTES).unwrap();
+    let Some(machine) = machine::Machine::new(&format!("{} {}", machine::FDP, refused::LOCKED))
+    else {
+        return;
+    };
+    std::fs::File::create(machine.bench.path("spare.img"))
+        .unwrap()
+        .set_len(machine::DRIVE_BYTES)
+        .unwrap();
     let mut guest = machine.boot();
     drive::is_shown(&mut guest);
     refused::nothing_is_written(&mut guest);

@@ -46,7 +46,12 @@ pub(super) fn run(name: &str) -> String {
 /// Blocks left in the reclaim unit of each handle, by nvme-cli.
 fn blocks_left(guest: &mut Guest) -> Vec<u64> {
     let status = parsed(guest, "nvme fdp status $FDP0 -o json");
-    status["ruhss"].as_array().unwrap().iter().map(|handle| handle["ruamw"].as_u64().unwrap()).collect()
+    status["ruhss"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|handle| handle["ruamw"].as_u64().unwrap())
+        .collect()
 }
 
 /// Bytes that the run in /data/NAME wrote, by stream.
@@ -54,7 +59,14 @@ fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
     let verdict = parsed(guest, &format!("cat /data/{name}/verdict.json"));
     let streams = verdict["streams"].as_array().unwrap().iter();
     let writes = streams.filter(|stream| stream["name"].as_str().unwrap().ends_with("writes"));
-    writes.map(|stream| (stream["name"].as_str().unwrap().to_owned(), stream["bytes"].as_u64().unwrap())).collect()
+    writes
+        .map(|stream| {
+            (
+                stream["name"].as_str().unwrap().to_owned(),
+                stream["bytes"].as_u64().unwrap(),
+            )
+        })
+        .collect()
 }
 
 /// Runs tenants with `placements`, and compares the writes of each stream with the data that arrived at each handle.
@@ -77,7 +89,10 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
         }
     }
     // No stream may fill its reclaim unit: an empty unit would follow, and the difference would mean nothing.
-    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "a unit was filled: {expected:?}");
+    assert!(
+        expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS),
+        "a unit was filled: {expected:?}"
+    );
     let arrived: Vec<u64> = before
         .1
         .iter()
@@ -91,7 +106,9 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
 
 #[test]
 fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_besides_is_reported() {
-    let Some(machine) = Machine::new(&format!("{FDP} {PARTITIONED}")) else { return };
+    let Some(machine) = Machine::new(&format!("{FDP} {PARTITIONED}")) else {
+        return;
+    };
     partition(&machine);
     let mut guest = machine.boot();
 
@@ -99,14 +116,31 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
     let inside = guest.ask("tests guest::inside --ignored --test-threads=1 2>&1");
     assert!(inside.contains("5 passed; 0 failed; 0 ignored"), "{inside}");
 
-    let all = [("32KiB", 1, 2), ("64KiB", 3, 4), ("128KiB", 5, 6), ("256KiB", 7, 8)];
+    let all = [
+        ("32KiB", 1, 2),
+        ("64KiB", 3, 4),
+        ("128KiB", 5, 6),
+        ("256KiB", 7, 8),
+    ];
     arrives(&mut guest, "streams", "write streams of io_uring", &all);
     // An empty file replaces max_write_streams, which a kernel before 6.16 does not have.
     guest.ask(&format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}"));
-    arrives(&mut guest, "directives", "NVMe data placement directives", &all);
-    guest.ask(&format!("umount {STREAMS}; echo 2 >/proc/sys/kernel/io_uring_disabled"));
+    arrives(
+        &mut guest,
+        "directives",
+        "NVMe data placement directives",
+        &all,
+    );
+    guest.ask(&format!(
+        "umount {STREAMS}; echo 2 >/proc/sys/kernel/io_uring_disabled"
+    ));
     let one = all.map(|(block, ..)| (block, 3, 3));
-    arrives(&mut guest, "hint", "F_SET_RW_HINT, one for each device", &one);
+    arrives(
+        &mut guest,
+        "hint",
+        "F_SET_RW_HINT, one for each device",
+        &one,
+    );
     guest.ask("echo 0 >/proc/sys/kernel/io_uring_disabled");
 
     injected(&mut guest);
@@ -135,14 +169,28 @@ fn injected(guest: &mut Guest) {
         let read: Vec<u64> = cells.iter().filter_map(|cell| cell.parse().ok()).collect();
         read[read.len() - 1] - read[0]
     };
-    assert_eq!((change("hbmw_bytes"), change("mbmw_bytes")), (host, media), "{}", ended.stderr);
+    assert_eq!(
+        (change("hbmw_bytes"), change("mbmw_bytes")),
+        (host, media),
+        "{}",
+        ended.stderr
+    );
     let report = guest.run("flashproof report /data/injected --json").stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
     let waf = &report["reports"][0]["device_waf"][0];
-    assert_eq!((&waf["host_bytes"], &waf["media_bytes"]), (&json!(host), &json!(media)));
+    assert_eq!(
+        (&waf["host_bytes"], &waf["media_bytes"]),
+        (&json!(host), &json!(media))
+    );
     assert_eq!(waf["waf"], json!(media as f64 / host as f64));
     let text = guest.run("flashproof report /data/injected").stdout;
-    assert!(text.contains(&format!(": {:.2} (FDP statistics", media as f64 / host as f64)), "{text}");
+    assert!(
+        text.contains(&format!(
+            ": {:.2} (FDP statistics",
+            media as f64 / host as f64
+        )),
+        "{text}"
+    );
 }
 
 /// Contents of the drive outside its partition, which no test may change.
@@ -166,8 +214,14 @@ fn partition(machine: &Machine) {
 fn assert_untouched_outside(machine: &Machine) {
     let (before, after) = (pattern(), fs::read(machine.bench.path("part.img")).unwrap());
     let [start, end] = [PARTITION.start, PARTITION.end].map(|at| at as usize);
-    assert!(before[..start] == after[..start] && before[end..] == after[end..], "written outside of the partition");
-    assert!(after[start..end].iter().any(|byte| *byte != 0), "nothing was written");
+    assert!(
+        before[..start] == after[..start] && before[end..] == after[end..],
+        "written outside of the partition"
+    );
+    assert!(
+        after[start..end].iter().any(|byte| *byte != 0),
+        "nothing was written"
+    );
     // The tests of `guest::inside` wrote the last block of the partition.
     assert!(after[end - 4096..end].iter().all(|byte| *byte == 0xa5));
 }

@@ -11,7 +11,9 @@ pub(super) struct Qmp {
 
 impl Qmp {
     pub(super) fn new(stream: UnixStream) -> Self {
-        let mut this = Self { stream: BufReader::new(stream) };
+        let mut this = Self {
+            stream: BufReader::new(stream),
+        };
         this.message();
         this.command("qmp_capabilities", json!({}));
         this
@@ -23,7 +25,10 @@ impl Qmp {
         writeln!(self.stream.get_mut(), "{line}").unwrap();
         loop {
             let mut message = self.message();
-            assert!(message.get("error").is_none(), "QEMU refuses {line}: {message}");
+            assert!(
+                message.get("error").is_none(),
+                "QEMU refuses {line}: {message}"
+            );
             if let Some(answer) = message.get_mut("return") {
                 return answer.take();
             }
@@ -32,7 +37,9 @@ impl Qmp {
 
     fn message(&mut self) -> Value {
         let mut line = String::new();
-        self.stream.read_line(&mut line).expect("QEMU answers in time");
+        self.stream
+            .read_line(&mut line)
+            .expect("QEMU answers in time");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("QEMU says {line:?}: {error}"))
     }
 }

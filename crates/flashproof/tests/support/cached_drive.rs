@@ -26,9 +26,10 @@ impl CachedDrive {
         let image = image.to_str().unwrap();
         let plugin = project().join("crates/flashproof/tests/data/durability/drive.py");
         let arguments = match lie {
-            "writeback" | "unsafe" => {
-                ["--filter=cache", "file", image].map(str::to_owned).into_iter().collect::<Vec<_>>()
-            }
+            "writeback" | "unsafe" => ["--filter=cache", "file", image]
+                .map(str::to_owned)
+                .into_iter()
+                .collect::<Vec<_>>(),
             _ => vec![
                 "python".into(),
                 plugin.to_str().unwrap().into(),
@@ -36,18 +37,33 @@ impl CachedDrive {
                 format!("log={image}.log"),
             ],
         };
-        let option = if lie == "writeback" || lie == "unsafe" { "cache" } else { "lie" };
-        tool("nbdkit", &[&arguments[usize::from(option == "cache")], "--version"])?;
+        let option = if lie == "writeback" || lie == "unsafe" {
+            "cache"
+        } else {
+            "lie"
+        };
+        tool(
+            "nbdkit",
+            &[&arguments[usize::from(option == "cache")], "--version"],
+        )?;
         let _ = fs::remove_file(&socket);
         let mut nbdkit = Command::new("nbdkit");
         nbdkit
             .args(["--foreground", "--unix", socket.to_str().unwrap()])
             .args(arguments)
             .arg(format!("{option}={lie}"));
-        nbdkit.env("TMPDIR", bench.path("")).stdin(Stdio::null()).stdout(Stdio::null());
+        nbdkit
+            .env("TMPDIR", bench.path(""))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         nbdkit.stderr(File::create(bench.path("nbdkit.log")).unwrap());
-        let drive = Self { socket, nbdkit: nbdkit.spawn().unwrap() };
-        wait_until("nbdkit listens", || UnixStream::connect(&drive.socket).is_ok());
+        let drive = Self {
+            socket,
+            nbdkit: nbdkit.spawn().unwrap(),
+        };
+        wait_until("nbdkit listens", || {
+            UnixStream::connect(&drive.socket).is_ok()
+        });
         Some(drive)
     }
 
@@ -85,8 +101,17 @@ impl Attached {
         let mut nbdfuse = Command::new("nbdfuse");
         // A single connection: the drive does not promise that several connections see the same data.
         nbdfuse.args(["-C", "1", file.to_str().unwrap(), &uri]);
-        let child = nbdfuse.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mut attached = Self { device: String::new(), mount, nbdfuse: child };
+        let child = nbdfuse
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut attached = Self {
+            device: String::new(),
+            mount,
+            nbdfuse: child,
+        };
         wait_until("nbdfuse has mounted", || file.exists());
         let arguments = ["--find", "--show", "--direct-io=on", file.to_str().unwrap()];
         attached.device = (0..3).find_map(|_| tool("losetup", &arguments))?;

@@ -19,7 +19,8 @@ pub const OF_8_0: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-8.0
 pub const OF_4_9: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-4.9.0.37.info.gz");
 
 /// Python's bcrypt of "admin" with the database's salt.
-pub const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
+pub const CREDENTIAL_OF_ADMIN: &str =
+    "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
 
 /// Behaviour of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,25 +66,40 @@ struct State {
 
 /// Path of the file `name` among the tests' certificates.
 pub fn tls_file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/tls")
+        .join(name)
 }
 
 /// TLS with the certificate of `node.test`. With `wants_client`, clients need a certificate, too.
 pub fn tls(wants_client: bool) -> Arc<ServerConfig> {
-    let certificates = |name| CertificateDer::pem_file_iter(tls_file(name)).unwrap().map(Result::unwrap).collect();
+    let certificates = |name| {
+        CertificateDer::pem_file_iter(tls_file(name))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let mut roots = RootCertStore::empty();
     let authorities: Vec<CertificateDer<'static>> = certificates("ca.pem");
     roots.add(authorities[0].clone()).unwrap();
     let builder = match wants_client {
         true => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .unwrap(),
         ),
         false => builder.with_no_client_auth(),
     };
     let key = PrivateKeyDer::from_pem_file(tls_file("node.key")).unwrap();
-    Arc::new(builder.with_single_cert(certificates("node.pem"), key).unwrap())
+    Arc::new(
+        builder
+            .with_single_cert(certificates("node.pem"), key)
+            .unwrap(),
+    )
 }
 
 impl InfoServer {
@@ -102,9 +118,14 @@ impl InfoServer {
         let mut is_timed = false;
         for line in text.lines() {
             is_timed |= line.starts_with('#');
-            let Some((name, value)) = line.split_once('\t') else { continue };
+            let Some((name, value)) = line.split_once('\t') else {
+                continue;
+            };
             if is_timed {
-                samples.entry(name.to_owned()).or_default().push(value.to_owned());
+                samples
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(value.to_owned());
             } else {
                 once.insert(name.to_owned(), value.to_owned());
             }
@@ -142,7 +163,11 @@ impl InfoServer {
     }
 
     pub fn set(&self, name: &str, value: &str) {
-        self.state.once.lock().unwrap().insert(name.to_owned(), value.to_owned());
+        self.state
+            .once
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), value.to_owned());
     }
 
     pub fn set_mode(&self, mode: Mode) {
@@ -156,7 +181,10 @@ impl InfoServer {
 
     /// True if histograms are on; and the log level of drv_ssd.
     pub fn settings(&self) -> (bool, String) {
-        (self.state.benchmarks.load(Ordering::SeqCst), self.state.drv_ssd.lock().unwrap().clone())
+        (
+            self.state.benchmarks.load(Ordering::SeqCst),
+            self.state.drv_ssd.lock().unwrap().clone(),
+        )
     }
 
     pub fn set_away(&self, is_away: bool) {
@@ -170,7 +198,10 @@ impl InfoServer {
 
     /// Number of requests for the statistics of a namespace.
     pub fn samples(&self) -> usize {
-        self.asked().iter().filter(|name| name.starts_with("namespace/")).count()
+        self.asked()
+            .iter()
+            .filter(|name| name.starts_with("namespace/"))
+            .count()
     }
 
     /// Number of logins by password.
@@ -192,7 +223,8 @@ impl State {
         socket.set_read_timeout(Some(Duration::from_secs(60)))?;
         match &self.tls {
             Some(config) => {
-                let connection = ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
+                let connection =
+                    ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
                 self.talk(StreamOwned::new(connection, socket))
             }
             None => self.talk(socket),
@@ -217,7 +249,8 @@ impl State {
             let mode = self.mode.lock().unwrap().clone();
             let reply = match (header[1], &mode) {
                 (2, Mode::Login(user, credential)) => {
-                    self.logins.fetch_add(usize::from(body[2] == LOGIN), Ordering::SeqCst);
+                    self.logins
+                        .fetch_add(usize::from(body[2] == LOGIN), Ordering::SeqCst);
                     let result = log_in(&body, user, credential);
                     is_in |= result == 0;
                     security_reply(result)
@@ -273,8 +306,13 @@ impl State {
         if let (true, Mode::RefuseSettings(answer)) = (is_set, mode) {
             return Some((*answer).to_owned());
         }
-        let selector = if self.once.lock().unwrap()["build"].starts_with("8.1") { "namespace" } else { "id" };
-        let benchmarks = format!("set-config:context=namespace;{selector}=test;enable-benchmarks-storage=");
+        let selector = if self.once.lock().unwrap()["build"].starts_with("8.1") {
+            "namespace"
+        } else {
+            "id"
+        };
+        let benchmarks =
+            format!("set-config:context=namespace;{selector}=test;enable-benchmarks-storage=");
         if let Some(value) = name.strip_prefix(&benchmarks) {
             self.benchmarks.store(value == "true", Ordering::SeqCst);
             return Some("ok".to_owned());
@@ -283,14 +321,27 @@ impl State {
             *self.drv_ssd.lock().unwrap() = level.to_uppercase();
             return Some("ok".to_owned());
         }
-        let asked = self.asked.lock().unwrap().iter().filter(|asked| *asked == name).count();
+        let asked = self
+            .asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|asked| *asked == name)
+            .count();
         let value = match self.samples.get(name) {
             Some(samples) => samples[(asked - 1) % samples.len()].clone(),
             None => self.once.lock().unwrap().get(name)?.clone(),
         };
-        let benchmarks = format!("enable-benchmarks-storage={}", self.benchmarks.load(Ordering::SeqCst));
+        let benchmarks = format!(
+            "enable-benchmarks-storage={}",
+            self.benchmarks.load(Ordering::SeqCst)
+        );
         let drv_ssd = format!("drv_ssd:{}", self.drv_ssd.lock().unwrap());
-        Some(value.replace("enable-benchmarks-storage=true", &benchmarks).replace("drv_ssd:DETAIL", &drv_ssd))
+        Some(
+            value
+                .replace("enable-benchmarks-storage=true", &benchmarks)
+                .replace("drv_ssd:DETAIL", &drv_ssd),
+        )
     }
 }
 

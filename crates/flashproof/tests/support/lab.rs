@@ -12,8 +12,7 @@ use std::sync::MutexGuard;
 pub const LAB: &str = "lab";
 
 /// A step with 10 minutes of simulated load per stage, which takes about a second.
-pub const SCREEN: &str =
-    "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
+pub const SCREEN: &str = "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
 
 /// A step of two stages of 5 real seconds.
 pub const REAL: &str = "[[step]]\nname = \"certify\"\n\
@@ -30,13 +29,21 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Self {
-        Self { bench: Bench::new(), slurm: None, _turn: None }
+        Self {
+            bench: Bench::new(),
+            slurm: None,
+            _turn: None,
+        }
     }
 
     /// A campaign on the cluster; `None`, with a message, without a cluster.
     pub fn on_slurm() -> Option<Self> {
         let turn = Slurm::turn();
-        Some(Self { slurm: Some(Slurm::cluster()?), _turn: Some(turn), ..Self::new() })
+        Some(Self {
+            slurm: Some(Slurm::cluster()?),
+            _turn: Some(turn),
+            ..Self::new()
+        })
     }
 
     pub fn simulated(count: u32) -> Self {
@@ -47,8 +54,17 @@ impl Lab {
 
     pub fn simulate(&self, count: u32) {
         let count = count.to_string();
-        self.fleet(&["inventory", "--out", LAB, "--simulated", "sim:channels=4", "--count", &count, "--quiet"])
-            .expect(0);
+        self.fleet(&[
+            "inventory",
+            "--out",
+            LAB,
+            "--simulated",
+            "sim:channels=4",
+            "--count",
+            &count,
+            "--quiet",
+        ])
+        .expect(0);
     }
 
     /// Drives of `host`: identifier and path.
@@ -58,14 +74,19 @@ impl Lab {
                 "slot": null, "link": null, "numa_node": null, "wear_percent": null, "state": "free", "why": null})
         };
         let drives: Vec<Value> = drives.iter().map(drive).collect();
-        let text = json!({"format_version": 1, "host": host, "taken_unix_ms": 0, "drives": drives}).to_string();
+        let text = json!({"format_version": 1, "host": host, "taken_unix_ms": 0, "drives": drives})
+            .to_string();
         fs::create_dir_all(self.bench.path("lab/inventory")).unwrap();
-        self.bench.write(&format!("lab/inventory/{}.json", host.unwrap_or("simulated")), text);
+        self.bench.write(
+            &format!("lab/inventory/{}.json", host.unwrap_or("simulated")),
+            text,
+        );
     }
 
     pub fn campaign(&self, name: &str, text: &str) {
         fs::create_dir_all(self.bench.path(LAB)).unwrap();
-        self.bench.write("lab/campaign.toml", format!("name = \"{name}\"\n{text}"));
+        self.bench
+            .write("lab/campaign.toml", format!("name = \"{name}\"\n{text}"));
     }
 
     /// The real-time step on a loop device of this host.
@@ -81,7 +102,10 @@ impl Lab {
         command.arg("fleet").args(arguments);
         match self.slurm {
             Some(slurm) => command.env("SLURM_CONF", slurm.conf()),
-            None => command.env_remove("SLURM_CONF").env_remove("SLURM_JOB_ID").env_remove("SLURMD_NODENAME"),
+            None => command
+                .env_remove("SLURM_CONF")
+                .env_remove("SLURM_JOB_ID")
+                .env_remove("SLURMD_NODENAME"),
         };
         command
     }
@@ -98,19 +122,25 @@ impl Lab {
     pub fn job_name(&self) -> String {
         let plan: Value = serde_json::from_str(&self.bench.text("lab/plan.json")).unwrap();
         let campaign = self.bench.text("lab/campaign.toml");
-        let name = campaign.lines().next().and_then(|line| line.split('"').nth(1)).unwrap();
+        let name = campaign
+            .lines()
+            .next()
+            .and_then(|line| line.split('"').nth(1))
+            .unwrap();
         format!("flashproof-{name}-{}", plan["id"].as_str().unwrap())
     }
 
     /// Status of the campaign, requested again while another test keeps Slurm's controller down.
     pub fn status(&self) -> Value {
-        let ended = (0..100).map(|_| self.fleet(&["status", LAB, "--json"])).find(|ended| {
-            let is_down = ended.stderr.contains("running squeue");
-            if is_down {
-                std::thread::sleep(std::time::Duration::from_millis(300));
-            }
-            !is_down
-        });
+        let ended = (0..100)
+            .map(|_| self.fleet(&["status", LAB, "--json"]))
+            .find(|ended| {
+                let is_down = ended.stderr.contains("running squeue");
+                if is_down {
+                    std::thread::sleep(std::time::Duration::from_millis(300));
+                }
+                !is_down
+            });
         ended.expect("the controller answers").json()
     }
 
@@ -126,12 +156,17 @@ impl Lab {
     /// Number of `event`s of the step in the journal of a task.
     pub fn events(&self, index: usize, step: &str, event: &str) -> usize {
         let text = fs::read_to_string(self.journal(index)).unwrap_or_default();
-        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        entries.filter(|entry| entry["step"] == step && entry["event"] == event).count()
+        let entries = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        entries
+            .filter(|entry| entry["step"] == step && entry["event"] == event)
+            .count()
     }
 
     pub fn journal(&self, index: usize) -> PathBuf {
-        self.bench.path(format!("lab/tasks/{index:04}/journal.jsonl"))
+        self.bench
+            .path(format!("lab/tasks/{index:04}/journal.jsonl"))
     }
 
     /// A file of a step's results.
@@ -141,16 +176,31 @@ impl Lab {
 
     /// Processes of a task or of a step's command, found by a part of the command line.
     pub fn processes(&self, part: &str) -> Vec<String> {
-        let text = Command::new("pgrep").args(["-f", part]).output().unwrap().stdout;
-        String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+        let text = Command::new("pgrep")
+            .args(["-f", part])
+            .output()
+            .unwrap()
+            .stdout;
+        String::from_utf8(text)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
 pub fn kill(name: &str, pids: &[String]) {
     assert!(!pids.is_empty(), "nothing to kill");
-    Command::new("kill").arg(format!("-{name}")).args(pids).status().unwrap();
+    Command::new("kill")
+        .arg(format!("-{name}"))
+        .args(pids)
+        .status()
+        .unwrap();
 }
 
 pub fn host() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
+    fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap()
+        .trim()
+        .to_owned()
 }

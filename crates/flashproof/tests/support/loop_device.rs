@@ -16,7 +16,10 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Sets a limit of the device's queue, a file of sysfs.
     pub fn set_queue(&self, limit: &str, value: &str) -> Setting {
-        let path = format!("/sys/block/{}/queue/{limit}", self.name.trim_start_matches("/dev/"));
+        let path = format!(
+            "/sys/block/{}/queue/{limit}",
+            self.name.trim_start_matches("/dev/")
+        );
         let before = fs::read_to_string(&path).unwrap();
         fs::write(&path, value).unwrap();
         Setting { path, before }
@@ -61,7 +64,11 @@ impl LoopDevice {
     pub fn counters(&self) -> Counters {
         let number = self.number();
         let disks = diskstats::read(Path::new("/")).unwrap();
-        disks.into_iter().find(|disk| disk.device == number).expect("its line in diskstats").counters
+        disks
+            .into_iter()
+            .find(|disk| disk.device == number)
+            .expect("its line in diskstats")
+            .counters
     }
 }
 

@@ -39,7 +39,10 @@ use tempfile::TempDir;
 
 /// The project's directory.
 pub fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 /// Search path for programs.
@@ -66,13 +69,22 @@ impl Bench {
     pub fn new() -> Self {
         // In memory if possible: O_DSYNC on a slow disk makes a test slow.
         let memory = Path::new("/dev/shm");
-        Self::at(tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap())
+        Self::at(
+            tempfile::tempdir_in(memory)
+                .or_else(|_| tempfile::tempdir())
+                .unwrap(),
+        )
     }
 
     /// A bench on the disk that the project was built on; `None`, with a message, if that disk is in memory, too.
     pub fn on_disk() -> Option<Self> {
         let dir = env!("CARGO_TARGET_TMPDIR");
-        match tool("findmnt", &["--noheadings", "--output", "FSTYPE", "--target", dir])?.as_str() {
+        match tool(
+            "findmnt",
+            &["--noheadings", "--output", "FSTYPE", "--target", dir],
+        )?
+        .as_str()
+        {
             "tmpfs" | "ramfs" => skip(&format!("{dir} is in memory")),
             _ => Some(Self::at(tempfile::tempdir_in(dir).unwrap())),
         }
@@ -129,7 +141,9 @@ impl Bench {
     pub fn shell(&self, line: &str) -> Command {
         let mut command = self.command("bash");
         let ours = Path::new(FLASHPROOF).parent().unwrap().display();
-        command.args(["-c", line]).env("PATH", format!("{ours}:{PATH}"));
+        command
+            .args(["-c", line])
+            .env("PATH", format!("{ours}:{PATH}"));
         command
     }
 
@@ -152,7 +166,9 @@ impl Bench {
 
     /// Runs `flashproof fio` with the options of `line`, which request JSON. Returns the jobs.
     pub fn fio_jobs(&self, line: &str, code: i32) -> (Vec<Value>, Ended) {
-        let ended = self.line(&format!("fio {line} --output-format=json")).expect(code);
+        let ended = self
+            .line(&format!("fio {line} --output-format=json"))
+            .expect(code);
         (ended.json()["jobs"].as_array().unwrap().clone(), ended)
     }
 
@@ -199,8 +215,13 @@ fn default_signals() {
     ONCE.call_once(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 1) {
+        let ignored = ignored
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or(0);
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
+            .into_iter()
+            .filter(|signal| ignored >> (signal - 1) & 1 == 1)
+        {
             // The handler has no effect on this process.
             signal_hook::flag::register(signal, Arc::default()).unwrap();
         }
@@ -209,8 +230,13 @@ fn default_signals() {
 
 /// Operations of a stream in [`Run`], over all devices: done, failed, never issued.
 pub fn totals(run: &Run, stream: &str) -> (u64, u64, u64) {
-    let totals = run.verdict.streams.iter().find(|totals| totals.name == stream);
-    let totals = totals.unwrap_or_else(|| panic!("no stream {stream} in {:?}", run.verdict.streams));
+    let totals = run
+        .verdict
+        .streams
+        .iter()
+        .find(|totals| totals.name == stream);
+    let totals =
+        totals.unwrap_or_else(|| panic!("no stream {stream} in {:?}", run.verdict.streams));
     (totals.ops, totals.errors, totals.unissued)
 }
 
@@ -230,10 +256,20 @@ pub fn skip<T>(why: &str) -> Option<T> {
 /// Runs a command of the system; `None`, with a message, if the command is missing or fails.
 pub fn tool(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
-    let output = Command::new(command).args(arguments).env("PATH", PATH).output();
+    let output = Command::new(command)
+        .args(arguments)
+        .env("PATH", PATH)
+        .output();
     match output {
-        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        Ok(output) => skip(&format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
+        Ok(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Ok(output) => skip(&format!(
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+                .trim()
+                .replace('\n', " ")
+        )),
         Err(error) => skip(&format!("{line}: {error}")),
     }
 }
@@ -246,7 +282,10 @@ pub struct Undo {
 
 impl Undo {
     pub fn with(command: &'static str, arguments: &[&str]) -> Self {
-        Self { command, arguments: arguments.iter().map(|&text| text.to_owned()).collect() }
+        Self {
+            command,
+            arguments: arguments.iter().map(|&text| text.to_owned()).collect(),
+        }
     }
 }
 
@@ -262,7 +301,10 @@ pub fn small_disk(bench: &Bench, name: &str, kbytes: u32) -> Option<Undo> {
     let at = bench.path(name);
     fs::create_dir(&at).unwrap();
     let at = at.to_str().unwrap();
-    tool("mount", &["-t", "tmpfs", "-o", &format!("size={kbytes}k"), "tmpfs", at])?;
+    tool(
+        "mount",
+        &["-t", "tmpfs", "-o", &format!("size={kbytes}k"), "tmpfs", at],
+    )?;
     Some(Undo::with("umount", &["-l", at]))
 }
 
@@ -283,7 +325,14 @@ impl Nobody {
         let binary = bench.path(name);
         fs::copy(FLASHPROOF, &binary).unwrap();
         let this = Self { binary };
-        tool("setpriv", &[&Self::OPTIONS[..], &[this.binary.to_str().unwrap(), "--version"]].concat())?;
+        tool(
+            "setpriv",
+            &[
+                &Self::OPTIONS[..],
+                &[this.binary.to_str().unwrap(), "--version"],
+            ]
+            .concat(),
+        )?;
         Some(this)
     }
 
@@ -292,7 +341,12 @@ impl Nobody {
     /// The beginning of a command line that runs the binary.
     pub fn command(&self) -> Vec<&OsStr> {
         let options = Self::OPTIONS.map(OsStr::new);
-        [&[OsStr::new("setpriv")], &options[..], &[self.binary.as_os_str()]].concat()
+        [
+            &[OsStr::new("setpriv")],
+            &options[..],
+            &[self.binary.as_os_str()],
+        ]
+        .concat()
     }
 
     /// Runs `flashproof ARGUMENTS` to its end.

@@ -26,18 +26,32 @@ impl Networks {
             // The deletion of a namespace also deletes its links.
             undo.push(Undo::with("ip", &["netns", "del", name]));
         }
-        let this = Self { names, slot: (id * 8 + count) % 8192, _undo: undo };
+        let this = Self {
+            names,
+            slot: (id * 8 + count) % 8192,
+            _undo: undo,
+        };
         for (name, side) in this.names.iter().zip(0..) {
-            ip(&format!("link add {name}h type veth peer name eth0 netns {name}"))?;
+            ip(&format!(
+                "link add {name}h type veth peer name eth0 netns {name}"
+            ))?;
             ip(&format!("addr add {}/30 dev {name}h", this.host(side, 1)))?;
             ip(&format!("link set {name}h up"))?;
-            ip(&format!("-n {name} addr add {}/30 dev eth0", this.address(side)))?;
+            ip(&format!(
+                "-n {name} addr add {}/30 dev eth0",
+                this.address(side)
+            ))?;
             ip(&format!("-n {name} link set eth0 up"))?;
         }
         let [a, b] = &this.names;
-        ip(&format!("-n {a} link add eth1 type veth peer name eth1 netns {b}"))?;
+        ip(&format!(
+            "-n {a} link add eth1 type veth peer name eth1 netns {b}"
+        ))?;
         for (name, node) in this.names.iter().zip(0..) {
-            ip(&format!("-n {name} addr add {}/30 dev eth1", this.host(2, node + 1)))?;
+            ip(&format!(
+                "-n {name} addr add {}/30 dev eth1",
+                this.host(2, node + 1)
+            ))?;
         }
         this.join("up");
         Some(this)
@@ -45,7 +59,9 @@ impl Networks {
 
     /// Address of end `host` (1 or 2) of a link. Links 0 and 1 lead from here to the two nodes; link 2 joins the nodes.
     fn host(&self, link: u32, host: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + self.slot * 16 + link * 4 + host)
+        Ipv4Addr::from_bits(
+            Ipv4Addr::new(198, 18, 0, 0).to_bits() + self.slot * 16 + link * 4 + host,
+        )
     }
 
     /// Address of a node, for clients here and for the other node.
@@ -59,7 +75,11 @@ impl Networks {
             ip(&format!("-n {name} link set eth1 {state}")).unwrap();
             if state == "up" {
                 let (other, via) = (self.address(1 - node), self.host(2, 2 - node));
-                ip(&format!("-n {name} route add {other}/32 via {via} src {}", self.address(node))).unwrap();
+                ip(&format!(
+                    "-n {name} route add {other}/32 via {via} src {}",
+                    self.address(node)
+                ))
+                .unwrap();
             }
         }
     }
@@ -67,7 +87,9 @@ impl Networks {
     /// The binary in the network of a node.
     pub fn command(&self, bench: &Bench, node: usize, arguments: &[&str]) -> Command {
         let mut command = bench.command("ip");
-        command.args(["netns", "exec", &self.names[node], FLASHPROOF]).args(arguments);
+        command
+            .args(["netns", "exec", &self.names[node], FLASHPROOF])
+            .args(arguments);
         command
     }
 }

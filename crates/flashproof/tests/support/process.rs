@@ -26,9 +26,17 @@ impl Running {
     /// Starts `command`. Its output goes to files, so that the program never waits for a reader.
     pub fn start(mut command: Command) -> Self {
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-        command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
-        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        Self { child, stdout, stderr }
+        command
+            .stdout(stdout.try_clone().unwrap())
+            .stderr(stderr.try_clone().unwrap());
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -43,7 +51,8 @@ impl Running {
     /// Writes a line to the standard input of the process, which must be a pipe.
     pub fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("standard input is a pipe");
-        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{line}: {error}\n{}", text(&self.stderr)));
+        writeln!(stdin, "{line}")
+            .unwrap_or_else(|error| panic!("{line}: {error}\n{}", text(&self.stderr)));
     }
 
     /// Sends a signal by its name (`INT`).
@@ -58,7 +67,11 @@ impl Running {
         while !is_so() {
             let ended = self.child.try_wait().unwrap();
             let late = started.elapsed() > PATIENCE;
-            assert!(ended.is_none() && !late, "not until {what}; it ended: {ended:?}\n{}", text(&self.stderr));
+            assert!(
+                ended.is_none() && !late,
+                "not until {what}; it ended: {ended:?}\n{}",
+                text(&self.stderr)
+            );
             thread::sleep(POLL);
         }
     }
@@ -79,11 +92,18 @@ impl Running {
         let status = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break status,
-                None if started.elapsed() > patience => panic!("it does not end\n{}", text(&self.stderr)),
+                None if started.elapsed() > patience => {
+                    panic!("it does not end\n{}", text(&self.stderr))
+                }
                 None => thread::sleep(POLL),
             }
         };
-        Ended { code: status.code(), signal: status.signal(), stdout: text(&self.stdout), stderr: text(&self.stderr) }
+        Ended {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: text(&self.stdout),
+            stderr: text(&self.stderr),
+        }
     }
 }
 
@@ -115,18 +135,31 @@ pub struct Ended {
 impl Ended {
     /// The lines on standard error that begin with `error: `, without this prefix.
     pub fn errors(&self) -> Vec<&str> {
-        self.stderr.lines().filter_map(|line| line.strip_prefix("error: ")).collect()
+        self.stderr
+            .lines()
+            .filter_map(|line| line.strip_prefix("error: "))
+            .collect()
     }
 
     /// The lines on standard error that begin with `warning: `, without this prefix.
     pub fn warnings(&self) -> Vec<&str> {
-        self.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect()
+        self.stderr
+            .lines()
+            .filter_map(|line| line.strip_prefix("warning: "))
+            .collect()
     }
 
     /// Asserts the exit code, and shows both outputs if it differs.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "signal {:?}\n{}\n{}", self.signal, self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "signal {:?}\n{}\n{}",
+            self.signal,
+            self.stdout,
+            self.stderr
+        );
         assert!(!self.stderr.contains("this is a bug"), "{}", self.stderr);
         self
     }
@@ -153,7 +186,9 @@ impl Ended {
     pub fn expect_error(self, code: i32, parts: &[&str]) -> Self {
         let ended = self.expect(code);
         let errors = ended.errors();
-        let [error] = errors[..] else { panic!("one line: {}", ended.stderr) };
+        let [error] = errors[..] else {
+            panic!("one line: {}", ended.stderr)
+        };
         for part in parts {
             assert!(error.contains(part), "`{part}` is not in `{error}`");
         }
@@ -167,15 +202,33 @@ impl Ended {
     /// Asserts that standard output contains all `parts`.
     #[track_caller]
     pub fn shows<T: AsRef<str>>(&self, parts: &[T]) {
-        let missing: Vec<&str> = parts.iter().map(AsRef::as_ref).filter(|part| !self.stdout.contains(part)).collect();
-        assert!(missing.is_empty(), "no {missing:?} on standard output\n{}\n{}", self.stdout, self.stderr);
+        let missing: Vec<&str> = parts
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|part| !self.stdout.contains(part))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "no {missing:?} on standard output\n{}\n{}",
+            self.stdout,
+            self.stderr
+        );
     }
 
     /// Asserts that standard error contains all `parts`.
     #[track_caller]
     pub fn says<T: AsRef<str>>(&self, parts: &[T]) {
-        let missing: Vec<&str> = parts.iter().map(AsRef::as_ref).filter(|part| !self.stderr.contains(part)).collect();
-        assert!(missing.is_empty(), "no {missing:?} on standard error\n{}\n{}", self.stdout, self.stderr);
+        let missing: Vec<&str> = parts
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|part| !self.stderr.contains(part))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "no {missing:?} on standard error\n{}\n{}",
+            self.stdout,
+            self.stderr
+        );
     }
 
     /// Asserts the exit code, and that standard output contains all `parts`.
@@ -197,7 +250,8 @@ impl Ended {
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
     }
 }
 

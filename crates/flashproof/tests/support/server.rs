@@ -19,9 +19,16 @@ pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
 }
 
 /// Like [`serve`], with the configuration in the file `name`. Returns the address of the server.
-pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Option<(Running, SocketAddr)> {
+pub fn serve_as(
+    bench: &Bench,
+    name: &str,
+    config: &str,
+    more: &[&str],
+) -> Option<(Running, SocketAddr)> {
     bench.write(name, config);
-    listening(Running::start(bench.prepare(&[&["engine", "serve", name], more].concat())))
+    listening(Running::start(
+        bench.prepare(&[&["engine", "serve", name], more].concat()),
+    ))
 }
 
 /// Waits until a server listens. Returns its address. `None`, with a message, without io_uring.
@@ -29,7 +36,9 @@ pub fn listening(running: Running) -> Option<(Running, SocketAddr)> {
     let begin = Instant::now();
     loop {
         let said = running.said();
-        let address = said.split_once("listening on ").and_then(|(_, rest)| rest.split_once(';'));
+        let address = said
+            .split_once("listening on ")
+            .and_then(|(_, rest)| rest.split_once(';'));
         if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
             return Some((running, address));
         }
@@ -51,7 +60,11 @@ pub struct Answer {
 
 /// Writes `value` to the record of the integer key `key` without a set; without `value`, reads the record.
 pub fn ask(server: impl ToSocketAddrs, key: u64, value: Option<&[u8]>) -> Answer {
-    let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
+    let info = if value.is_some() {
+        [0, info2::WRITE, 0, 0]
+    } else {
+        [info1::READ | info1::GET_ALL, 0, 0, 0]
+    };
     transact(server, info, key, value)
 }
 
@@ -64,17 +77,39 @@ fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
     let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
-    Header { info, fields: 2, ops: value.is_some().into(), ..Header::default() }.put(&mut out);
+    Header {
+        info,
+        fields: 2,
+        ops: value.is_some().into(),
+        ..Header::default()
+    }
+    .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
     message::put_field(&mut out, field::DIGEST, &digest);
     if let Some(value) = value {
-        ops::put(&mut out, &Entry { operation: operation::WRITE, particle: particle::BLOB, name: b"b", value });
+        ops::put(
+            &mut out,
+            &Entry {
+                operation: operation::WRITE,
+                particle: particle::BLOB,
+                name: b"b",
+                value,
+            },
+        );
     }
     frame::end(&mut out, begin);
     let body = exchange(server, &out);
     let mut rest = &body[..];
-    let Header { result, generation, .. } = Header::take(&mut rest).unwrap();
-    Answer { result, generation, value: ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()) }
+    let Header {
+        result, generation, ..
+    } = Header::take(&mut rest).unwrap();
+    Answer {
+        result,
+        generation,
+        value: ops::entries(rest)
+            .next()
+            .map_or(Vec::new(), |op| op.value.to_vec()),
+    }
 }
 
 /// A statistic of namespace "test".
@@ -94,8 +129,13 @@ pub fn info(server: impl ToSocketAddrs, request: &str) -> String {
 /// A statistic in the answer to an info request.
 pub fn statistic_of(server: impl ToSocketAddrs, request: &str, name: &str) -> u64 {
     let body = info(server, request);
-    let value = body.trim().split([';', '\t']).find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
+    let value = body
+        .trim()
+        .split([';', '\t'])
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in {body}"))
 }
 
 /// Sends a frame. Returns the body of the answer.

@@ -46,7 +46,8 @@ impl Slurm {
         for program in ["slurmctld", "slurmd", "munged"] {
             tool(program, &["-V"])?;
         }
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slurm-{}", std::process::id()));
+        let dir =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slurm-{}", std::process::id()));
         for other in fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
             let name = other.file_name().into_string().unwrap_or_default();
             let pid = name.strip_prefix("slurm-");
@@ -54,7 +55,9 @@ impl Slurm {
                 let _ = fs::remove_dir_all(other.path());
             }
         }
-        ["", "state", "run", "log", "spool"].iter().for_each(|name| fs::create_dir_all(dir.join(name)).unwrap());
+        ["", "state", "run", "log", "spool"]
+            .iter()
+            .for_each(|name| fs::create_dir_all(dir.join(name)).unwrap());
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         let (sender, receiver) = mpsc::channel::<(Command, mpsc::Sender<Child>)>();
         thread::spawn(move || {
@@ -62,20 +65,34 @@ impl Slurm {
                 answer.send(command.spawn().unwrap()).unwrap();
             }
         });
-        let this = Self { dir, starter: Mutex::new(sender), daemons: Mutex::default() };
+        let this = Self {
+            dir,
+            starter: Mutex::new(sender),
+            daemons: Mutex::default(),
+        };
         this.configure();
         this.munge();
         this.controller();
         (1..=NODES).for_each(|node| this.node(&format!("n{node}")));
-        this.until("all nodes are idle", || this.run("sinfo", &["-h", "-t", "idle", "-o", "%D"]).trim() == "8");
+        this.until("all nodes are idle", || {
+            this.run("sinfo", &["-h", "-t", "idle", "-o", "%D"]).trim() == "8"
+        });
         Some(this)
     }
 
     fn configure(&self) {
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+        let host = fs::read_to_string("/proc/sys/kernel/hostname")
+            .unwrap()
+            .trim()
+            .to_owned();
         // All sockets are open at the same time, so that no two have the same port.
-        let held: Vec<TcpListener> = (0..=NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = held.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
+        let held: Vec<TcpListener> = (0..=NODES)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let ports: Vec<u16> = held
+            .iter()
+            .map(|socket| socket.local_addr().unwrap().port())
+            .collect();
         let dir = self.dir.display();
         let mut text = format!(
             "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nAuthType=auth/munge\n\
@@ -107,13 +124,15 @@ impl Slurm {
         fs::write(file("munge.key"), [0x5a; 128]).unwrap();
         fs::set_permissions(file("munge.key"), fs::Permissions::from_mode(0o600)).unwrap();
         let mut command = Command::new("munged");
-        command.args(["--foreground", "--force", "--num-threads=2"]).args([
-            format!("--socket={}", file("munge.socket")),
-            format!("--key-file={}", file("munge.key")),
-            format!("--pid-file={}", file("munge.pid")),
-            format!("--log-file={}", file("log/munge.log")),
-            format!("--seed-file={}", file("munge.seed")),
-        ]);
+        command
+            .args(["--foreground", "--force", "--num-threads=2"])
+            .args([
+                format!("--socket={}", file("munge.socket")),
+                format!("--key-file={}", file("munge.key")),
+                format!("--pid-file={}", file("munge.pid")),
+                format!("--log-file={}", file("log/munge.log")),
+                format!("--seed-file={}", file("munge.seed")),
+            ]);
         self.daemon("munge", command);
         self.until("munge listens", || self.dir.join("munge.socket").exists());
     }
@@ -123,29 +142,49 @@ impl Slurm {
         let mut command = Command::new("slurmctld");
         command.arg("-D").arg("-f").arg(self.conf());
         self.daemon("controller", command);
-        self.until("the controller answers", || tool_with("scontrol", &["ping"], &self.conf()).contains(" is UP"));
+        self.until("the controller answers", || {
+            tool_with("scontrol", &["ping"], &self.conf()).contains(" is UP")
+        });
     }
 
     /// Starts the daemon of a node.
     pub fn node(&self, name: &str) {
         let mut command = Command::new("slurmd");
-        command.arg("-D").arg("-f").arg(self.conf()).args(["-N", name]);
+        command
+            .arg("-D")
+            .arg("-f")
+            .arg(self.conf())
+            .args(["-N", name]);
         self.daemon(name, command);
     }
 
     fn daemon(&self, name: &str, mut command: Command) {
         let log = fs::File::create(self.dir.join(format!("log/{name}.out"))).unwrap();
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).env("SLURM_CONF", self.conf());
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .env("SLURM_CONF", self.conf());
         sys::process::kill_with_parent(&mut command);
         let (answer, answered) = mpsc::channel();
-        self.starter.lock().unwrap().send((command, answer)).unwrap();
-        self.daemons.lock().unwrap().push((name.to_owned(), answered.recv().unwrap()));
+        self.starter
+            .lock()
+            .unwrap()
+            .send((command, answer))
+            .unwrap();
+        self.daemons
+            .lock()
+            .unwrap()
+            .push((name.to_owned(), answered.recv().unwrap()));
     }
 
     /// Kills the daemon `name`, such as `controller` or `n3`.
     pub fn kill(&self, name: &str) {
         let mut daemons = self.daemons.lock().unwrap();
-        let at = daemons.iter().rposition(|(other, _)| other == name).unwrap();
+        let at = daemons
+            .iter()
+            .rposition(|(other, _)| other == name)
+            .unwrap();
         let (_, mut child) = daemons.remove(at);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -163,12 +202,18 @@ impl Slurm {
 
     /// Starts the requeued jobs called `name` now, which Slurm would delay by two minutes.
     pub fn hurry(&self, name: &str) {
-        for job in self.run("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %j %r"]).lines() {
+        for job in self
+            .run("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %j %r"])
+            .lines()
+        {
             if let [id, job, reason] = job.split_whitespace().collect::<Vec<_>>()[..]
                 && job.contains(name)
                 && reason == "BeginTime"
             {
-                self.run("scontrol", &["update", &format!("jobid={id}"), "starttime=now"]);
+                self.run(
+                    "scontrol",
+                    &["update", &format!("jobid={id}"), "starttime=now"],
+                );
             }
         }
     }
@@ -177,7 +222,11 @@ impl Slurm {
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {
-            assert!(began.elapsed() < PATIENCE, "not until {what}\n{}", self.state());
+            assert!(
+                began.elapsed() < PATIENCE,
+                "not until {what}\n{}",
+                self.state()
+            );
             thread::sleep(Duration::from_millis(100));
         }
     }
@@ -190,6 +239,11 @@ impl Slurm {
 
 /// Output of `program`; empty if it failed.
 fn tool_with(program: &str, arguments: &[&str], conf: &Path) -> String {
-    let output = Command::new(program).args(arguments).env("SLURM_CONF", conf).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(program)
+        .args(arguments)
+        .env("SLURM_CONF", conf)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -70,7 +70,10 @@ impl State {
             socket.set_nodelay(true)?;
             socket.set_read_timeout(Some(TURN))?;
         }
-        let mut client = StreamOwned::new(ServerConnection::new(tls(true)).map_err(io::Error::other)?, client);
+        let mut client = StreamOwned::new(
+            ServerConnection::new(tls(true)).map_err(io::Error::other)?,
+            client,
+        );
         let (mut asked, mut is_in, mut is_used) = (Vec::new(), false, false);
         while !self.is_over.load(Ordering::SeqCst) {
             read_some(&mut client, &mut asked)?;
@@ -78,7 +81,8 @@ impl State {
                 if frame[1] == 2 {
                     let result = log_in(&frame[8..], "admin", CREDENTIAL_OF_ADMIN);
                     is_in |= result == 0;
-                    self.logins.fetch_add(usize::from(result == 0), Ordering::SeqCst);
+                    self.logins
+                        .fetch_add(usize::from(result == 0), Ordering::SeqCst);
                     client.write_all(&security_reply(result))?;
                 } else if is_in {
                     self.used.fetch_add(usize::from(!is_used), Ordering::SeqCst);

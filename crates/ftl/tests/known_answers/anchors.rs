@@ -50,7 +50,9 @@ pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
         }
         (flash, written)
     };
-    let v = (1..b).rev().find(|&v| (of(v, f64::INFINITY).0..=of(v, 0.0).0).contains(&a));
+    let v = (1..b)
+        .rev()
+        .find(|&v| (of(v, f64::INFINITY).0..=of(v, 0.0).0).contains(&a));
     let Some(v) = v else { return f64::NAN };
     let rate = bisect(-30.0, 30.0, |log| of(v, log.exp()).0 > a);
     of(v, rate.exp()).1
@@ -74,7 +76,10 @@ pub(crate) fn separated(a: f64, f: f64, r: f64) -> (f64, f64) {
         r * pool(share, f) + (1.0 - r) * pool(1.0 - share, 1.0 - f)
     };
     let shares = (1..2000).map(|share| f64::from(share) / 2000.0);
-    shares.map(|share| (share, of_both(share))).min_by(|x, y| x.1.total_cmp(&y.1)).expect("shares")
+    shares
+        .map(|share| (share, of_both(share)))
+        .min_by(|x, y| x.1.total_cmp(&y.1))
+        .expect("shares")
 }
 
 #[test]

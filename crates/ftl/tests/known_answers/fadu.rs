@@ -19,14 +19,20 @@ const UNITS: u64 = 3_840_755_982_336 / 64 / (64 << 10) / 16 * 16;
 /// twice the size give similar values, at 8 to 9 % over-provisioning.
 fn octiles(over_provisioning: f64) -> [f64; 8] {
     let unit_bytes = 64 << 10;
-    let spec = Spec { unit_bytes, over_provisioning, ..Spec::of(UNITS * u64::from(unit_bytes)) };
+    let spec = Spec {
+        unit_bytes,
+        over_provisioning,
+        ..Spec::of(UNITS * u64::from(unit_bytes))
+    };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let mut random = Random::new(1);
     let mut order: Vec<u64> = (0..UNITS / 2).collect();
     let mut octiles = [0.0; 8];
     for pass in 1..=5 {
         for (octile, blocks) in octiles.iter_mut().zip(order.chunks(UNITS as usize / 16)) {
-            let waf = waf(&mut ftl, |ftl| blocks.iter().for_each(|block| ftl.write(block * 2, 2, 0)));
+            let waf = waf(&mut ftl, |ftl| {
+                blocks.iter().for_each(|block| ftl.write(block * 2, 2, 0))
+            });
             if pass >= 4 {
                 *octile += waf / 2.0;
             }
@@ -46,12 +52,20 @@ fn mean(octiles: &[f64; 8]) -> f64 {
 fn a_real_drive_is_amplified_as_it_measured() {
     let wanted = mean(&OCTILES);
     let error = |over_provisioning: f64| mean(&octiles(over_provisioning)) / wanted - 1.0;
-    let fitted =
-        [0.075, 0.08, 0.085, 0.09, 0.095].into_iter().min_by(|a, b| error(*a).abs().total_cmp(&error(*b).abs()));
+    let fitted = [0.075, 0.08, 0.085, 0.09, 0.095]
+        .into_iter()
+        .min_by(|a, b| error(*a).abs().total_cmp(&error(*b).abs()));
     assert_eq!(fitted, Some(0.085));
     let measured = octiles(0.085);
-    assert!((mean(&measured) / wanted - 1.0).abs() < 0.02, "{measured:?}");
+    assert!(
+        (mean(&measured) / wanted - 1.0).abs() < 0.02,
+        "{measured:?}"
+    );
     for (octile, (measured, wanted)) in measured.iter().zip(OCTILES).enumerate().skip(1) {
-        assert!((measured / wanted - 1.0).abs() < 0.06, "octile {}: {measured}, {wanted} wanted", octile + 1);
+        assert!(
+            (measured / wanted - 1.0).abs() < 0.06,
+            "octile {}: {measured}, {wanted} wanted",
+            octile + 1
+        );
     }
 }

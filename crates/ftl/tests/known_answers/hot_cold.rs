@@ -11,26 +11,47 @@ const OVER_PROVISIONING: [f64; 4] = [0.07, 0.125, 0.15, 0.28];
 fn spec(superblocks: u64, over_provisioning: f64) -> Spec {
     let superblock_bytes = 64 * 4096;
     let (victim, append) = (Victim::Fifo, Append::Shared);
-    Spec { superblock_bytes, over_provisioning, victim, append, ..Spec::of(superblocks * superblock_bytes) }
+    Spec {
+        superblock_bytes,
+        over_provisioning,
+        victim,
+        append,
+        ..Spec::of(superblocks * superblock_bytes)
+    }
 }
 
 /// The next unit to write: with 80 % probability in the first 20 % of the drive.
 fn hot_cold(random: &mut Random, units: u64) -> u64 {
     let hot_units = units / 5;
-    if random.below(10) < 8 { random.below(hot_units) } else { hot_units + random.below(units - hot_units) }
+    if random.below(10) < 8 {
+        random.below(hot_units)
+    } else {
+        hot_units + random.below(units - hot_units)
+    }
 }
 
 fn assert_near(what: &str, over_provisioning: f64, measured: f64, wanted: f64) {
     let error = measured / wanted - 1.0;
-    println!("{what}, {over_provisioning}: {measured:.4}, {wanted:.4} wanted, {:+.3} %", error * 100.0);
-    assert!(error.abs() < 0.005, "{what}, {over_provisioning}: {measured}, {wanted} wanted");
+    println!(
+        "{what}, {over_provisioning}: {measured:.4}, {wanted:.4} wanted, {:+.3} %",
+        error * 100.0
+    );
+    assert!(
+        error.abs() < 0.005,
+        "{what}, {over_provisioning}: {measured}, {wanted} wanted"
+    );
 }
 
 #[test]
 fn mixed_they_are_amplified_as_the_closed_form_says() {
     for over_provisioning in OVER_PROVISIONING {
         let measured = measured(&spec(8000, over_provisioning), 6, 3, hot_cold);
-        assert_near("mixed FIFO", over_provisioning, measured, hot_cold_fifo(1.0 + over_provisioning, 0.2, 0.8));
+        assert_near(
+            "mixed FIFO",
+            over_provisioning,
+            measured,
+            hot_cold_fifo(1.0 + over_provisioning, 0.2, 0.8),
+        );
     }
 }
 
@@ -39,7 +60,10 @@ fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
     for over_provisioning in OVER_PROVISIONING {
         let (share, wanted) = separated(1.0 + over_provisioning, 0.2, 0.8);
         let pool = |superblocks: u64, spare: f64| {
-            let spec = spec(superblocks, spare * over_provisioning * 10_000.0 / superblocks as f64);
+            let spec = spec(
+                superblocks,
+                spare * over_provisioning * 10_000.0 / superblocks as f64,
+            );
             measured(&spec, 3, 2, Random::below)
         };
         let measured = 0.8 * pool(2000, share) + 0.2 * pool(8000, 1.0 - share);

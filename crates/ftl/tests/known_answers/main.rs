@@ -27,23 +27,41 @@ fn waf(ftl: &mut Ftl, write: impl FnOnce(&mut Ftl)) -> f64 {
 
 /// Write amplification of writes of single units, chosen by `next`. The drive is filled, then written with `warm` times
 /// its size, then measured over `passes` times its size.
-fn measured(spec: &Spec, warm: u64, passes: u64, mut next: impl FnMut(&mut Random, u64) -> u64) -> f64 {
+fn measured(
+    spec: &Spec,
+    warm: u64,
+    passes: u64,
+    mut next: impl FnMut(&mut Random, u64) -> u64,
+) -> f64 {
     let (mut ftl, mut random) = (filled(spec, |_| 0), Random::new(2));
     let units = ftl.units();
-    let mut write =
-        |ftl: &mut Ftl, passes: u64| (0..passes * units).for_each(|_| ftl.write(next(&mut random, units), 1, 0));
+    let mut write = |ftl: &mut Ftl, passes: u64| {
+        (0..passes * units).for_each(|_| ftl.write(next(&mut random, units), 1, 0))
+    };
     write(&mut ftl, warm);
     let waf = waf(&mut ftl, |ftl| write(ftl, passes));
     assert_eq!(ftl.check(), Ok(()));
     waf
 }
 
-const POLICIES: [Victim; 4] = [Victim::Greedy, Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)];
+const POLICIES: [Victim; 4] = [
+    Victim::Greedy,
+    Victim::Fifo,
+    Victim::CostBenefit,
+    Victim::Choices(10),
+];
 
 #[test]
 fn sequential_writes_are_not_amplified() {
     for victim in POLICIES {
-        let mut ftl = Ftl::new(&Spec { victim, ..Spec::of(64 << 20) }, 1).unwrap();
+        let mut ftl = Ftl::new(
+            &Spec {
+                victim,
+                ..Spec::of(64 << 20)
+            },
+            1,
+        )
+        .unwrap();
         for _ in 0..10 {
             for unit in (0..ftl.units()).step_by(8) {
                 ftl.write(unit, 8, 0);
@@ -56,7 +74,12 @@ fn sequential_writes_are_not_amplified() {
 
 #[test]
 fn handles_whose_data_lives_equally_long_are_not_amplified() {
-    let spec = Spec { handles: 4, append: Append::PerHandle, isolation: Isolation::Persistently, ..Spec::of(64 << 20) };
+    let spec = Spec {
+        handles: 4,
+        append: Append::PerHandle,
+        isolation: Isolation::Persistently,
+        ..Spec::of(64 << 20)
+    };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let (chunk, quarter) = (16, ftl.units() / 4);
     // Four sequential streams, each on its own quarter of the drive, in random turns.

@@ -7,19 +7,36 @@ use sys::random::Random;
 
 fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
     let superblock_bytes = 64 * 4096;
-    Spec { victim, append, superblock_bytes, over_provisioning: 0.15, ..Spec::of(superblocks * superblock_bytes) }
+    Spec {
+        victim,
+        append,
+        superblock_bytes,
+        over_provisioning: 0.15,
+        ..Spec::of(superblocks * superblock_bytes)
+    }
 }
 
 #[test]
 fn more_choices_come_from_random_to_greedy() {
-    let of = |choices| measured(&spec(4000, Victim::Choices(choices), Append::Shared), 3, 2, Random::below);
+    let of = |choices| {
+        measured(
+            &spec(4000, Victim::Choices(choices), Append::Shared),
+            3,
+            2,
+            Random::below,
+        )
+    };
     // Random victims, drawn until a victim is not fully valid. A superblock stays fully valid for U / b writes. Then it
     // is collected at a rate of g / U per write, on average after another U / g writes, with v = (b - 1) g / (g + 1)
     // valid units. In these U / b + U / g writes, each of T / b superblocks frees b - v units: a (b - v) = 1 + b / g.
     let valid = |g: f64| 63.0 * g / (g + 1.0);
     let g = bisect(0.0, 1000.0, |g| 1.15 * (64.0 - valid(g)) < 1.0 + 64.0 / g);
     let random = 64.0 / (64.0 - valid(g));
-    assert!((of(1) / random - 1.0).abs() < 0.01, "{}, {random} wanted", of(1));
+    assert!(
+        (of(1) / random - 1.0).abs() < 0.01,
+        "{}, {random} wanted",
+        of(1)
+    );
     let wafs = [1, 2, 4, 8, 32].map(of);
     assert!(wafs.is_sorted_by(|few, more| few > more), "{wafs:?}");
     assert!((wafs[4] / greedy(1.15, 64) - 1.0).abs() < 0.02, "{wafs:?}");
@@ -29,11 +46,18 @@ fn more_choices_come_from_random_to_greedy() {
 fn cost_benefit_gains_from_age_where_writes_are_skewed() {
     let skewed = |random: &mut Random, units: u64| {
         let hot = units / 10;
-        if random.below(10) < 9 { random.below(hot) } else { hot + random.below(units - hot) }
+        if random.below(10) < 9 {
+            random.below(hot)
+        } else {
+            hot + random.below(units - hot)
+        }
     };
     let of = |victim| measured(&spec(500, victim, Append::Separate), 6, 4, skewed);
     let (greedy, cost_benefit) = (of(Victim::Greedy), of(Victim::CostBenefit));
-    assert!(cost_benefit < greedy * 0.9, "cost-benefit {cost_benefit}, greedy {greedy}");
+    assert!(
+        cost_benefit < greedy * 0.9,
+        "cost-benefit {cost_benefit}, greedy {greedy}"
+    );
 }
 
 #[test]
@@ -42,23 +66,39 @@ fn what_is_deallocated_is_spare_flash() {
     let (units, mut random) = (ftl.units(), Random::new(1));
     ftl.deallocate(units / 2, (units - units / 2) as u32);
     assert_eq!(ftl.mapped_units(), units / 2);
-    let mut write = |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
+    let mut write =
+        |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
     write(&mut ftl);
     let (measured, wanted) = (waf(&mut ftl, write), greedy(2.0 * 1.15, 64));
-    assert!((measured / wanted - 1.0).abs() < 0.005, "{measured}, {wanted} wanted");
+    assert!(
+        (measured / wanted - 1.0).abs() < 0.005,
+        "{measured}, {wanted} wanted"
+    );
 }
 
 #[test]
 fn wear_levelling_moves_what_is_cold() {
     let of = |wear_gap| {
-        let mut ftl = filled(&Spec { wear_gap, ..spec(200, Victim::Greedy, Append::Separate) }, |_| 0);
+        let mut ftl = filled(
+            &Spec {
+                wear_gap,
+                ..spec(200, Victim::Greedy, Append::Separate)
+            },
+            |_| 0,
+        );
         let mut random = Random::new(1);
         for _ in 0..100 * ftl.units() {
             ftl.write(random.below(ftl.units() / 10), 1, 0);
         }
         assert_eq!(ftl.check(), Ok(()));
-        let (least, most) = (ftl.erase_histogram().first_key_value(), ftl.erase_histogram().last_key_value());
-        (most.unwrap().0 - least.unwrap().0, ftl.counters().waf().unwrap())
+        let (least, most) = (
+            ftl.erase_histogram().first_key_value(),
+            ftl.erase_histogram().last_key_value(),
+        );
+        (
+            most.unwrap().0 - least.unwrap().0,
+            ftl.counters().waf().unwrap(),
+        )
     };
     let ((worn, waf), (levelled, levelled_waf)) = (of(None), of(Some(20)));
     // Without wear levelling, data that is never written again stays in place.

@@ -11,7 +11,13 @@ fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, p
     let superblock_bytes = pages * 4096;
     let append = Append::Shared;
     let logical_bytes = superblocks * superblock_bytes;
-    let spec = Spec { victim, over_provisioning, superblock_bytes, append, ..Spec::of(logical_bytes) };
+    let spec = Spec {
+        victim,
+        over_provisioning,
+        superblock_bytes,
+        append,
+        ..Spec::of(logical_bytes)
+    };
     // The closed forms assume no reserve, so the drive gets its reserve in addition to the flash that they assume.
     let a = spec.superblocks() as f64 / superblocks as f64;
     let reserve = f64::from(spec.reserve_superblocks) / superblocks as f64;
@@ -19,7 +25,15 @@ fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, p
         Victim::Fifo => fifo(a),
         _ => greedy(a, pages as usize),
     };
-    let measured = measured(&Spec { over_provisioning: a - 1.0 + reserve, ..spec }, passes, 2, Random::below);
+    let measured = measured(
+        &Spec {
+            over_provisioning: a - 1.0 + reserve,
+            ..spec
+        },
+        passes,
+        2,
+        Random::below,
+    );
     println!(
         "{victim:?} {over_provisioning} {pages}: {measured:.4}, {wanted:.4} wanted, {:+.3} %",
         (measured / wanted - 1.0) * 100.0
@@ -33,7 +47,13 @@ fn largest_error(units: u64, passes: u64) -> f64 {
     for pages in [64, 128, 256] {
         for over_provisioning in [0.07, 0.125, 0.15, 0.28] {
             for victim in [Victim::Greedy, Victim::Fifo] {
-                errors.push(error(victim, over_provisioning, pages, units / pages, passes));
+                errors.push(error(
+                    victim,
+                    over_provisioning,
+                    pages,
+                    units / pages,
+                    passes,
+                ));
             }
         }
     }

@@ -52,10 +52,26 @@ impl Job {
     /// The same work divided among up to `threads` clones, a power of two, with at least two operations in flight each.
     /// Low rates are not divided: one thread is enough, and fractions of operations would be lost.
     pub(super) fn among(self, threads: u32) -> Self {
-        let low = |rates: [u64; 2]| rates.iter().zip(self.does()).any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN);
-        let numjobs = if self.rates.is_some_and(low) { 1 } else { threads.min(self.depth / 2).max(1) };
-        let rates = self.rates.map(|rates| rates.map(|rate| (rate / u64::from(numjobs)).max(1)));
-        Self { depth: self.depth / numjobs, numjobs, rates, ..self }
+        let low = |rates: [u64; 2]| {
+            rates
+                .iter()
+                .zip(self.does())
+                .any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN)
+        };
+        let numjobs = if self.rates.is_some_and(low) {
+            1
+        } else {
+            threads.min(self.depth / 2).max(1)
+        };
+        let rates = self
+            .rates
+            .map(|rates| rates.map(|rate| (rate / u64::from(numjobs)).max(1)));
+        Self {
+            depth: self.depth / numjobs,
+            numjobs,
+            rates,
+            ..self
+        }
     }
 
     /// Options, name and value.
@@ -88,16 +104,29 @@ impl Job {
         if let Some(rates) = self.rates {
             let rates = rates.map(|rate| rate.to_string());
             // A single number would apply to both reads and writes.
-            options.push(("rate_iops", if is_mixed { rates.join(",") } else { per_direction(rates) }));
+            options.push((
+                "rate_iops",
+                if is_mixed {
+                    rates.join(",")
+                } else {
+                    per_direction(rates)
+                },
+            ));
         }
         if self.poisson {
             options.push(("rate_process", "poisson".to_owned()));
         }
-        options.extend([("ioengine", "io_uring".to_owned()), ("direct", "1".to_owned())]);
+        options.extend([
+            ("ioengine", "io_uring".to_owned()),
+            ("direct", "1".to_owned()),
+        ]);
         if self.random {
             options.push(("norandommap", "1".to_owned()));
         }
-        options.extend([("randrepeat", "0".to_owned()), ("refill_buffers", "1".to_owned())]);
+        options.extend([
+            ("randrepeat", "0".to_owned()),
+            ("refill_buffers", "1".to_owned()),
+        ]);
         if self.ramp_ms > 0 {
             let ramp_time = match self.ramp_ms {
                 ms if ms.is_multiple_of(1_000) => (ms / 1_000).to_string(),
@@ -105,13 +134,20 @@ impl Job {
             };
             options.push(("ramp_time", ramp_time));
         }
-        options.extend([("time_based", "1".to_owned()), ("runtime", self.seconds.to_string())]);
+        options.extend([
+            ("time_based", "1".to_owned()),
+            ("runtime", self.seconds.to_string()),
+        ]);
         options
     }
 
     /// Options as on fio's command line.
     pub fn line(&self) -> String {
-        let words: Vec<_> = self.options().iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        let words: Vec<_> = self
+            .options()
+            .iter()
+            .map(|(name, value)| format!("--{name}={value}"))
+            .collect();
         words.join(" ")
     }
 
@@ -124,7 +160,11 @@ impl Job {
         };
         let filename = format!("{prefix}{}", rest.replace(':', "\\:"));
         let options = self.options().into_iter().chain([("filename", filename)]);
-        let to_option = |(name, value): (&str, String)| GivenOption::new(name, value, "the baseline's job");
-        Section { name: name.to_owned(), options: options.map(to_option).collect() }
+        let to_option =
+            |(name, value): (&str, String)| GivenOption::new(name, value, "the baseline's job");
+        Section {
+            name: name.to_owned(),
+            options: options.map(to_option).collect(),
+        }
     }
 }

@@ -113,7 +113,10 @@ pub struct BaselineRequest {
 impl BaselineRequest {
     /// The shortest time in which every job gets a second, seconds.
     pub fn seconds_min(&self) -> u64 {
-        let shortest = Self { seconds: 0, ..self.clone() };
+        let shortest = Self {
+            seconds: 0,
+            ..self.clone()
+        };
         let saturation_sec = if self.read_only { 0 } else { SATURATION_ROUNDS };
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
@@ -124,10 +127,20 @@ impl BaselineRequest {
         let of_test = |test: &Pts| match test {
             // This test can also end by the bytes written, after its first job.
             Pts::Saturation => 1,
-            _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
+            _ => {
+                ROUNDS_IN_WINDOW
+                    * test
+                        .jobs()
+                        .iter()
+                        .filter(|(_, bytes)| *bytes >= PAGE_BYTES)
+                        .count()
+            }
         };
         let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
-        self.jobs().map_or_else(|| self.pts.iter().map(of_test).sum(), |jobs| jobs + saturation)
+        self.jobs().map_or_else(
+            || self.pts.iter().map(of_test).sum(),
+            |jobs| jobs + saturation,
+        )
     }
 
     /// Number of jobs, without the rounds of a saturation; `None` if the number depends on when drives are steady.
@@ -137,7 +150,11 @@ impl BaselineRequest {
 
     /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
-        let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
+        let is_tracked = |test: &Pts| {
+            test.tracked()
+                .iter()
+                .all(|(bytes, _)| *bytes >= self.min_io_bytes)
+        };
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
@@ -146,38 +163,68 @@ impl BaselineRequest {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
         }
-        let rounds = points.iter().filter(|point| point.part == Part::Saturation).count();
-        if !self.read_only && (rounds as u64) < SATURATION_ROUNDS && saturated_at(points).is_none() {
+        let rounds = points
+            .iter()
+            .filter(|point| point.part == Part::Saturation)
+            .count();
+        if !self.read_only && (rounds as u64) < SATURATION_ROUNDS && saturated_at(points).is_none()
+        {
             return Some(self.saturation(rounds));
         }
         let index = points.len() - rounds;
         let job = self.planned(points).into_iter().nth(index)?;
-        Some(self.timed(Job { position: (1, index), ..job }).among(self.threads))
+        Some(
+            self.timed(Job {
+                position: (1, index),
+                ..job
+            })
+            .among(self.threads),
+        )
     }
 
     /// The next job of SNIA's tests: a job of the first test that is not over.
     fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         let next_job = |(number, test): (usize, &Pts)| {
             let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
-            let jobs: Vec<_> = test.jobs().into_iter().filter(|(_, bytes)| *bytes >= self.min_io_bytes).collect();
-            let (round, job_index) = (test_points.len().checked_div(jobs.len())?, test_points.len() % jobs.len());
-            let bytes_per_sec_sum: f64 =
-                test_points.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
+            let jobs: Vec<_> = test
+                .jobs()
+                .into_iter()
+                .filter(|(_, bytes)| *bytes >= self.min_io_bytes)
+                .collect();
+            let (round, job_index) = (
+                test_points.len().checked_div(jobs.len())?,
+                test_points.len() % jobs.len(),
+            );
+            let bytes_per_sec_sum: f64 = test_points
+                .iter()
+                .filter_map(|point| point.writes.as_ref())
+                .map(|done| done.mbps * 1e6)
+                .sum();
             let is_over = match test {
                 Pts::Saturation => {
                     let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
                     let is_full = written_bytes >= PTS_WRITTEN_MAX * capacity_bytes as f64;
                     is_full || round >= PTS_SATURATION_ROUNDS || test.steady_at(points).is_some()
                 }
-                _ => job_index == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some()),
+                _ => {
+                    job_index == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some())
+                }
             };
             let (read_pct, bytes) = jobs[job_index];
-            (!is_over).then(|| self.pts_job(*test, round, (number, test_points.len()), read_pct, bytes))
+            (!is_over)
+                .then(|| self.pts_job(*test, round, (number, test_points.len()), read_pct, bytes))
         };
         self.pts.iter().enumerate().find_map(next_job)
     }
 
-    fn pts_job(&self, test: Pts, round: usize, position: (usize, usize), read_pct: u32, bytes: u64) -> Job {
+    fn pts_job(
+        &self,
+        test: Pts,
+        round: usize,
+        position: (usize, usize),
+        read_pct: u32,
+        bytes: u64,
+    ) -> Job {
         let (depth, numjobs) = match test {
             Pts::Latency => (1, 1),
             // Several clones would access the same offsets one after the other.
@@ -185,7 +232,12 @@ impl BaselineRequest {
             Pts::Iops | Pts::Saturation => (PTS_DEPTH, PTS_THREADS),
         };
         Job {
-            name: format!("{} test, round {}: {}", test.option_name(), round + 1, mix(read_pct, bytes)),
+            name: format!(
+                "{} test, round {}: {}",
+                test.option_name(),
+                round + 1,
+                mix(read_pct, bytes)
+            ),
             part: test.part(),
             random: test.part() != Part::PtsThroughput,
             read_pct,
@@ -201,7 +253,11 @@ impl BaselineRequest {
     }
 
     fn saturation(&self, round: usize) -> Job {
-        let max_sec = if self.simulated { SIMULATED_SATURATION_SEC_MAX } else { u64::MAX };
+        let max_sec = if self.simulated {
+            SIMULATED_SATURATION_SEC_MAX
+        } else {
+            u64::MAX
+        };
         let seconds = ((self.seconds / SATURATION_PART).min(max_sec) / SATURATION_ROUNDS).max(1);
         Job {
             name: format!("saturation, round {}", round + 1),
@@ -221,13 +277,19 @@ impl BaselineRequest {
     /// `points`, as far as measured.
     fn planned(&self, points: &[Point]) -> Vec<Job> {
         let sweep = |reads| -> Vec<&Point> {
-            points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
+            points
+                .iter()
+                .filter(|point| point.part == Part::Depth && point.reads.is_some() == reads)
+                .collect()
         };
         let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
         let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
         let (knees, highest) = ([knee(true), knee(false)], [highest(true), highest(false)]);
         let large_writes = points.iter().rev().find_map(|point| {
-            let writes = point.writes.as_ref().filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
+            let writes = point
+                .writes
+                .as_ref()
+                .filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
             (point.part == Part::Profile && point.reads.is_none()).then_some(writes.iops)
         });
         let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
@@ -240,19 +302,28 @@ impl BaselineRequest {
             bytes: [block_bytes; 2],
             ..Job::default()
         };
-        let directions: &[bool] = if self.read_only { &[true] } else { &[true, false] };
+        let directions: &[bool] = if self.read_only {
+            &[true]
+        } else {
+            &[true, false]
+        };
 
         let mut jobs: Vec<_> = self.watch(0, points).into_iter().collect();
         for reads in directions {
-            let depths = (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
-            jobs.extend(
-                depths.map(|depth| Job { depth, ..single_direction(&format!("depth {depth}"), Part::Depth, *reads) }),
-            );
+            let depths = (0..u32::BITS)
+                .map(|power| 1 << power)
+                .take_while(|depth| *depth <= self.depth_max);
+            jobs.extend(depths.map(|depth| Job {
+                depth,
+                ..single_direction(&format!("depth {depth}"), Part::Depth, *reads)
+            }));
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
         let profiles = |bytes: &u64| {
-            let mixes = MIXES.into_iter().filter(|read_pct| *read_pct == 100 || !self.read_only);
+            let mixes = MIXES
+                .into_iter()
+                .filter(|read_pct| *read_pct == 100 || !self.read_only);
             let job = |read_pct| Job {
                 name: mix(read_pct, *bytes),
                 part: Part::Profile,
@@ -268,15 +339,20 @@ impl BaselineRequest {
             mixes.map(job).collect::<Vec<_>>()
         };
         // Large random writes undo the effect of the saturation, so they run after the jobs that depend on that effect.
-        let (large, small): (Vec<u64>, Vec<u64>) =
-            sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
+        let (large, small): (Vec<u64>, Vec<u64>) = sizes
+            .into_iter()
+            .partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
         jobs.extend(small.iter().flat_map(profiles));
         let rates: &[u32] = if is_short { &FEW_RATES } else { &RATES };
         for reads in directions {
             jobs.extend(rates.iter().map(|pct| Job {
                 depth: self.depth_max,
                 rates: Some(highest.map(|highest| rate(*pct, highest))),
-                ..single_direction(&format!("{pct} % of their highest rate"), Part::Rate, *reads)
+                ..single_direction(
+                    &format!("{pct} % of their highest rate"),
+                    Part::Rate,
+                    *reads,
+                )
             }));
         }
         jobs.extend(large.iter().flat_map(profiles));
@@ -285,34 +361,54 @@ impl BaselineRequest {
             true => &SMALL_GRID,
             false => &GRID,
         };
-        let cells = grid.iter().flat_map(|writes_pct| grid.iter().map(move |reads_pct| (*reads_pct, *writes_pct)));
-        jobs.extend(cells.filter(|cell| *cell != (0, 0)).map(|(reads_pct, writes_pct)| {
-            let rates @ [reads, writes] = [rate(reads_pct, highest[0]), rate(writes_pct, large_writes.unwrap_or(1.0))];
-            Job {
-                name: format!("reads at {reads_pct} % beside {} writes at {writes_pct} %", size(LARGE_BYTES)),
-                part: Part::Grid,
-                read_pct: match (reads_pct, writes_pct) {
-                    (_, 0) => 100,
-                    (0, _) => 0,
-                    // fio takes a whole number; the rates determine the mix.
-                    _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
-                },
-                bytes: [block_bytes, LARGE_BYTES],
-                depth: self.depth_max,
-                rates: Some(rates),
-                ..Job::default()
-            }
-        }));
+        let cells = grid
+            .iter()
+            .flat_map(|writes_pct| grid.iter().map(move |reads_pct| (*reads_pct, *writes_pct)));
+        jobs.extend(
+            cells
+                .filter(|cell| *cell != (0, 0))
+                .map(|(reads_pct, writes_pct)| {
+                    let rates @ [reads, writes] = [
+                        rate(reads_pct, highest[0]),
+                        rate(writes_pct, large_writes.unwrap_or(1.0)),
+                    ];
+                    Job {
+                        name: format!(
+                            "reads at {reads_pct} % beside {} writes at {writes_pct} %",
+                            size(LARGE_BYTES)
+                        ),
+                        part: Part::Grid,
+                        read_pct: match (reads_pct, writes_pct) {
+                            (_, 0) => 100,
+                            (0, _) => 0,
+                            // fio takes a whole number; the rates determine the mix.
+                            _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
+                        },
+                        bytes: [block_bytes, LARGE_BYTES],
+                        depth: self.depth_max,
+                        rates: Some(rates),
+                        ..Job::default()
+                    }
+                }),
+        );
         jobs.extend(self.watch(1, points));
         jobs
     }
 
     /// The watch before all other jobs (`round` 0) or after them (1); `None` if there is no time for a watch.
     fn watch(&self, round: u32, points: &[Point]) -> Option<Job> {
-        let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
+        let saturated = points
+            .iter()
+            .rfind(|point| point.part == Part::Saturation)
+            .map_or(0.0, Point::iops);
         let light = (saturated / WATCHED_IOPS).min(1.0);
         self.has_watch().then(|| Job {
-            name: if round == 0 { "watch" } else { "watch after the jobs" }.to_owned(),
+            name: if round == 0 {
+                "watch"
+            } else {
+                "watch after the jobs"
+            }
+            .to_owned(),
             part: Part::Watch,
             read_pct: (WATCH_RATES[0] * 100 / WATCH_RATES.iter().sum::<u64>()) as u32,
             bytes: [self.block_sizes[0], LARGE_BYTES],
@@ -341,7 +437,12 @@ impl BaselineRequest {
                 ((total_ms - ramp_ms) / 1_000, ramp_ms)
             }
         };
-        Job { seconds, ramp_ms, round_sec: (seconds / ROUNDS).max(1), ..job }
+        Job {
+            seconds,
+            ramp_ms,
+            round_sec: (seconds / ROUNDS).max(1),
+            ..job
+        }
     }
 
     /// True if there is time for a watch. Read-only baselines need none: nothing is predicted from them.
@@ -359,26 +460,50 @@ impl BaselineRequest {
 
     /// Length of the watch after all jobs, seconds. This watch only checks if the drive is unchanged.
     fn later_watch_sec(&self) -> u64 {
-        if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
+        if self.simulated {
+            SIMULATED_LATER_WATCH_SEC
+        } else {
+            (self.watch_sec() / LATER_WATCH_PART).max(1)
+        }
     }
 
     /// Length of a baseline whose watch lasts `watch_sec`, seconds; `None` if no baseline has such a long watch.
     pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
         match simulated {
-            true => (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH)),
+            true => {
+                (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH))
+            }
             false => Some(watch_sec.saturating_mul(WATCH_PART)),
         }
     }
 
     /// Time of each job other than saturation and watches, milliseconds.
     fn job_ms(&self) -> u64 {
-        let max_ms = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
-        let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
+        let max_ms = if self.simulated {
+            SIMULATED_SEC_MAX * 1_000
+        } else {
+            u64::MAX
+        };
+        let saturation_sec = if self.read_only {
+            0
+        } else {
+            (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS)
+        };
         let is_real = !self.simulated && self.has_watch();
-        let watch_sec = if is_real { self.watch_sec() + self.later_watch_sec() } else { 0 };
+        let watch_sec = if is_real {
+            self.watch_sec() + self.later_watch_sec()
+        } else {
+            0
+        };
         let left_sec = self.seconds.saturating_sub(saturation_sec + watch_sec);
-        let others = self.planned(&[]).iter().filter(|job| job.part != Part::Watch).count();
-        (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(max_ms).max(1_000)
+        let others = self
+            .planned(&[])
+            .iter()
+            .filter(|job| job.part != Part::Watch)
+            .count();
+        (left_sec.saturating_mul(1_000) / others.max(1) as u64)
+            .min(max_ms)
+            .max(1_000)
     }
 }
 

@@ -99,7 +99,8 @@ impl LimitState {
     /// share of the longest wait, which lasts from `intended_ns` to `at_ns`.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
-        let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
+        let charged =
+            u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
         u64::try_from(charged).unwrap_or(count)
     }
 }
@@ -121,12 +122,19 @@ impl DueCounter {
             Arrival::Scheduled(schedule) => Some(schedule.clone()),
             Arrival::Closed { .. } => None,
         };
-        Self { schedule, due_ops: 0, taken_ops: 0 }
+        Self {
+            schedule,
+            due_ops: 0,
+            taken_ops: 0,
+        }
     }
 
     /// Operations due before `at_ns` and not taken. `at_ns` must not decrease from call to call.
     pub(super) fn behind(&mut self, at_ns: u64) -> u64 {
-        self.due_ops += self.schedule.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
+        self.due_ops += self
+            .schedule
+            .as_mut()
+            .map_or(0, |ahead| ahead.count_before(at_ns));
         self.due_ops.saturating_sub(self.taken_ops)
     }
 }
@@ -141,16 +149,28 @@ impl<W: BlockEngine> Shard<W> {
         let behind_ns = |intended_ns: u64| self.now_ns.saturating_sub(intended_ns);
         let mut cause = None;
         for limit in &self.limits {
-            if let Some(&(intended_ns, lane)) = limit.waiting.front().filter(|(ns, _)| behind_ns(*ns) > max_lag_ns) {
+            if let Some(&(intended_ns, lane)) = limit
+                .waiting
+                .front()
+                .filter(|(ns, _)| behind_ns(*ns) > max_lag_ns)
+            {
                 cause = Some(self.blame(lane, behind_ns(intended_ns)));
             }
         }
         let next_due = self.due_lanes.first().map(|(due, ())| due);
-        let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
+        let unsalted = self
+            .unsalted
+            .front()
+            .map(|slot| (slot.intended_ns, slot.lane));
         for (intended_ns, lane) in next_due.into_iter().chain(unsalted) {
             if behind_ns(intended_ns) > max_lag_ns {
                 let Lane { limit, name, .. } = &self.lanes[lane as usize];
-                cause.get_or_insert(self.lag_cause(*limit, name.clone(), Whose::Ours, behind_ns(intended_ns)));
+                cause.get_or_insert(self.lag_cause(
+                    *limit,
+                    name.clone(),
+                    Whose::Ours,
+                    behind_ns(intended_ns),
+                ));
             }
         }
         if let Some(cause) = cause {
@@ -178,15 +198,27 @@ impl<W: BlockEngine> Shard<W> {
     /// Among the operations with a slot of `limit`, the cell of the oldest. `None` if this operation has had its slot for
     /// half of the allowed lag or less.
     fn holder(&self, limit: u32) -> Option<u32> {
-        let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let in_flight = self
+            .slots_in_flight()
+            .filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;
         let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
         (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
     fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> EndCause {
-        let LimitState { free_slots: free, limit, .. } = &self.limits[limit as usize];
-        EndCause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
+        let LimitState {
+            free_slots: free,
+            limit,
+            ..
+        } = &self.limits[limit as usize];
+        EndCause::Lag {
+            lane,
+            whose,
+            behind_ns,
+            in_flight: limit.slots - free.len() as u32,
+            slots: limit.slots,
+        }
     }
 
     /// Records the silence of devices until `at_ns`.
@@ -199,25 +231,49 @@ impl<W: BlockEngine> Shard<W> {
     /// Records the backlog at `at_ns`, and the silence of devices until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
-        let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
-        let late_backlog = Backlog { late: 1, ..Backlog::default() };
-        let cells = |slot: &Slot| [Some(slot.request.cell), self.commit_of(slot).map(|(cell, _)| cell)];
+        let in_flight = Backlog {
+            in_flight: 1,
+            ..Backlog::default()
+        };
+        let late_backlog = Backlog {
+            late: 1,
+            ..Backlog::default()
+        };
+        let cells = |slot: &Slot| {
+            [
+                Some(slot.request.cell),
+                self.commit_of(slot).map(|(cell, _)| cell),
+            ]
+        };
         let cells_in_flight: Vec<u32> = self.slots_in_flight().flat_map(cells).flatten().collect();
         let unsalted_cells: Vec<u32> = self.unsalted.iter().flat_map(cells).flatten().collect();
-        cells_in_flight.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
-        unsalted_cells.into_iter().for_each(|cell| self.recorder.outstanding(cell, &late_backlog));
+        cells_in_flight
+            .into_iter()
+            .for_each(|cell| self.recorder.outstanding(cell, &in_flight));
+        unsalted_cells
+            .into_iter()
+            .for_each(|cell| self.recorder.outstanding(cell, &late_backlog));
         for lane in 0..self.lanes.len() {
             let until_ns = at_ns.min(self.lanes[lane].stream.until_ns());
-            let count = if self.ended_lanes[lane] { 0 } else { self.due_counters[lane].behind(until_ns) };
+            let count = if self.ended_lanes[lane] {
+                0
+            } else {
+                self.due_counters[lane].behind(until_ns)
+            };
             if count == 0 {
                 continue;
             }
             let holder = self.holder_of(self.lanes[lane].limit);
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
-            let waiting = limit.waiting.iter().find(|(_, waiting)| *waiting as usize == lane);
+            let waiting = limit
+                .waiting
+                .iter()
+                .find(|(_, waiting)| *waiting as usize == lane);
             let (devices, is_waiting) = (self.recorder.layout.devices.len(), waiting.is_some());
-            let late_ops = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
+            let late_ops = waiting.map_or(count, |(intended_ns, _)| {
+                limit.ours(count, *intended_ns, at_ns)
+            });
             let (mut late_left, recorder) = (late_ops, &mut self.recorder);
             let mut cell_late_ops = 0;
             stream.expect(count, &mut |cell, count| {
@@ -226,12 +282,16 @@ impl<W: BlockEngine> Shard<W> {
                     cell_late_ops = late_left.min(count);
                     late_left -= cell_late_ops;
                 }
-                let backlog = Backlog { waiting: count - cell_late_ops, late: cell_late_ops, ..Backlog::default() };
+                let backlog = Backlog {
+                    waiting: count - cell_late_ops,
+                    late: cell_late_ops,
+                    ..Backlog::default()
+                };
                 recorder.outstanding(cell, &backlog);
                 // Slots held by operations of the same device are charged to that device anyway.
-                if let Some(holder) =
-                    holder.filter(|holder| is_waiting && *holder as usize % devices != cell as usize % devices)
-                {
+                if let Some(holder) = holder.filter(|holder| {
+                    is_waiting && *holder as usize % devices != cell as usize % devices
+                }) {
                     recorder.held_by(cell, holder);
                 }
             });
@@ -241,7 +301,9 @@ impl<W: BlockEngine> Shard<W> {
     /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
         let mut slots_by_cell = BTreeMap::<u32, u32>::new();
-        let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let in_flight = self
+            .slots_in_flight()
+            .filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         in_flight.for_each(|slot| *slots_by_cell.entry(slot.request.cell).or_default() += 1);
         let (cell, count) = slots_by_cell.into_iter().max_by_key(|(_, count)| *count)?;
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
@@ -260,18 +322,32 @@ impl<W: BlockEngine> Shard<W> {
         let in_flight: Vec<_> = self.slots_in_flight().copied().collect();
         for slot in in_flight {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
-            self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
+            self.recorder
+                .lost(slot.request.cell, slot.intended_ns, last_back_ns);
             if let Some((cell, intended_ns)) = self.commit_of(&slot) {
                 self.recorder.lost(cell, intended_ns, last_back_ns);
             }
             let follower = self.lanes[slot.lane as usize].stream.on_loss(&slot.request);
-            follower.into_iter().for_each(|request| self.count_chain(&Slot { request, commit: None, ..slot }, false));
+            follower.into_iter().for_each(|request| {
+                self.count_chain(
+                    &Slot {
+                        request,
+                        commit: None,
+                        ..slot
+                    },
+                    false,
+                )
+            });
         }
         for slot in std::mem::take(&mut self.unsalted) {
             self.count_chain(&slot, true);
         }
-        let waiting =
-            self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, limit.own_ns())));
+        let waiting = self.limits.iter().flat_map(|limit| {
+            limit
+                .waiting
+                .iter()
+                .map(|waiting| (*waiting, limit.own_ns()))
+        });
         let due_lanes = self.due_lanes.iter().map(|(due, ())| (due, u64::MAX));
         for ((intended_ns, lane), own_ns) in waiting.chain(due_lanes).collect::<Vec<_>>() {
             self.count_schedule(lane, intended_ns, own_ns);
@@ -281,11 +357,19 @@ impl<W: BlockEngine> Shard<W> {
     /// Counts, step by step, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
     /// delays, the operations due within the first `own_ns` would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
-        let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
+        let Lane {
+            arrival: Arrival::Scheduled(schedule),
+            stream,
+            ..
+        } = &mut self.lanes[lane as usize]
+        else {
             return;
         };
         let recorder = &mut self.recorder;
-        let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
+        let (end_ns, own_until_ns) = (
+            self.stop_ns.min(stream.until_ns()),
+            intended_ns.saturating_add(own_ns),
+        );
         while intended_ns < end_ns {
             let step_end_ns = recorder.step_end_ns(intended_ns).min(end_ns);
             // The 1 is the current operation, which is already taken from the schedule.
@@ -294,11 +378,17 @@ impl<W: BlockEngine> Shard<W> {
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
             };
             let arrivals = 1 + schedule.count_before(step_end_ns);
-            let own_share_of =
-                |count: u64| (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64;
+            let own_share_of = |count: u64| {
+                (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64
+            };
             let mut lost_ops = 0;
             stream.lose(arrivals, &mut |cell, count| {
-                recorder.unissued(cell, intended_ns, count, own_share_of(lost_ops + count) - own_share_of(lost_ops));
+                recorder.unissued(
+                    cell,
+                    intended_ns,
+                    count,
+                    own_share_of(lost_ops + count) - own_share_of(lost_ops),
+                );
                 lost_ops += count;
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
@@ -321,7 +411,8 @@ impl<W: BlockEngine> Shard<W> {
         }
         let mut follower = Some(slot.request);
         while let Some(request) = follower {
-            self.recorder.unissued(request.cell, slot.intended_ns, 1, ours);
+            self.recorder
+                .unissued(request.cell, slot.intended_ns, 1, ours);
             follower = self.lanes[slot.lane as usize].stream.on_loss(&request);
         }
     }
@@ -335,9 +426,26 @@ mod tests {
     fn gaps_of_this_program_within_a_commit_are_lag_and_not_service() {
         // Due at 100, with a slot at 150, issued at 180. A gap of 20, then of 5 before the last operation.
         let first = Times::new(100, 150, 180, 400);
-        let commit = Commit { cell: 0, first, gaps_ns: 25, unseen_ns: 0, behind_ns: 0, failed: false };
+        let commit = Commit {
+            cell: 0,
+            first,
+            gaps_ns: 25,
+            unseen_ns: 0,
+            behind_ns: 0,
+            failed: false,
+        };
         let times = commit.times(1_000);
-        assert_eq!([times.wait_ns(), times.lag_ns(), times.service_ns()], [50, 55, 795]);
-        assert_eq!((times.intended_ns(), times.completed_ns(), times.response_ns()), (100, 1_000, 900));
+        assert_eq!(
+            [times.wait_ns(), times.lag_ns(), times.service_ns()],
+            [50, 55, 795]
+        );
+        assert_eq!(
+            (
+                times.intended_ns(),
+                times.completed_ns(),
+                times.response_ns()
+            ),
+            (100, 1_000, 900)
+        );
     }
 }

@@ -32,10 +32,17 @@ impl Buffers {
     /// Cuts all buffers from the engine's memory and salts the buffers that need salt. `None` if the engine has too
     /// little memory.
     pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
-        let mut buffers = Self { classes: Vec::new(), unsalted: 0, first_class: 0, are_empty: true };
+        let mut buffers = Self {
+            classes: Vec::new(),
+            unsalted: 0,
+            first_class: 0,
+            are_empty: true,
+        };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
-            let mut ready: Vec<_> = (0..class.count).map(|_| engine.buffer(class.len_bytes)).collect::<Option<_>>()?;
+            let mut ready: Vec<_> = (0..class.count)
+                .map(|_| engine.buffer(class.len_bytes))
+                .collect::<Option<_>>()?;
             let mut fill = class.fill;
             match &mut fill {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
@@ -45,7 +52,12 @@ impl Buffers {
             }
             buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());
-            buffers.classes.push(ClassBuffers { ready, used, filling: None, fill });
+            buffers.classes.push(ClassBuffers {
+                ready,
+                used,
+                filling: None,
+                fill,
+            });
         }
         Some(buffers)
     }
@@ -68,7 +80,11 @@ impl Buffers {
     /// True if the stream makes the data of an operation.
     #[inline]
     pub(super) fn are_made(&self, request: &Request) -> bool {
-        !self.are_empty && matches!(self.classes[usize::from(request.buffers)].fill, Fill::ByStream)
+        !self.are_empty
+            && matches!(
+                self.classes[usize::from(request.buffers)].fill,
+                Fill::ByStream
+            )
     }
 
     /// Takes back `buf`, and leaves an empty buffer in its place.
@@ -98,11 +114,19 @@ impl Buffers {
         // Begins with another class each time, so that no class starves when salt is short.
         self.first_class = (self.first_class + 1) % self.classes.len().max(1);
         let (before, from_first) = self.classes.split_at_mut(self.first_class);
-        for ClassBuffers { ready, used, filling, fill } in from_first.iter_mut().chain(before) {
+        for ClassBuffers {
+            ready,
+            used,
+            filling,
+            fill,
+        } in from_first.iter_mut().chain(before)
+        {
             let Fill::Fresh(salt) = fill else { continue };
             while budget > 0 {
                 let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));
-                let Some((mut buf, salted_bytes)) = next else { break };
+                let Some((mut buf, salted_bytes)) = next else {
+                    break;
+                };
                 let end = (salted_bytes + budget).min(buf.len());
                 salt.fill(&mut buf[salted_bytes..end]);
                 budget -= end - salted_bytes;

@@ -70,7 +70,12 @@ impl ShardExchange {
             match state.shard.take() {
                 Some(shard) => return Some(shard),
                 None if state.closed => return None,
-                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state = self
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }
@@ -92,16 +97,24 @@ impl ShardExchange {
     /// `calls`: number of calls begun before the period.
     fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
         let contents = self.lock();
-        let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
+        let wait = self
+            .changed
+            .wait_timeout_while(contents, WATCH, |contents| !contents.closed);
         let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
         let is_same = std::mem::replace(calls, state.calls) == state.calls;
-        if is_same && state.in_call { state.shard.take() } else { None }
+        if is_same && state.in_call {
+            state.shard.take()
+        } else {
+            None
+        }
     }
 
     /// The completion of the call that is under way, if it arrives within `time`.
     fn await_answer(&self, time: Duration) -> Option<Completion> {
         let contents = self.lock();
-        let wait = self.changed.wait_timeout_while(contents, time, |contents| contents.answer.is_none());
+        let wait = self
+            .changed
+            .wait_timeout_while(contents, time, |contents| contents.answer.is_none());
         wait.unwrap_or_else(PoisonError::into_inner).0.answer.take()
     }
 }
@@ -127,15 +140,28 @@ impl Issuer {
         cpus: Vec<u32>,
         caller: impl FnOnce(&Calls) -> P + Send + 'static,
     ) -> io::Result<Self> {
-        let state = ExchangeState { shard: None, in_call: false, calls: 0, answer: None, closed: false };
-        let exchange = Arc::new(ShardExchange { state: Mutex::new(state), changed: Condvar::new() });
-        let issuer = Self { exchange: exchange.clone() };
+        let state = ExchangeState {
+            shard: None,
+            in_call: false,
+            calls: 0,
+            answer: None,
+            closed: false,
+        };
+        let exchange = Arc::new(ShardExchange {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let issuer = Self {
+            exchange: exchange.clone(),
+        };
         let body = move || {
             let exchange = &issuer.exchange;
             process::sharpen_timers();
             // Cannot fail: the watching thread already runs on these CPUs.
             let _ = process::run_on(&cpus);
-            let Some(shard) = exchange.await_shard(exchange.lock()) else { return };
+            let Some(shard) = exchange.await_shard(exchange.lock()) else {
+                return;
+            };
             let perform = caller(&shard.engine);
             issue(shard, perform, exchange);
         };
@@ -164,7 +190,11 @@ impl Issuer {
 }
 
 /// The run loop of the issuing thread.
-fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, exchange: &ShardExchange) {
+fn issue(
+    mut shard: CallShard,
+    mut perform: impl FnMut(Op) -> Completion,
+    exchange: &ShardExchange,
+) {
     shard.begin(shard.start_ns);
     while !shard.over() {
         let wait = shard.begin_turn();
@@ -232,15 +262,42 @@ mod tests {
         perform: impl FnMut(Op) -> Completion + Send + 'static,
         mut seen: impl FnMut(&Interval) + Send,
     ) -> Vec<Interval> {
-        let stream = StreamInfo { name: "flushes".into(), ..StreamInfo::default() };
-        let layout = Layout { streams: vec![stream], devices: vec!["d".into()], thresholds_ns: [1_000_000].into() };
-        let settings = Settings { duration_ns, hang_ns, ..Settings::until_done(Pacing::Spin) };
+        let stream = StreamInfo {
+            name: "flushes".into(),
+            ..StreamInfo::default()
+        };
+        let layout = Layout {
+            streams: vec![stream],
+            devices: vec!["d".into()],
+            thresholds_ns: [1_000_000].into(),
+        };
+        let settings = Settings {
+            duration_ns,
+            hang_ns,
+            ..Settings::until_done(Pacing::Spin)
+        };
         let mut plan = Plan::default();
         let limit = plan.add_limit(1, true);
         plan.add_buffers(BufferClass::plain(0, 1));
-        plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
-        let (interval_ns, slice_ns, control) = (100_000_000, u64::MAX, Arc::new(Control::default()));
-        let what = RunConfig { layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
+        plan.add_lane(
+            Flushes(flushes),
+            Arrival::Closed {
+                depth: 1,
+                think_ns: 0,
+            },
+            limit,
+            "flushes".into(),
+        );
+        let (interval_ns, slice_ns, control) =
+            (100_000_000, u64::MAX, Arc::new(Control::default()));
+        let what = RunConfig {
+            layout,
+            settings,
+            interval_ns,
+            slice_ns,
+            step_ns: slice_ns,
+            control,
+        };
         let calls = Calls::new([].into(), engine::uring::Setup::new(1, 0)).unwrap();
         let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
@@ -259,7 +316,14 @@ mod tests {
 
     fn done(op: Op, issued_ns: u64, completed_ns: u64) -> Completion {
         let Op { token, buf, .. } = op;
-        Completion { token, buf, outcome: Outcome::Done, issued_ns, completed_ns, unseen_ns: 0 }
+        Completion {
+            token,
+            buf,
+            outcome: Outcome::Done,
+            issued_ns,
+            completed_ns,
+            unseen_ns: 0,
+        }
     }
 
     #[test]
@@ -273,7 +337,9 @@ mod tests {
             threads.lock().unwrap().push(thread::current().id());
             if calls == 10 || calls == 500 {
                 let _ = heard.try_iter().count();
-                heard.recv_timeout(Duration::from_secs(30)).expect("an interval ends during the call");
+                heard
+                    .recv_timeout(Duration::from_secs(30))
+                    .expect("an interval ends during the call");
             }
             done(op, issued_ns, began.elapsed().as_nanos() as u64)
         };
@@ -282,7 +348,10 @@ mod tests {
                 let _ = during_call.send(());
             }
         });
-        let counts: Vec<_> = ran.iter().map(|interval| interval.cells[0].counts).collect();
+        let counts: Vec<_> = ran
+            .iter()
+            .map(|interval| interval.cells[0].counts)
+            .collect();
         assert_eq!(counts.iter().map(|counts| counts.ops).sum::<u64>(), 1_000);
         assert_eq!(counts.iter().map(|counts| counts.lost).sum::<u64>(), 0);
         let threads = issuer.lock().unwrap();
@@ -302,7 +371,13 @@ mod tests {
         };
         let ran = run(1_000, [SEC, SEC / 5], perform, |_| {});
         let sum = |of: fn(&Interval) -> u64| ran.iter().map(of).sum::<u64>();
-        assert_eq!((sum(|ran| ran.cells[0].counts.ops), sum(|ran| ran.cells[0].counts.lost)), (99, 1));
+        assert_eq!(
+            (
+                sum(|ran| ran.cells[0].counts.ops),
+                sum(|ran| ran.cells[0].counts.lost)
+            ),
+            (99, 1)
+        );
         // The issuing thread comes back, finds the run over and ends.
         drop(release);
     }

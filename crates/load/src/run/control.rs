@@ -29,7 +29,14 @@ pub const HANG_NS: u64 = 60_000_000_000;
 impl Settings {
     /// Settings of a run that lasts until its streams have ended, and ends at the first error.
     pub fn until_done(pacing: Pacing) -> Self {
-        Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, hang_ns: HANG_NS, ramp_ns: 0 }
+        Self {
+            duration_ns: u64::MAX / 4,
+            max_lag_ns: 0,
+            errors_max: 0,
+            pacing,
+            hang_ns: HANG_NS,
+            ramp_ns: 0,
+        }
     }
 }
 
@@ -105,8 +112,14 @@ impl fmt::Display for EndCause {
         match self {
             Self::Requested { signal } => write!(f, "signal {signal}"),
             Self::Enough { reason: why } | Self::Stuck { reason: why } => f.write_str(why),
-            Self::Lag { lane, behind_ns, .. } => {
-                write!(f, "{lane} was {} behind its schedule", units::duration(*behind_ns))
+            Self::Lag {
+                lane, behind_ns, ..
+            } => {
+                write!(
+                    f,
+                    "{lane} was {} behind its schedule",
+                    units::duration(*behind_ns)
+                )
             }
             Self::Gone { error, .. } => write!(f, "the drive is gone: {error}"),
             Self::Errors { count } => write!(f, "{} failed", units::count(*count, "operation")),
@@ -126,7 +139,10 @@ pub struct Control {
 impl Control {
     /// Ends the run. The first cause counts.
     pub fn stop(&self, cause: EndCause) {
-        let mut first_cause = self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut first_cause = self
+            .cause
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         first_cause.get_or_insert(cause);
         self.stopped.store(true, Ordering::Release);
     }
@@ -138,7 +154,10 @@ impl Control {
 
     /// Why the run ended early, if it did.
     pub fn cause(&self) -> Option<EndCause> {
-        self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.cause
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .clone()
     }
 
     /// Counts one failed operation; returns the total over all shards.

@@ -81,12 +81,21 @@ pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 ///
 /// `engine` makes the engine of a shard from the shard's number and plan, on the shard's own thread. Errors: the run
 /// did not begin, or `sink` failed, which ends the run.
-pub fn run<W, M>(run: &RunConfig, plans: Vec<Plan>, engine: M, sink: &mut dyn Sink) -> Result<(), RunError>
+pub fn run<W, M>(
+    run: &RunConfig,
+    plans: Vec<Plan>,
+    engine: M,
+    sink: &mut dyn Sink,
+) -> Result<(), RunError>
 where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
-    let none = |_: &Plan| Err(io::Error::other("this engine performs no synchronous system calls"));
+    let none = |_: &Plan| {
+        Err(io::Error::other(
+            "this engine performs no synchronous system calls",
+        ))
+    };
     run_beside(run, plans, engine, &none, sink)
 }
 
@@ -113,14 +122,27 @@ where
         };
         let threads: Vec<_> = plans.into_iter().enumerate().map(start).collect();
         let await_ready = |(shard, member): (usize, &ShardThread)| {
-            let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
+            let ended = |_| {
+                Err(RunError::IoEngine {
+                    shard,
+                    source: io::Error::other("its thread ended"),
+                })
+            };
             member.ready_receiver.recv().unwrap_or_else(ended)
         };
         // On any error `threads` is dropped, which ends the threads of all shards.
-        let ready_shards = threads.iter().enumerate().map(await_ready).collect::<Result<Vec<_>, _>>()?;
+        let ready_shards = threads
+            .iter()
+            .enumerate()
+            .map(await_ready)
+            .collect::<Result<Vec<_>, _>>()?;
         let ready_since = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
-        let now_ns = ready_shards.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
+        let now_ns = ready_shards
+            .iter()
+            .map(|ready| ready.now_ns)
+            .max()
+            .unwrap_or(0);
         let start_ns = match ready_shards.iter().any(|ready| ready.is_virtual) {
             // A reused engine continues at its current time.
             true => now_ns,
@@ -196,7 +218,15 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
         let prepared = engine.map_err(failed).and_then(|(engine, run_shard)| {
             let is_virtual = engine.is_virtual();
             let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
-            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, run_shard))
+            Ok((
+                Ready {
+                    now_ns: shard.clock_ns(),
+                    is_virtual,
+                    feed,
+                },
+                shard,
+                run_shard,
+            ))
         });
         let (ready, shard, run_shard) = match prepared {
             Ok(made) => made,
@@ -211,7 +241,10 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
         let _ = failure_sender.send(Err(failed(error)));
     }
-    ShardThread { ready_receiver, start_sender }
+    ShardThread {
+        ready_receiver,
+        start_sender,
+    }
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.
@@ -220,17 +253,25 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
     loop {
         let next = |feed| Some((feed, next_interval(feed, sink)?));
         let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
-        let Some(((_, merged), others)) = intervals.split_first_mut() else { return result };
-        others.iter().for_each(|(_, interval)| merged.merge(interval));
+        let Some(((_, merged), others)) = intervals.split_first_mut() else {
+            return result;
+        };
+        others
+            .iter()
+            .for_each(|(_, interval)| merged.merge(interval));
         merged.clear_recent_last_back(std::mem::replace(&mut began_ns, merged.end_ns));
         if result.is_ok()
             && let Err(error) = sink.interval(merged)
         {
-            control.stop(EndCause::Failed { message: error.to_string() });
+            control.stop(EndCause::Failed {
+                message: error.to_string(),
+            });
             result = Err(RunError::Sink(error));
         }
         // Intervals are returned only after the sink has reacted: in virtual time, a shard relies on this order.
-        intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
+        intervals
+            .into_iter()
+            .for_each(|(feed, interval)| feed.give_back(interval));
     }
 }
 

@@ -96,9 +96,17 @@ const VIRTUAL_NS_MIN: u64 = 10_000_000;
 impl<W: BlockEngine> Shard<W> {
     /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run
     /// will need. `patient`: an interval begins only when the interval before the previous one was consumed.
-    pub fn new(mut engine: W, plan: Plan, run: &RunConfig, patient: bool) -> Result<(Self, Feed), RunError> {
+    pub fn new(
+        mut engine: W,
+        plan: Plan,
+        run: &RunConfig,
+        patient: bool,
+    ) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
-        let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };
+        let no_memory = RunError::NoMemory {
+            bytes: plan.buffer_bytes(),
+            slots,
+        };
         let (recorder, feed) = Recorder::new(run, plan.cells, patient);
         let buffers = Buffers::new(plan.buffers, &mut engine).ok_or(no_memory)?;
         let lanes = plan.lanes;
@@ -129,7 +137,10 @@ impl<W: BlockEngine> Shard<W> {
             resting: vec![0; lanes.len()],
             silence: recorder.silence(),
             oversleep: Oversleep::default(),
-            due_counters: lanes.iter().map(|lane| DueCounter::new(&lane.arrival)).collect(),
+            due_counters: lanes
+                .iter()
+                .map(|lane| DueCounter::new(&lane.arrival))
+                .collect(),
             end_noted: false,
             virtual_ns: 0,
             recorder,
@@ -159,7 +170,12 @@ impl<W: BlockEngine> Shard<W> {
     /// Schedules more operations of a closed lane, as many as its stream allows.
     #[inline]
     fn wake(&mut self, lane: u32, now_ns: u64) {
-        let Lane { arrival: Arrival::Closed { depth, think_ns }, stream, .. } = &mut self.lanes[lane as usize] else {
+        let Lane {
+            arrival: Arrival::Closed { depth, think_ns },
+            stream,
+            ..
+        } = &mut self.lanes[lane as usize]
+        else {
             return;
         };
         let (width, from_ns) = stream.width(now_ns);
@@ -201,7 +217,9 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     fn reap(&mut self, wait: Wait) -> bool {
         if let Err(error) = self.engine.reap(wait, &mut self.completions) {
-            self.stop(EndCause::Failed { message: format!("cannot wait for completions: {error}") });
+            self.stop(EndCause::Failed {
+                message: format!("cannot wait for completions: {error}"),
+            });
             return false;
         }
         self.end_turn();
@@ -260,7 +278,10 @@ impl<W: BlockEngine> Shard<W> {
     /// Lets the time until instant 0 pass. Nothing is in flight yet.
     fn await_start(&mut self) {
         while self.engine.now() < self.start_ns {
-            let wait = Wait { until_ns: self.start_ns, completions: 1 };
+            let wait = Wait {
+                until_ns: self.start_ns,
+                completions: 1,
+            };
             // Engine errors persist, so stop at the first.
             if self.engine.reap(wait, &mut self.completions).is_err() {
                 return;
@@ -273,7 +294,8 @@ impl<W: BlockEngine> Shard<W> {
     fn check_virtual_time(&mut self) {
         let advanced_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
         if advanced_ns < VIRTUAL_NS_MIN {
-            let (turns, virtual_time) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
+            let (turns, virtual_time) =
+                (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
                 "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the \
                 simulated drive takes no time for its operations, or refuses them - give the drive service times \
@@ -292,7 +314,11 @@ impl<W: BlockEngine> Shard<W> {
             let end_ns = self.recorder.end_ns;
             self.note_backlog(end_ns);
             // The cause is read before this interval is sent, so that the cause is never a reaction to this interval.
-            let cause = if self.engine.is_virtual() { self.recorder.await_taken(&self.control) } else { None };
+            let cause = if self.engine.is_virtual() {
+                self.recorder.await_taken(&self.control)
+            } else {
+                None
+            };
             self.rotate(end_ns);
             if let Some(cause) = cause {
                 self.end(&cause);
@@ -331,20 +357,25 @@ impl<W: BlockEngine> Shard<W> {
             return self.is_done();
         }
         !self.is_to_issue()
-            && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
+            && (self.engine.in_flight() == 0
+                || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
     /// True if operations of a run that is over may still be issued: those that are late or wait for a slot, within the
     /// grace period.
     fn is_to_issue(&self) -> bool {
-        let is_wanted = || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
+        let is_wanted = || {
+            self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty()
+        };
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 
     /// Time of the next operation that waits only for its start time.
     #[inline]
     fn next_due_ns(&self) -> u64 {
-        self.due_lanes.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
+        self.due_lanes
+            .first()
+            .map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
     }
 
     /// True if all streams have ended, and all their operations are back.
@@ -361,7 +392,8 @@ impl<W: BlockEngine> Shard<W> {
         let mut issued = 0;
         while let Some(((intended_ns, lane), ())) = self.due_lanes.first() {
             let is_late = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
-            if intended_ns > self.now_ns || intended_ns >= self.stop_ns || is_late || self.abandoned {
+            if intended_ns > self.now_ns || intended_ns >= self.stop_ns || is_late || self.abandoned
+            {
                 break;
             }
             self.due_lanes.pop();
@@ -393,7 +425,11 @@ impl<W: BlockEngine> Shard<W> {
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
             // If an operation found a free slot without waiting, only flashproof made it late.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
-            let own_ns = if waited || limit.free_slots.is_empty() { limit.own_ns() } else { u64::MAX };
+            let own_ns = if waited || limit.free_slots.is_empty() {
+                limit.own_ns()
+            } else {
+                u64::MAX
+            };
             self.count_schedule(lane, intended_ns, own_ns);
             self.lanes[lane as usize].stream.stop(until_ns);
             self.ended_lanes[lane as usize] = true;
@@ -419,8 +455,15 @@ impl<W: BlockEngine> Shard<W> {
             }
             return;
         };
-        let FreeSlot { freed_ns, unseen_ns } = limit.free_slots.pop_front().unwrap_or_default();
-        let intended_ns = if is_closed { self.now_ns.max(intended_ns) } else { intended_ns };
+        let FreeSlot {
+            freed_ns,
+            unseen_ns,
+        } = limit.free_slots.pop_front().unwrap_or_default();
+        let intended_ns = if is_closed {
+            self.now_ns.max(intended_ns)
+        } else {
+            intended_ns
+        };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.due_counters[lane as usize].taken_ops += 1;
@@ -446,11 +489,19 @@ impl<W: BlockEngine> Shard<W> {
         };
         if self.buffers.are_made(&slot.request) {
             let len = buf.len().min(slot.request.len as usize);
-            self.lanes[slot.lane as usize].stream.fill(&slot.request, &mut buf[..len]);
+            self.lanes[slot.lane as usize]
+                .stream
+                .fill(&slot.request, &mut buf[..len]);
         }
         let is_closed = self.is_closed(slot.lane);
-        let lag_ns = if is_closed { 0 } else { self.now_ns.saturating_sub(slot.eligible_ns) };
-        slot.behind_ns = self.silence.submitted(slot.request.cell, self.now_ns, lag_ns);
+        let lag_ns = if is_closed {
+            0
+        } else {
+            self.now_ns.saturating_sub(slot.eligible_ns)
+        };
+        slot.behind_ns = self
+            .silence
+            .submitted(slot.request.cell, self.now_ns, lag_ns);
         if let Some(cell) = slot.request.commit {
             self.silence.begin_chain(cell, self.now_ns);
         }
@@ -465,8 +516,27 @@ impl<W: BlockEngine> Shard<W> {
             }
         };
         self.closed_in_flight += u32::from(is_closed);
-        let Request { target, kind, offset, len, sync, placement, priority, .. } = slot.request;
-        self.engine.submit(Op { target, kind, offset, len, sync, placement, priority, buf, token });
+        let Request {
+            target,
+            kind,
+            offset,
+            len,
+            sync,
+            placement,
+            priority,
+            ..
+        } = slot.request;
+        self.engine.submit(Op {
+            target,
+            kind,
+            offset,
+            len,
+            sync,
+            placement,
+            priority,
+            buf,
+            token,
+        });
     }
 
     #[inline]
@@ -477,7 +547,9 @@ impl<W: BlockEngine> Shard<W> {
     /// Starts operations that waited for a salted buffer, as many as buffers are ready.
     fn start_salted(&mut self) {
         for _ in 0..self.unsalted.len() {
-            let Some(slot) = self.unsalted.pop_front() else { break };
+            let Some(slot) = self.unsalted.pop_front() else {
+                break;
+            };
             self.start(slot);
         }
     }
@@ -497,7 +569,12 @@ impl<W: BlockEngine> Shard<W> {
     /// Operations that hold a slot now. Not for the hot path.
     fn slots_in_flight(&self) -> impl Iterator<Item = &Slot> {
         let mut is_in_flight = vec![true; self.slots.len()];
-        self.free_slots.iter().for_each(|token| is_in_flight[*token as usize] = false);
-        self.slots.iter().zip(is_in_flight).filter_map(|(slot, out)| out.then_some(slot))
+        self.free_slots
+            .iter()
+            .for_each(|token| is_in_flight[*token as usize] = false);
+        self.slots
+            .iter()
+            .zip(is_in_flight)
+            .filter_map(|(slot, out)| out.then_some(slot))
     }
 }

@@ -30,10 +30,16 @@ impl Oversleep {
     fn aim(&mut self, now_ns: u64, next_ns: u64, start_ns: u64, completions: u32) -> Wait {
         let until_ns = next_ns.saturating_sub(self.usual_ns);
         if until_ns <= now_ns {
-            return Wait { until_ns: 0, completions: 1 };
+            return Wait {
+                until_ns: 0,
+                completions: 1,
+            };
         }
         self.sleep_end_ns = until_ns;
-        Wait { until_ns: until_ns.saturating_add(start_ns), completions }
+        Wait {
+            until_ns: until_ns.saturating_add(start_ns),
+            completions,
+        }
     }
 
     /// The thread is awake at `now_ns`.
@@ -54,14 +60,24 @@ impl<W: BlockEngine> Shard<W> {
     pub(super) fn wait(&mut self) -> Wait {
         self.oversleep.sleep_end_ns = u64::MAX;
         if self.buffers.behind() || self.is_done() {
-            return Wait { until_ns: 0, completions: 1 };
+            return Wait {
+                until_ns: 0,
+                completions: 1,
+            };
         }
         let next_ns = self.next_due_ns();
         // The wait ignores operations that are never issued: those due after the end, and all of an abandoned run.
         let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
-        let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned { next_ns } else { u64::MAX };
+        let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned {
+            next_ns
+        } else {
+            u64::MAX
+        };
         if next_ns <= self.now_ns && !self.engine.is_virtual() {
-            return Wait { until_ns: 0, completions: 1 };
+            return Wait {
+                until_ns: 0,
+                completions: 1,
+            };
         }
         // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
         // passed, and is no reason to wake.
@@ -72,12 +88,21 @@ impl<W: BlockEngine> Shard<W> {
         };
         let (until_ns, completions) = match self.settings.pacing {
             // Completions before `next_ns` trigger nothing: one turn takes all of them.
-            _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
+            _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => {
+                (next_ns, u32::MAX)
+            }
             _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
-                let gather_until_ns = if gathers { self.issued_ns + period_ns } else { 0 };
-                let wake_ns = next_ns.max(gather_until_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+                let gather_until_ns = if gathers {
+                    self.issued_ns + period_ns
+                } else {
+                    0
+                };
+                let wake_ns = next_ns
+                    .max(gather_until_ns)
+                    .min(bound_ns)
+                    .min(self.now_ns + SLEEP_MAX_NS);
                 // This count of completions exceeds the operations in flight, so only the clock ends the wait.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
@@ -87,9 +112,14 @@ impl<W: BlockEngine> Shard<W> {
             }
         };
         if until_ns == next_ns && !self.engine.is_virtual() {
-            return self.oversleep.aim(self.now_ns, next_ns, self.start_ns, completions);
+            return self
+                .oversleep
+                .aim(self.now_ns, next_ns, self.start_ns, completions);
         }
-        Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
+        Wait {
+            until_ns: until_ns.saturating_add(self.start_ns),
+            completions,
+        }
     }
 
     /// True if no completion triggers an operation: no lane waits for a slot, none is a closed loop, and no stream has
@@ -133,14 +163,20 @@ mod tests {
             }
             oversleep.usual_ns
         };
-        assert!((4_800..=5_300).contains(&after([5_000, 7_000, 9_000, 40_000])), "a quarter is that late at most");
+        assert!(
+            (4_800..=5_300).contains(&after([5_000, 7_000, 9_000, 40_000])),
+            "a quarter is that late at most"
+        );
         assert!(after([0; 4]) <= OVERSLEEP_STEP_NS);
         assert_eq!(after([80_000; 4]), EARLY_MAX_NS);
     }
 
     #[test]
     fn a_thread_without_time_for_a_sleep_looks_and_learns_nothing() {
-        let mut oversleep = Oversleep { usual_ns: 5_000, sleep_end_ns: u64::MAX };
+        let mut oversleep = Oversleep {
+            usual_ns: 5_000,
+            sleep_end_ns: u64::MAX,
+        };
         let wait = oversleep.aim(96_000, 100_000, 0, 1);
         oversleep.woke(110_000);
         assert_eq!((wait.until_ns, oversleep.usual_ns), (0, 5_000));

@@ -127,7 +127,14 @@ impl Recorder {
     /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: any). The
     /// last interval ends with the run and includes later completions. Slices and steps are whole intervals.
     pub(super) fn new(run: &RunConfig, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
-        let RunConfig { layout, settings, interval_ns, slice_ns, step_ns, .. } = run;
+        let RunConfig {
+            layout,
+            settings,
+            interval_ns,
+            slice_ns,
+            step_ns,
+            ..
+        } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A patient recorder fills one interval while the coordinator merges the other.
@@ -160,14 +167,29 @@ impl Recorder {
             extra_intervals: 0,
         };
         recorder.set_end();
-        (recorder, Feed { messages: from_shard, clean: to_shard })
+        (
+            recorder,
+            Feed {
+                messages: from_shard,
+                clean: to_shard,
+            },
+        )
     }
 
     fn set_end(&mut self) {
-        let intervals = if self.is_ramping { 0 } else { self.current.index + 1 };
+        let intervals = if self.is_ramping {
+            0
+        } else {
+            self.current.index + 1
+        };
         let end_ns = self.ramp_ns + intervals * self.interval_ns;
-        self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
-        self.step_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.step_ns * self.step_ns;
+        self.end_ns = if end_ns >= self.duration_ns {
+            u64::MAX
+        } else {
+            end_ns
+        };
+        self.step_start_ns =
+            self.ramp_ns + self.current.index * self.interval_ns / self.step_ns * self.step_ns;
     }
 
     /// Number of the step of an operation due at `intended_ns`. The first step, 0, includes operations due before the
@@ -188,7 +210,8 @@ impl Recorder {
 
     fn end_of_period_ns(&self, intended_ns: u64, period_ns: u64) -> u64 {
         let number = intended_ns.saturating_sub(self.ramp_ns) / period_ns;
-        self.ramp_ns.saturating_add((number + 1).saturating_mul(period_ns))
+        self.ramp_ns
+            .saturating_add((number + 1).saturating_mul(period_ns))
     }
 
     /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier step.
@@ -210,8 +233,20 @@ impl Recorder {
         let mut counts = recorded.counts;
         counts.subtract(&counts_before);
         recorded.counts.late_max_ns = recorded.counts.late_max_ns.max(late_max_ns);
-        (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
-        add_carried(&mut self.current.carried, EarlierOps { cell: cell as usize, step, counts });
+        (
+            counts.backlog,
+            counts.silent_ns,
+            counts.last_back_ns,
+            counts.held_by,
+        ) = (Backlog::default(), 0, 0, 0);
+        add_carried(
+            &mut self.current.carried,
+            EarlierOps {
+                cell: cell as usize,
+                step,
+                counts,
+            },
+        );
     }
 
     /// Begins the first interval. CPU time used before does not count, and in virtual time no operation waits for a
@@ -224,8 +259,18 @@ impl Recorder {
 
     /// Records a successful operation.
     #[inline]
-    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, lateness: Lateness) {
-        let back_ns = times.completed_ns().saturating_sub(if self.is_ramping { 0 } else { self.ramp_ns });
+    pub(super) fn done(
+        &mut self,
+        cell: u32,
+        times: &Times,
+        bytes: u32,
+        unseen_ns: u64,
+        lateness: Lateness,
+    ) {
+        let back_ns =
+            times
+                .completed_ns()
+                .saturating_sub(if self.is_ramping { 0 } else { self.ramp_ns });
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
             cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
@@ -237,18 +282,47 @@ impl Recorder {
     }
 
     /// Records a failed operation due at `intended_ns`. `data_error`: what is wrong with the data, if anything.
-    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
-        let &Request { cell, kind, offset, len, .. } = request;
+    pub(super) fn failed(
+        &mut self,
+        request: &Request,
+        intended_ns: u64,
+        outcome: Outcome,
+        data_error: Option<String>,
+    ) {
+        let &Request {
+            cell,
+            kind,
+            offset,
+            len,
+            ..
+        } = request;
         let is_wrong_data = outcome.is_wrong_data() || data_error.is_some();
-        self.record(cell, intended_ns, |cell| cell.record_errors(1, u64::from(is_wrong_data)));
+        self.record(cell, intended_ns, |cell| {
+            cell.record_errors(1, u64::from(is_wrong_data))
+        });
         // Wrong data is reported regardless of the number of other failures.
-        let logged = if is_wrong_data { &mut self.wrong_data_logged } else { &mut self.failures_logged };
+        let logged = if is_wrong_data {
+            &mut self.wrong_data_logged
+        } else {
+            &mut self.failures_logged
+        };
         if *logged < FAILURES_TOLD_MAX {
             *logged += 1;
             let device = cell as usize % self.layout.devices.len();
-            let offset = if let Outcome::Wrong { key, .. } = outcome { key } else { offset };
+            let offset = if let Outcome::Wrong { key, .. } = outcome {
+                key
+            } else {
+                offset
+            };
             let error = data_error.unwrap_or_else(|| outcome.to_string());
-            let failure = FailedOperation { device, kind, offset, len, error, is_wrong_data };
+            let failure = FailedOperation {
+                device,
+                kind,
+                offset,
+                len,
+                error,
+                is_wrong_data,
+            };
             let _ = self.messages.send(Message::Failure(failure));
         }
     }
@@ -273,18 +347,30 @@ impl Recorder {
 
     /// Records the silence of a device towards a judged closed loop, in every step that the silence overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
-        let Silent { cell, silent_ns, before_ns } = silent;
+        let Silent {
+            cell,
+            silent_ns,
+            before_ns,
+        } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];
         if !info.is_judged_loop() {
             return;
         }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
-        self.current.cells[*cell].counts.silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
+        self.current.cells[*cell].counts.silent_ns +=
+            silent_ns + before_ns.end.saturating_sub(before_ns.start);
         let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.step_start_ns));
         while from_ns < end_ns {
             let to_ns = self.step_end_ns(from_ns).min(end_ns);
-            let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
-            let carried = EarlierOps { cell: *cell, step: self.step(from_ns), counts };
+            let counts = CellCounts {
+                silent_ns: to_ns - from_ns,
+                ..CellCounts::default()
+            };
+            let carried = EarlierOps {
+                cell: *cell,
+                step: self.step(from_ns),
+                counts,
+            };
             add_carried(&mut self.current.carried, carried);
             from_ns = to_ns;
         }
@@ -297,12 +383,20 @@ impl Recorder {
         let [tightest_ns, largest_ns] =
             [thresholds_ns.first(), thresholds_ns.last()].map(|ns| ns.copied().unwrap_or(u64::MAX));
         let harmless_ns = harmless_gap_ns(tightest_ns.min(GRACE_NS));
-        Silence::new(self.layout.devices.len(), self.layout.cells(), largest_ns, harmless_ns)
+        Silence::new(
+            self.layout.devices.len(),
+            self.layout.cells(),
+            largest_ns,
+            harmless_ns,
+        )
     }
 
     /// Adds to the backlog at the end of the interval.
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
-        self.current.cells[cell as usize].counts.backlog.add(backlog);
+        self.current.cells[cell as usize]
+            .counts
+            .backlog
+            .add(backlog);
     }
 
     /// Notes how many operations are in flight.
@@ -322,7 +416,10 @@ impl Recorder {
     /// CPU time of the issuing thread so far. Unknown only in sandboxes without /proc; then it stays 0, which the run
     /// reports.
     fn used_cpu_ns(&self) -> u64 {
-        self.cpu_clock.as_ref().and_then(|clock| clock.ns().ok()).unwrap_or(0)
+        self.cpu_clock
+            .as_ref()
+            .and_then(|clock| clock.ns().ok())
+            .unwrap_or(0)
     }
 
     /// Measures the ramp: all of it is part of the first interval.
@@ -337,8 +434,12 @@ impl Recorder {
         let cpu_ns = self.used_cpu_ns();
         if std::mem::take(&mut self.is_ramping) {
             // Failed operations count even during the ramp.
-            let failed: Vec<_> =
-                self.current.cells.iter().map(|cell| (cell.counts.errors, cell.counts.wrong_data)).collect();
+            let failed: Vec<_> = self
+                .current
+                .cells
+                .iter()
+                .map(|cell| (cell.counts.errors, cell.counts.wrong_data))
+                .collect();
             self.current.clear();
             for (cell, (errors, wrong_data)) in self.current.cells.iter_mut().zip(failed) {
                 cell.record_errors(errors, wrong_data);
@@ -353,7 +454,9 @@ impl Recorder {
         self.current.close();
         self.cpu_ns = cpu_ns;
         self.current.run_delay_ns = self.run_delay.as_mut().map_or(0, RunDelay::since_last_ns);
-        let length_ns = end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
+        let length_ns = end_ns
+            .saturating_sub(self.current.index * self.interval_ns)
+            .max(1);
         let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
         self.excuse(if share >= RUN_DELAY_MIN { share } else { 0.0 });
         (self.failures_logged, self.wrong_data_logged) = (0, 0);
@@ -369,22 +472,33 @@ impl Recorder {
     /// are charged. The operations that were late when the interval began are charged too, because they are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
-            let scheduled_ops =
-                cell.counts.counted_ops().saturating_add(cell.counts.backlog.total()).saturating_sub(delays.backlog);
+            let scheduled_ops = cell
+                .counts
+                .counted_ops()
+                .saturating_add(cell.counts.backlog.total())
+                .saturating_sub(delays.backlog);
             delays.backlog = cell.counts.backlog.total();
-            delays.ops = if cell.counts.backlog.waiting == 0 { 0.0 } else { delays.ops + share * scheduled_ops as f64 };
+            delays.ops = if cell.counts.backlog.waiting == 0 {
+                0.0
+            } else {
+                delays.ops + share * scheduled_ops as f64
+            };
             let charged_ops = cell.counts.backlog.waiting.min(delays.ops as u64);
             cell.counts.backlog.waiting -= charged_ops;
             cell.counts.backlog.late += charged_ops;
-            let late_before =
-                std::mem::replace(&mut delays.late_ops, cell.counts.backlog.late).min(cell.counts.counted_ops());
-            let excused = cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
+            let late_before = std::mem::replace(&mut delays.late_ops, cell.counts.backlog.late)
+                .min(cell.counts.counted_ops());
+            let excused =
+                cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
             cell.lower_least_bounds(excused.ceil() as u64);
         }
     }
 
     fn take_clean(&mut self) -> Box<Interval> {
-        let clean = self.spare_interval.take().or_else(|| self.clean_intervals.try_recv().ok());
+        let clean = self
+            .spare_interval
+            .take()
+            .or_else(|| self.clean_intervals.try_recv().ok());
         if clean.is_some() && self.extra_intervals > 0 && self.clean_intervals.try_recv().is_ok() {
             // The disk is fast again: removes the extra intervals, one at a time.
             self.extra_intervals -= 1;
@@ -392,7 +506,10 @@ impl Recorder {
         // In real time a slow disk under the run directory must not delay an operation.
         clean.unwrap_or_else(|| {
             self.extra_intervals += 1;
-            Box::new(Interval::of_cells(&self.layout, self.recorded_cells.as_deref()))
+            Box::new(Interval::of_cells(
+                &self.layout,
+                self.recorded_cells.as_deref(),
+            ))
         })
     }
 }
@@ -408,12 +525,31 @@ mod tests {
 
     #[test]
     fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
-        let reads =
-            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, ..StreamInfo::default() };
-        let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
-        let settings = Settings { duration_ns: 9_000 * MS, ..Settings::until_done(Pacing::Spin) };
+        let reads = StreamInfo {
+            name: "reads".into(),
+            judged: true,
+            offered_iops: 1.0,
+            workload: 0,
+            ..StreamInfo::default()
+        };
+        let layout = Layout {
+            streams: vec![reads],
+            devices: vec!["d".into()],
+            thresholds_ns: [MS].into(),
+        };
+        let settings = Settings {
+            duration_ns: 9_000 * MS,
+            ..Settings::until_done(Pacing::Spin)
+        };
         let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
-        let run = RunConfig { layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
+        let run = RunConfig {
+            layout,
+            settings,
+            interval_ns,
+            slice_ns,
+            step_ns: slice_ns,
+            control,
+        };
         let (mut recorder, _feed) = Recorder::new(&run, None, false);
         // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {
@@ -427,9 +563,27 @@ mod tests {
         };
         let none = Backlog::default();
         assert_eq!(least(Backlog { late: 60, ..none }, 0.0), 100);
-        assert_eq!(least(Backlog { waiting: 60, ..none }, 0.0), 40, "60 of the 100 were late when the interval began");
-        assert_eq!(least(Backlog { late: 300, ..none }, 0.0), 100, "a wait for a slot is charged to the device");
-        assert_eq!(least(none, 0.0), 0, "all 100 were late when the interval began");
+        assert_eq!(
+            least(
+                Backlog {
+                    waiting: 60,
+                    ..none
+                },
+                0.0
+            ),
+            40,
+            "60 of the 100 were late when the interval began"
+        );
+        assert_eq!(
+            least(Backlog { late: 300, ..none }, 0.0),
+            100,
+            "a wait for a slot is charged to the device"
+        );
+        assert_eq!(
+            least(none, 0.0),
+            0,
+            "all 100 were late when the interval began"
+        );
         assert_eq!(least(none, 0.25), 75);
     }
 }

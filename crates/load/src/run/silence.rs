@@ -87,13 +87,29 @@ impl Silence {
     /// The state at the start of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
-        let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual_in_flight: u32::MAX, behind_ns: 0 };
+        let device = Device {
+            in_flight: 0,
+            last_back_ns: 0,
+            since_ns: 0,
+            usual_in_flight: u32::MAX,
+            behind_ns: 0,
+        };
         let devices = vec![device; devices.max(1)];
         // The table avoids a division per operation, which would be noticeable on the hot path.
         let cells = (0..cells)
-            .map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() })
+            .map(|cell| StreamOnDevice {
+                device: cell % devices.len(),
+                ..StreamOnDevice::default()
+            })
             .collect();
-        Self { devices, cells, gap_max_ns, harmless_lag_ns, began_ns: 0, end_ns: u64::MAX }
+        Self {
+            devices,
+            cells,
+            gap_max_ns,
+            harmless_lag_ns,
+            began_ns: 0,
+            end_ns: u64::MAX,
+        }
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the delay that late
@@ -150,7 +166,13 @@ impl Silence {
     #[cold]
     fn count(&mut self, device: usize, until_ns: u64) {
         let (device_count, since_ns) = (self.devices.len(), self.devices[device].since_ns);
-        for stream in self.cells.iter_mut().skip(device).step_by(device_count).filter(|asked| asked.in_flight > 0) {
+        for stream in self
+            .cells
+            .iter_mut()
+            .skip(device)
+            .step_by(device_count)
+            .filter(|asked| asked.in_flight > 0)
+        {
             let from_ns = since_ns.max(stream.since_ns);
             if until_ns.saturating_sub(from_ns) > self.gap_max_ns {
                 stream.count(from_ns, until_ns.min(self.end_ns), self.began_ns);
@@ -166,9 +188,16 @@ impl Silence {
         self.began_ns = at_ns.min(self.end_ns);
         let mut silent = Vec::new();
         for (cell, stream) in self.cells.iter_mut().enumerate() {
-            let (silent_ns, before_ns) = (std::mem::take(&mut stream.silent_ns), std::mem::take(&mut stream.before_ns));
+            let (silent_ns, before_ns) = (
+                std::mem::take(&mut stream.silent_ns),
+                std::mem::take(&mut stream.before_ns),
+            );
             if silent_ns > 0 || before_ns != (0, 0) {
-                silent.push(Silent { cell, silent_ns, before_ns: before_ns.0..before_ns.1 });
+                silent.push(Silent {
+                    cell,
+                    silent_ns,
+                    before_ns: before_ns.0..before_ns.1,
+                });
             }
         }
         silent
@@ -188,7 +217,9 @@ impl Silence {
     /// devices.
     pub(super) fn hangs_at_ns(&self, hang_ns: u64) -> u64 {
         let busy = self.devices.iter().filter(|device| device.in_flight > 0);
-        busy.map(|device| device.since_ns.saturating_add(hang_ns)).max().unwrap_or(0)
+        busy.map(|device| device.since_ns.saturating_add(hang_ns))
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -200,7 +231,11 @@ mod tests {
 
     /// Silence of the first device as seen by the first stream: in the interval, and before the interval.
     fn silent(silent_ns: u64, before_ns: Range<u64>) -> Vec<Silent> {
-        vec![Silent { cell: 0, silent_ns, before_ns }]
+        vec![Silent {
+            cell: 0,
+            silent_ns,
+            before_ns,
+        }]
     }
 
     #[test]
@@ -210,12 +245,20 @@ mod tests {
         silence.submitted(0, 0, 0);
         silence.returned(0, SEC / 2, 0);
         assert_eq!(silence.take(SEC), [], "half a second is allowed");
-        assert_eq!(silence.take(2 * SEC), silent(SEC, SEC / 2..SEC), "the silence before it became too long counts");
+        assert_eq!(
+            silence.take(2 * SEC),
+            silent(SEC, SEC / 2..SEC),
+            "the silence before it became too long counts"
+        );
         assert_eq!(silence.take(3 * SEC), silent(SEC, 0..0));
         assert_eq!(silence.hangs_at_ns(60 * SEC), SEC / 2 + 60 * SEC);
         silence.returned(0, 7 * SEC / 2, 0);
         assert_eq!(silence.take(4 * SEC), silent(SEC / 2, 0..0));
-        assert_eq!((silence.take(9 * SEC), silence.hangs_at_ns(60 * SEC)), (vec![], 0), "nothing is in flight");
+        assert_eq!(
+            (silence.take(9 * SEC), silence.hangs_at_ns(60 * SEC)),
+            (vec![], 0),
+            "nothing is in flight"
+        );
     }
 
     #[test]
@@ -244,12 +287,24 @@ mod tests {
         silence.submitted(0, 0, 0);
         silence.returned(0, SEC / 10, 0);
         silence.submitted(1, SEC / 10, 0);
-        let of_second = vec![Silent { cell: 1, silent_ns: 9 * SEC / 10, before_ns: 0..0 }];
+        let of_second = vec![Silent {
+            cell: 1,
+            silent_ns: 9 * SEC / 10,
+            before_ns: 0..0,
+        }];
         assert_eq!(silence.take(SEC), of_second, "the first has ended");
         silence.submitted(0, 5 * SEC / 4, 0);
         silence.returned(1, 2 * SEC, 0);
-        let silent = |cell, silent_ns| Silent { cell, silent_ns, before_ns: 0..0 };
-        assert_eq!(silence.take(2 * SEC), [silent(0, 3 * SEC / 4), silent(1, SEC)], "the first stream submitted later");
+        let silent = |cell, silent_ns| Silent {
+            cell,
+            silent_ns,
+            before_ns: 0..0,
+        };
+        assert_eq!(
+            silence.take(2 * SEC),
+            [silent(0, 3 * SEC / 4), silent(1, SEC)],
+            "the first stream submitted later"
+        );
     }
 
     #[test]
@@ -257,13 +312,25 @@ mod tests {
         let mut silence = Silence::new(1, 1, SEC, 10);
         assert_eq!(silence.submitted(0, 0, 700), 700, "the first is late");
         silence.returned(0, 1_000, 0);
-        assert_eq!(silence.submitted(0, 2_000, 5), 0, "the usual number in flight is unknown");
+        assert_eq!(
+            silence.submitted(0, 2_000, 5),
+            0,
+            "the usual number in flight is unknown"
+        );
         for lag_ns in [900, 500, 100] {
             assert_eq!(silence.submitted(0, 3_000, lag_ns), 900);
         }
-        assert_eq!(silence.submitted(0, 3_100, 0), 900, "this operation queues behind the late ones");
+        assert_eq!(
+            silence.submitted(0, 3_100, 0),
+            900,
+            "this operation queues behind the late ones"
+        );
         (0..4).for_each(|_| silence.returned(0, 4_000, 0));
-        assert_eq!(silence.submitted(0, 4_100, 0), 900, "1 is in flight, before it was 0");
+        assert_eq!(
+            silence.submitted(0, 4_100, 0),
+            900,
+            "1 is in flight, before it was 0"
+        );
         (0..2).for_each(|_| silence.returned(0, 5_000, 0));
         assert_eq!(silence.submitted(0, 5_100, 0), 0);
     }

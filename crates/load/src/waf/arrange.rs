@@ -32,8 +32,12 @@ impl FromStr for Arrangement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::from_word(text)
-            .ok_or_else(|| format!("unknown arrangement {} - give dedicated, shared or fdp", quoted(text)))
+        Self::from_word(text).ok_or_else(|| {
+            format!(
+                "unknown arrangement {} - give dedicated, shared or fdp",
+                quoted(text)
+            )
+        })
     }
 }
 
@@ -69,7 +73,11 @@ impl<'a> Layout<'a> {
     /// `tenants` arranged on the flash of `drive`.
     ///
     /// Errors: the tenants do not fit, or there are too few handles.
-    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, CannotRun> {
+    pub fn new(
+        arrangement: Arrangement,
+        tenants: &'a Tenants,
+        drive: &FtlDrive,
+    ) -> Result<Self, CannotRun> {
         let spec = &drive.spec;
         check_writes(tenants)?;
         let mut placed = Vec::new();
@@ -92,25 +100,56 @@ impl<'a> Layout<'a> {
         }
         // All tenants are on one drive.
         let single_drive = |handles: u16, handles_by_tenant: Vec<[u16; 2]>| {
-            let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
-            let to_placed = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
+            let drive = FtlDrive {
+                spec: Spec {
+                    handles,
+                    ..spec.clone()
+                },
+                ..drive.clone()
+            };
+            let to_placed = |((tenant, range), handles)| Placed {
+                tenant,
+                drive: 0,
+                range,
+                handles,
+            };
             Self {
-                drives: vec![ArrangedDrive { name: "all".to_owned(), drive }],
-                tenants: placed.iter().cloned().zip(handles_by_tenant).map(to_placed).collect(),
+                drives: vec![ArrangedDrive {
+                    name: "all".to_owned(),
+                    drive,
+                }],
+                tenants: placed
+                    .iter()
+                    .cloned()
+                    .zip(handles_by_tenant)
+                    .map(to_placed)
+                    .collect(),
             }
         };
         Ok(match arrangement {
             Arrangement::Shared => single_drive(1, vec![[0; 2]; placed.len()]),
             Arrangement::Fdp => single_drive(spec.handles, handles(tenants, spec.handles)?),
             Arrangement::Dedicated => {
-                let total_bytes: u64 = placed.iter().map(|(_, range)| range.end - range.start).sum();
-                let mut layout = Self { drives: Vec::new(), tenants: Vec::new() };
+                let total_bytes: u64 = placed
+                    .iter()
+                    .map(|(_, range)| range.end - range.start)
+                    .sum();
+                let mut layout = Self {
+                    drives: Vec::new(),
+                    tenants: Vec::new(),
+                };
                 for (number, (tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
-                    layout
-                        .drives
-                        .push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, total_bytes) });
-                    layout.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
+                    layout.drives.push(ArrangedDrive {
+                        name: tenant.name.clone(),
+                        drive: part_of(drive, bytes, total_bytes),
+                    });
+                    layout.tenants.push(Placed {
+                        tenant,
+                        drive: number,
+                        range: 0..bytes,
+                        handles: [0; 2],
+                    });
                 }
                 layout
             }
@@ -125,7 +164,10 @@ impl<'a> Layout<'a> {
             let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
             Tenant {
                 device: Some(drive.name.clone()),
-                space: Space { size: Size::Bytes(placed.range.end - placed.range.start), at: Some(placed.range.start) },
+                space: Space {
+                    size: Size::Bytes(placed.range.end - placed.range.start),
+                    at: Some(placed.range.start),
+                },
                 placement: handle(placed.handles[0]),
                 defrag_placement: handle(placed.handles[1]),
                 ..placed.tenant.clone()
@@ -146,10 +188,16 @@ impl<'a> Layout<'a> {
 
 /// Refuses tenants if none of them writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
-    let why =
-        "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
-    let is_written = tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero());
-    if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
+    let why = "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
+    let is_written = tenants
+        .tenants
+        .iter()
+        .any(|tenant| !tenant.writes.is_zero());
+    if is_written {
+        Ok(())
+    } else {
+        Err(CannotRun(why.to_owned()))
+    }
 }
 
 /// `tenants` with the placement handles that the file names. If it names none, each writing tenant gets a handle.
@@ -166,14 +214,24 @@ pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, Ca
 
 /// Handles of each tenant's client writes and defragmentation writes, from 0.
 fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
-    let is_named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
+    let is_named = tenants
+        .tenants
+        .iter()
+        .any(|one| one.placement.or(one.defrag_placement).is_some());
     // The file counts handles from 1. A tenant without a handle gets the drive's first handle, like a write without a
     // handle.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
-    let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
+    let writers = tenants
+        .tenants
+        .iter()
+        .filter(|tenant| !tenant.writes.is_zero())
+        .count();
     let mut next_handle = 0..;
     let handles_of = |tenant: &Tenant| match (is_named, tenant.writes.is_zero()) {
-        (true, _) => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
+        (true, _) => [
+            from_1(tenant.placement),
+            from_1(tenant.defrag_placement.or(tenant.placement)),
+        ],
         (false, false) => [next_handle.next().unwrap_or(0); 2],
         // A read-only tenant gets the handle after those of the writers, or shares the last handle.
         (false, true) => [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2],
@@ -206,7 +264,11 @@ fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
     };
     let (unit, stripe) = (u64::from(spec.unit_bytes), u64::from(flash.program_bytes()));
     let dies = scaled(flash.dies_total().into(), 1).max(1) as u32;
-    let (channels, dies) = if dies < flash.dies { (1, dies) } else { (dies / flash.dies, flash.dies) };
+    let (channels, dies) = if dies < flash.dies {
+        (1, dies)
+    } else {
+        (dies / flash.dies, flash.dies)
+    };
     FtlDrive {
         spec: Spec {
             logical_bytes: scaled(spec.logical_bytes, unit).max(bytes),

@@ -29,9 +29,23 @@ impl Meter {
     /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
     /// counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
-        let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
-        let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
-        Self { found, fills_max, written_bytes: 0, first_counters: counters, last_counters: counters }
+        let drive = Drive {
+            name: name.to_owned(),
+            logical_bytes,
+            octiles: Vec::new(),
+        };
+        let found = Found {
+            drives: vec![drive],
+            tenants: Vec::new(),
+            steady_after: None,
+        };
+        Self {
+            found,
+            fills_max,
+            written_bytes: 0,
+            first_counters: counters,
+            last_counters: counters,
+        }
     }
 
     /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile.
@@ -44,13 +58,17 @@ impl Meter {
     ) -> Result<Option<MeasurementEnd>, String> {
         self.written_bytes += bytes;
         let drive = &mut self.found.drives[0];
-        let (reached_octiles, done_octiles) =
-            (octile_of(self.written_bytes, drive.logical_bytes), drive.octiles.len() as u64);
+        let (reached_octiles, done_octiles) = (
+            octile_of(self.written_bytes, drive.logical_bytes),
+            drive.octiles.len() as u64,
+        );
         if reached_octiles <= done_octiles {
             return Ok(None);
         }
         let counters = count()?;
-        let difference = counters.since(self.last_counters).map_err(|error| error.to_string())?;
+        let difference = counters
+            .since(self.last_counters)
+            .map_err(|error| error.to_string())?;
         self.last_counters = counters;
         // The difference of the counters over several octiles is divided evenly among these octiles.
         let new_octiles = reached_octiles - done_octiles;
@@ -63,8 +81,10 @@ impl Meter {
             });
         }
         // Only whole drive fills are compared.
-        let (fills_before, fills_after) =
-            (done_octiles as usize / OCTILES_PER_FILL, reached_octiles as usize / OCTILES_PER_FILL);
+        let (fills_before, fills_after) = (
+            done_octiles as usize / OCTILES_PER_FILL,
+            reached_octiles as usize / OCTILES_PER_FILL,
+        );
         if fills_before == fills_after {
             return Ok(None);
         }
@@ -82,7 +102,10 @@ impl Meter {
 
     /// Bytes written by flashproof so far, and host bytes that the drive counted up to the last whole octile.
     pub fn host_bytes(&self) -> (u64, u64) {
-        let counted = self.last_counters.since(self.first_counters).map_or(0, |since| since.host);
+        let counted = self
+            .last_counters
+            .since(self.first_counters)
+            .map_or(0, |since| since.host);
         (self.written_bytes, counted)
     }
 }
@@ -100,7 +123,11 @@ mod tests {
 
     /// Writes `step` bytes at a time to a drive that counts `waf` media bytes per host byte.
     fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<MeasurementEnd>) {
-        let mut drive = Bytes { host: 1_000, media: 5_000, erased: 0 };
+        let mut drive = Bytes {
+            host: 1_000,
+            media: 5_000,
+            erased: 0,
+        };
         let mut meter = Meter::new("drive", SIZE, fills, drive);
         for _ in 0..100_000 {
             let at = drive.host - 1_000;
@@ -116,9 +143,19 @@ mod tests {
     #[test]
     fn it_ends_when_five_fills_are_alike_and_says_their_amplification() {
         let (meter, enough) = run(10, 40, |at| if at < SIZE { 1.0 } else { 1.5 });
-        assert_eq!((enough, meter.found().steady_after), (Some(MeasurementEnd::Steady), Some(6)));
+        assert_eq!(
+            (enough, meter.found().steady_after),
+            (Some(MeasurementEnd::Steady), Some(6))
+        );
         assert_eq!(meter.found().steady_waf(), Some(1.5));
-        assert_eq!(meter.found().octile_sum(3), Bytes { host: 100, media: 100, erased: 0 });
+        assert_eq!(
+            meter.found().octile_sum(3),
+            Bytes {
+                host: 100,
+                media: 100,
+                erased: 0
+            }
+        );
         assert_eq!(meter.host_bytes(), (6 * SIZE, 6 * SIZE));
     }
 
@@ -135,18 +172,45 @@ mod tests {
     fn octiles_that_passed_between_two_looks_share_what_was_counted() {
         let (meter, enough) = run(250, 40, |_| 2.0);
         assert_eq!(enough, Some(MeasurementEnd::Steady));
-        assert_eq!((meter.found().steady_after, meter.found().steady_waf()), (Some(5), Some(2.0)));
-        assert_eq!(meter.found().octile_sum(0).host + meter.found().octile_sum(1).host, 250);
+        assert_eq!(
+            (meter.found().steady_after, meter.found().steady_waf()),
+            (Some(5), Some(2.0))
+        );
+        assert_eq!(
+            meter.found().octile_sum(0).host + meter.found().octile_sum(1).host,
+            250
+        );
     }
 
     #[test]
     fn counters_that_go_back_and_drives_that_do_not_answer_are_errors() {
-        let start = Bytes { host: 1_000, media: 5_000, erased: 0 };
+        let start = Bytes {
+            host: 1_000,
+            media: 5_000,
+            erased: 0,
+        };
         let mut meter = Meter::new("drive", SIZE, 40, start);
-        assert_eq!(meter.written(99, || panic!("asked before an octile is over")), Ok(None));
-        let why = meter.written(1, || Ok(Bytes { host: 1_100, media: 100, erased: 0 })).unwrap_err();
-        assert!(why.contains("bytes written to the media went back from 5000 to 100"), "{why}");
-        assert_eq!(meter.written(0, || Err("gone".to_owned())), Err("gone".to_owned()));
+        assert_eq!(
+            meter.written(99, || panic!("asked before an octile is over")),
+            Ok(None)
+        );
+        let why = meter
+            .written(1, || {
+                Ok(Bytes {
+                    host: 1_100,
+                    media: 100,
+                    erased: 0,
+                })
+            })
+            .unwrap_err();
+        assert!(
+            why.contains("bytes written to the media went back from 5000 to 100"),
+            "{why}"
+        );
+        assert_eq!(
+            meter.written(0, || Err("gone".to_owned())),
+            Err("gone".to_owned())
+        );
         assert_eq!(meter.found().rounds(), 0);
     }
 }

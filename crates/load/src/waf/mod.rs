@@ -43,7 +43,10 @@ impl Default for Interleaving {
     /// The command size is one that many kernels and controllers allow. Four blocks in flight are those of a few
     /// tenants.
     fn default() -> Self {
-        Self { command_bytes: 128 << 10, in_flight: 4 }
+        Self {
+            command_bytes: 128 << 10,
+            in_flight: 4,
+        }
     }
 }
 
@@ -90,28 +93,42 @@ impl Experiment {
     /// Tenants of `layout`, on drives where every unit in a tenant's space was written once.
     ///
     /// Errors: an invalid drive or store.
-    pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, CannotRun> {
+    pub fn new(
+        layout: &Layout<'_>,
+        interleaving: Interleaving,
+        seed: u64,
+    ) -> Result<Self, CannotRun> {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
         memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
             let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
             let remedy = "choose a larger mapping unit (unit=), or less capacity";
-            CannotRun(format!("cannot simulate drives of {bytes} - {why} - {remedy}"))
+            CannotRun(format!(
+                "cannot simulate drives of {bytes} - {why} - {remedy}"
+            ))
         })?;
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {
-            let ftl = Ftl::new(&drive.drive.spec, sys::random::Random::for_part(seed, number).next_u64());
+            let ftl = Ftl::new(
+                &drive.drive.spec,
+                sys::random::Random::for_part(seed, number).next_u64(),
+            );
             drives.push(ftl.map_err(|why| CannotRun(format!("drive of {}: {why}", drive.name)))?);
         }
         let mut writers = Vec::new();
         for (number, placed) in (0..).zip(&layout.tenants) {
             let tenant = placed.tenant;
-            let blocks = (placed.range.end - placed.range.start) / u64::from(tenant.write_block_bytes);
+            let blocks =
+                (placed.range.end - placed.range.start) / u64::from(tenant.write_block_bytes);
             let rate = tenant.client_blocks();
             let interval_sec = rate.seconds() as f64 / rate.ops() as f64;
             writers.push(Writer {
                 name: tenant.name.clone(),
-                store: StoreModel::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
+                store: StoreModel::new(
+                    tenant,
+                    blocks,
+                    sys::random::Random::for_part(!seed, number).next_u64(),
+                )?,
                 drive: placed.drive,
                 first_unit: placed.range.start / unit_bytes,
                 block_units: tenant.write_block_bytes / layout.unit_bytes(),
@@ -123,7 +140,11 @@ impl Experiment {
             });
         }
         let mut experiment = Self {
-            names: layout.drives.iter().map(|drive| drive.name.clone()).collect(),
+            names: layout
+                .drives
+                .iter()
+                .map(|drive| drive.name.clone())
+                .collect(),
             drives,
             writers,
             in_flight: Vec::new(),
@@ -147,7 +168,11 @@ impl Experiment {
                 if block < blocks {
                     has_written = true;
                     let first_unit = writer.first_unit + block * units;
-                    self.drives[writer.drive].write(first_unit, writer.block_units, writer.handles[0]);
+                    self.drives[writer.drive].write(
+                        first_unit,
+                        writer.block_units,
+                        writer.handles[0],
+                    );
                 }
             }
             block += 1;
@@ -158,14 +183,26 @@ impl Experiment {
     /// `false` ends the run.
     ///
     /// Errors: a store has no free block.
-    pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, CannotRun> {
+    pub fn run(
+        &mut self,
+        fills_max: usize,
+        mut progress: impl FnMut(&Found) -> bool,
+    ) -> Result<Found, CannotRun> {
         let units: u64 = self.drives.iter().map(Ftl::units).sum();
-        let drives = self.drives.iter().zip(&self.names).map(|(drive, name)| Drive {
-            name: name.clone(),
-            logical_bytes: drive.units() * self.unit_bytes,
-            octiles: Vec::new(),
-        });
-        let mut found = Found { drives: drives.collect(), tenants: Vec::new(), steady_after: None };
+        let drives = self
+            .drives
+            .iter()
+            .zip(&self.names)
+            .map(|(drive, name)| Drive {
+                name: name.clone(),
+                logical_bytes: drive.units() * self.unit_bytes,
+                octiles: Vec::new(),
+            });
+        let mut found = Found {
+            drives: drives.collect(),
+            tenants: Vec::new(),
+            steady_after: None,
+        };
         let mut counters_before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
@@ -175,9 +212,16 @@ impl Experiment {
             while written_units < end_units {
                 written_units += u64::from(self.command()?);
             }
-            for ((drive, previous), found) in self.drives.iter().zip(&mut counters_before).zip(&mut found.drives) {
+            for ((drive, previous), found) in self
+                .drives
+                .iter()
+                .zip(&mut counters_before)
+                .zip(&mut found.drives)
+            {
                 let now = drive.counters();
-                found.octiles.push(now.since(*previous).expect("an FTL counts up"));
+                found
+                    .octiles
+                    .push(now.since(*previous).expect("an FTL counts up"));
                 *previous = now;
             }
             if octile % OCTILES_PER_FILL == 0 {
@@ -204,7 +248,12 @@ impl Experiment {
         if self.next_in_flight >= self.in_flight.len() {
             self.next_in_flight = 0;
         }
-        let InFlight { writer, cause, unit, units_left } = self.in_flight[self.next_in_flight];
+        let InFlight {
+            writer,
+            cause,
+            unit,
+            units_left,
+        } = self.in_flight[self.next_in_flight];
         let units = units_left.min(self.command_units);
         let writer = &mut self.writers[writer];
         self.drives[writer.drive].write(unit, units, writer.handles[cause]);
@@ -245,7 +294,11 @@ impl Experiment {
     fn tenants(&self) -> Vec<TenantBytes> {
         let of = |writer: &Writer| {
             let [client, defrag] = writer.written_units.map(|units| units * self.unit_bytes);
-            TenantBytes { name: writer.name.clone(), client, defrag }
+            TenantBytes {
+                name: writer.name.clone(),
+                client,
+                defrag,
+            }
         };
         self.writers.iter().map(of).collect()
     }

@@ -28,14 +28,22 @@ struct Overwritten {
 
 impl Overwritten {
     fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
-        Ok(Self { ftl: Ftl::new(spec, seed)?, random: Random::new(seed) })
+        Ok(Self {
+            ftl: Ftl::new(spec, seed)?,
+            random: Random::new(seed),
+        })
     }
 
     /// Overwrites `units` random units. Returns the write amplification of these overwrites.
     fn overwrite(&mut self, units: u64) -> f64 {
         let (before, all) = (self.ftl.counters(), self.ftl.units());
         (0..units).for_each(|_| self.ftl.write(self.random.below(all), 1, 0));
-        self.ftl.counters().since(before).ok().and_then(|bytes| bytes.waf()).unwrap_or(1.0)
+        self.ftl
+            .counters()
+            .since(before)
+            .ok()
+            .and_then(|bytes| bytes.waf())
+            .unwrap_or(1.0)
     }
 
     fn fill(&mut self) {
@@ -48,11 +56,21 @@ impl Overwritten {
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
         let (mut next_unit, mut to_overwrite) = (0, Vec::new());
         for valid_share in sprandom_shares(over_provisioning) {
-            let new_units = region.saturating_sub(to_overwrite.len() as u64).min(units - next_unit);
-            let fresh = (next_unit..next_unit + new_units).map(|number| permuted(number, units, seed));
-            let written: Vec<_> = std::mem::take(&mut to_overwrite).into_iter().chain(fresh).collect();
+            let new_units = region
+                .saturating_sub(to_overwrite.len() as u64)
+                .min(units - next_unit);
+            let fresh =
+                (next_unit..next_unit + new_units).map(|number| permuted(number, units, seed));
+            let written: Vec<_> = std::mem::take(&mut to_overwrite)
+                .into_iter()
+                .chain(fresh)
+                .collect();
             written.iter().for_each(|unit| self.ftl.write(*unit, 1, 0));
-            to_overwrite.extend(written.into_iter().filter(|_| self.random.unit() >= valid_share));
+            to_overwrite.extend(
+                written
+                    .into_iter()
+                    .filter(|_| self.random.unit() >= valid_share),
+            );
             next_unit += new_units;
         }
     }
@@ -61,8 +79,15 @@ impl Overwritten {
     fn quantiles(&self) -> Vec<f64> {
         let mut valid: Vec<u32> = self.ftl.valid_units().collect();
         valid.sort_unstable();
-        let at = |quantile| valid.get((2 * quantile + 1) * valid.len() / (2 * QUANTILES)).copied().unwrap_or(0);
-        (0..QUANTILES).map(|quantile| f64::from(at(quantile)) / f64::from(self.ftl.superblock_units())).collect()
+        let at = |quantile| {
+            valid
+                .get((2 * quantile + 1) * valid.len() / (2 * QUANTILES))
+                .copied()
+                .unwrap_or(0)
+        };
+        (0..QUANTILES)
+            .map(|quantile| f64::from(at(quantile)) / f64::from(self.ftl.superblock_units()))
+            .collect()
     }
 }
 
@@ -74,7 +99,11 @@ pub enum PreparationMethod {
     /// A sequential fill, then random overwrites of this many drive fills.
     SequentialThenRandom(u64),
     /// A pass in the order of an [`Order`], for flash of (1 + `over_provisioning`) times the capacity.
-    Ordered { over_provisioning: f64, block_bytes: u32, cache_bytes: u64 },
+    Ordered {
+        over_provisioning: f64,
+        block_bytes: u32,
+        cache_bytes: u64,
+    },
     /// fio's `sprandom`, as its authors published it, for flash of (1 + `over_provisioning`) times the capacity.
     Sprandom { over_provisioning: f64 },
 }
@@ -83,11 +112,23 @@ impl fmt::Display for PreparationMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Random(fills) => write!(f, "{fills} random fills"),
-            Self::SequentialThenRandom(fills) => write!(f, "a sequential fill, {fills} random fills"),
-            Self::Ordered { over_provisioning, block_bytes, .. } => {
-                write!(f, "one pass for {:.1} %, writes of {block_bytes}", over_provisioning * 100.0)
+            Self::SequentialThenRandom(fills) => {
+                write!(f, "a sequential fill, {fills} random fills")
             }
-            Self::Sprandom { over_provisioning } => write!(f, "SPRandom for {:.1} %", over_provisioning * 100.0),
+            Self::Ordered {
+                over_provisioning,
+                block_bytes,
+                ..
+            } => {
+                write!(
+                    f,
+                    "one pass for {:.1} %, writes of {block_bytes}",
+                    over_provisioning * 100.0
+                )
+            }
+            Self::Sprandom { over_provisioning } => {
+                write!(f, "SPRandom for {:.1} %", over_provisioning * 100.0)
+            }
         }
     }
 }
@@ -107,9 +148,13 @@ fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
         })
         .collect();
     let at_region = |region: usize| {
-        let flash = region_ends[0] + (region_ends[last_region] - region_ends[0]) * region as f64 / last_region as f64;
-        let end_index = region_ends.partition_point(|end| *end < flash).clamp(1, last_region);
-        let fraction = (flash - region_ends[end_index - 1]) / (region_ends[end_index] - region_ends[end_index - 1]);
+        let flash = region_ends[0]
+            + (region_ends[last_region] - region_ends[0]) * region as f64 / last_region as f64;
+        let end_index = region_ends
+            .partition_point(|end| *end < flash)
+            .clamp(1, last_region);
+        let fraction = (flash - region_ends[end_index - 1])
+            / (region_ends[end_index] - region_ends[end_index - 1]);
         share(end_index - 1) + fraction * (share(end_index) - share(end_index - 1))
     };
     (0..=last_region).rev().map(at_region).collect()
@@ -135,12 +180,19 @@ impl SteadyDrive {
         drive.fill();
         drive.overwrite(STEADY_AFTER * units);
         let waf = drive.overwrite(STEADY_FILLS * units);
-        Ok(Self { spec: spec.clone(), seed, waf, valid: drive.quantiles() })
+        Ok(Self {
+            spec: spec.clone(),
+            seed,
+            waf,
+            valid: drive.quantiles(),
+        })
     }
 
     /// Over-provisioning, rounded to whole superblocks.
     pub fn over_provisioning(&self) -> f64 {
-        self.spec.superblocks() as f64 * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
+        self.spec.superblocks() as f64 * self.spec.superblock_bytes as f64
+            / self.spec.logical_bytes as f64
+            - 1.0
     }
 
     /// Prepares another drive of the same spec by `method`, then overwrites the drive.
@@ -157,24 +209,55 @@ impl SteadyDrive {
                 drive.fill();
                 drive.overwrite(fills * units);
             }
-            PreparationMethod::Sprandom { over_provisioning } => drive.sprandom(over_provisioning, seed),
-            PreparationMethod::Ordered { over_provisioning, block_bytes, cache_bytes } => {
+            PreparationMethod::Sprandom { over_provisioning } => {
+                drive.sprandom(over_provisioning, seed)
+            }
+            PreparationMethod::Ordered {
+                over_provisioning,
+                block_bytes,
+                cache_bytes,
+            } => {
                 let (bytes, block) = (self.spec.logical_bytes, u64::from(block_bytes));
-                let pass_bytes = (bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64 * block;
-                let order = Order::new(bytes, OrderSpec { block_bytes, pass_bytes, cache_bytes, seed })?;
+                let pass_bytes = (bytes as f64 * (1.0 + over_provisioning) / block as f64).round()
+                    as u64
+                    * block;
+                let order = Order::new(
+                    bytes,
+                    OrderSpec {
+                        block_bytes,
+                        pass_bytes,
+                        cache_bytes,
+                        seed,
+                    },
+                )?;
                 let units_per_block = block_bytes / self.spec.unit_bytes;
                 for index in 0..order.writes() {
                     let first_unit = order.write(index).offset / u64::from(self.spec.unit_bytes);
-                    drive.ftl.write(first_unit, units_per_block.min((units - first_unit) as u32), 0);
+                    drive.ftl.write(
+                        first_unit,
+                        units_per_block.min((units - first_unit) as u32),
+                        0,
+                    );
                 }
             }
         }
         let fills = drive.ftl.counters().host as f64 / self.spec.logical_bytes as f64;
         let valid = drive.quantiles();
-        let differences = valid.iter().zip(&self.valid).map(|(is, steady)| (is - steady).abs());
+        let differences = valid
+            .iter()
+            .zip(&self.valid)
+            .map(|(is, steady)| (is - steady).abs());
         let distance = differences.sum::<f64>() / QUANTILES as f64;
-        let waf_after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf).collect();
-        Ok(Prepared { preparation: method.to_string(), fills, after: waf_after, valid, distance })
+        let waf_after = (0..AFTER)
+            .map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf)
+            .collect();
+        Ok(Prepared {
+            preparation: method.to_string(),
+            fills,
+            after: waf_after,
+            valid,
+            distance,
+        })
     }
 }
 
@@ -190,26 +273,52 @@ mod tests {
 
     /// A drive of one GiB with superblocks of `superblock_units`.
     fn spec(over_provisioning: f64, superblock_units: u64) -> Spec {
-        Spec { over_provisioning, superblock_bytes: superblock_units * 4096, ..Spec::of(1 << 30) }
+        Spec {
+            over_provisioning,
+            superblock_bytes: superblock_units * 4096,
+            ..Spec::of(1 << 30)
+        }
     }
 
     fn ordered(steady: &SteadyDrive, cache_bytes: u64) -> PreparationMethod {
-        PreparationMethod::Ordered { over_provisioning: steady.over_provisioning(), block_bytes: 4096, cache_bytes }
+        PreparationMethod::Ordered {
+            over_provisioning: steady.over_provisioning(),
+            block_bytes: 4096,
+            cache_bytes,
+        }
     }
 
     #[test]
     fn one_pass_leaves_a_drive_within_2_percent_of_the_steady_state() {
-        for (over_provisioning, superblock_units, seed) in
-            [(0.07, 256, 1), (0.10, 512, 2), (0.15, 256, 3), (0.15, 1024, 4), (0.20, 512, 5), (0.28, 256, 6)]
-        {
+        for (over_provisioning, superblock_units, seed) in [
+            (0.07, 256, 1),
+            (0.10, 512, 2),
+            (0.15, 256, 3),
+            (0.15, 1024, 4),
+            (0.20, 512, 5),
+            (0.28, 256, 6),
+        ] {
             let steady = SteadyDrive::of(&spec(over_provisioning, superblock_units), seed).unwrap();
             let prepared = steady.after(ordered(&steady, 16 << 20)).unwrap();
             let (error, distance) = (prepared.error(), prepared.distance);
-            assert!(error < 0.02 && distance < 0.005, "{over_provisioning} {superblock_units}: {prepared:?}");
-            assert!((prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4, "{}", prepared.fills);
+            assert!(
+                error < 0.02 && distance < 0.005,
+                "{over_provisioning} {superblock_units}: {prepared:?}"
+            );
+            assert!(
+                (prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4,
+                "{}",
+                prepared.fills
+            );
             // A sequential fill without random overwrites leaves a large error.
             if over_provisioning == 0.07 {
-                assert!(steady.after(PreparationMethod::SequentialThenRandom(0)).unwrap().error() > 0.1);
+                assert!(
+                    steady
+                        .after(PreparationMethod::SequentialThenRandom(0))
+                        .unwrap()
+                        .error()
+                        > 0.1
+                );
             }
         }
     }
@@ -220,18 +329,34 @@ mod tests {
         for over_provisioning in [0.07, 0.15, 0.28] {
             let shares = sprandom_shares(over_provisioning);
             let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-            assert!((mean * (1.0 + over_provisioning) - 1.0).abs() < 0.02, "{over_provisioning}: {mean}");
+            assert!(
+                (mean * (1.0 + over_provisioning) - 1.0).abs() < 0.02,
+                "{over_provisioning}: {mean}"
+            );
             let steady = SteadyDrive::of(&spec(over_provisioning, 1024), 1).unwrap();
-            let prepared =
-                steady.after(PreparationMethod::Sprandom { over_provisioning: steady.over_provisioning() }).unwrap();
-            assert!((0.97..1.01).contains(&prepared.after[0]), "{over_provisioning}: {prepared:?}");
+            let prepared = steady
+                .after(PreparationMethod::Sprandom {
+                    over_provisioning: steady.over_provisioning(),
+                })
+                .unwrap();
+            assert!(
+                (0.97..1.01).contains(&prepared.after[0]),
+                "{over_provisioning}: {prepared:?}"
+            );
         }
     }
 
     #[test]
     fn other_victims_are_near() {
         for victim in [Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)] {
-            let steady = SteadyDrive::of(&Spec { victim, ..spec(0.15, 1024) }, 1).unwrap();
+            let steady = SteadyDrive::of(
+                &Spec {
+                    victim,
+                    ..spec(0.15, 1024)
+                },
+                1,
+            )
+            .unwrap();
             let prepared = steady.after(ordered(&steady, 0)).unwrap();
             assert!(prepared.error() < 0.05, "{victim:?} {prepared:?}");
         }
@@ -239,8 +364,17 @@ mod tests {
 
     /// Writes blocks of 4 KiB with 64 in flight. Returns the write amplification by the drive's telemetry.
     fn written(drive: &mut FtlModel, mut offsets: impl Iterator<Item = u64>) -> f64 {
-        let counted = |drive: &FtlModel, column| drive.counters().into_iter().find(|(of, _)| *of == column).unwrap().1;
-        let bytes = |drive: &FtlModel| [Column::SimMbmw, Column::SimHbmw].map(|column| counted(drive, column) as f64);
+        let counted = |drive: &FtlModel, column| {
+            drive
+                .counters()
+                .into_iter()
+                .find(|(of, _)| *of == column)
+                .unwrap()
+                .1
+        };
+        let bytes = |drive: &FtlModel| {
+            [Column::SimMbmw, Column::SimHbmw].map(|column| counted(drive, column) as f64)
+        };
         let before = bytes(drive);
         let (mut free, mut now_ns) = ((0..64).collect::<Vec<u32>>(), 0);
         loop {
@@ -249,7 +383,10 @@ mod tests {
                     free.push(token);
                     break;
                 };
-                let op = Op { token, ..Op::new(OpKind::Write, offset, 4096, Buf::empty()) };
+                let op = Op {
+                    token,
+                    ..Op::new(OpKind::Write, offset, 4096, Buf::empty())
+                };
                 drive.submit(&op, now_ns);
             }
             if free.len() == 64 {
@@ -272,9 +409,20 @@ mod tests {
         let mut drive = FtlModel::new(&spec, &of, 1).unwrap();
         let units = 65_536;
         let pass_bytes = of.spec.superblocks() * of.spec.superblock_bytes;
-        let order = Order::new(units << 12, OrderSpec { block_bytes: 4096, pass_bytes, cache_bytes: 2 << 20, seed: 1 })
-            .unwrap();
-        let waf = written(&mut drive, (0..order.writes()).map(|index| order.write(index).offset));
+        let order = Order::new(
+            units << 12,
+            OrderSpec {
+                block_bytes: 4096,
+                pass_bytes,
+                cache_bytes: 2 << 20,
+                seed: 1,
+            },
+        )
+        .unwrap();
+        let waf = written(
+            &mut drive,
+            (0..order.writes()).map(|index| order.write(index).offset),
+        );
         assert!(waf < 1.05, "{waf} during the pass");
         let mut random = Random::new(5);
         let mut overwrite = |count| {
@@ -284,19 +432,30 @@ mod tests {
         let octiles: Vec<f64> = (0..4).map(|_| overwrite(units / 8)).collect();
         overwrite(2 * units);
         let steady = overwrite(2 * units);
-        assert!(octiles.iter().all(|waf| (waf / steady - 1.0).abs() < 0.02), "{octiles:?}, steady {steady}");
+        assert!(
+            octiles.iter().all(|waf| (waf / steady - 1.0).abs() < 0.02),
+            "{octiles:?}, steady {steady}"
+        );
         assert_eq!(drive.check(), Ok(()));
     }
 
     #[test]
     fn a_cache_that_merges_overwrites_changes_nothing() {
         let (block_bytes, cache) = (4096, 1024);
-        let spec = OrderSpec { block_bytes, pass_bytes: 70_000 << 12, cache_bytes: cache << 12, seed: 1 };
+        let spec = OrderSpec {
+            block_bytes,
+            pass_bytes: 70_000 << 12,
+            cache_bytes: cache << 12,
+            seed: 1,
+        };
         let order = Order::new(65_536 << 12, spec).unwrap();
         let (mut held, mut queue) = (HashSet::new(), VecDeque::new());
         for index in 0..order.writes() {
             let offset = order.write(index).offset;
-            assert!(held.insert(offset), "write {index} finds its block in the cache");
+            assert!(
+                held.insert(offset),
+                "write {index} finds its block in the cache"
+            );
             queue.push_back(offset);
             if queue.len() as u64 > cache {
                 held.remove(&queue.pop_front().unwrap());

@@ -55,41 +55,83 @@ pub fn timed(
     seed: u64,
 ) -> Result<TimedResult, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
-        CannotRun(format!("cannot measure latencies - {why} - leave them out with --no-latency"))
+        CannotRun(format!(
+            "cannot measure latencies - {why} - leave them out with --no-latency"
+        ))
     };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
     for ((number, arranged), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
         let size_bytes = arranged.drive.spec.logical_bytes;
-        let spec = DriveSpec { capacity_bytes: size_bytes, ftl: Some(arranged.drive.clone()), ..base.clone() };
+        let spec = DriveSpec {
+            capacity_bytes: size_bytes,
+            ftl: Some(arranged.drive.clone()),
+            ..base.clone()
+        };
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
-        models.push(Drive::Ftl(FtlModel::with_ftl(&spec, &arranged.drive, ftl, random)));
+        models.push(Drive::Ftl(FtlModel::with_ftl(
+            &spec,
+            &arranged.drive,
+            ftl,
+            random,
+        )));
         names.push(DeviceName::Simulated(arranged.name.clone(), Arc::new(spec)));
-        shapes.push(DeviceShape::new(&arranged.name, number as u16, size_bytes, base.min_io_bytes));
+        shapes.push(DeviceShape::new(
+            &arranged.name,
+            number as u16,
+            size_bytes,
+            base.min_io_bytes,
+        ));
     }
     // Nothing is judged: there are no thresholds.
-    let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());
+    let mut plan = RunPlan::new(
+        layout.drives.iter().map(|of| of.name.clone()).collect(),
+        [].into(),
+    );
     let (mut bytes_per_sec, mut max_lag_ns) = (0.0, 0);
     for ((number, placed), writer) in layout.tenants.iter().enumerate().zip(experiment.writers) {
         let tenant = placed.tenant;
         bytes_per_sec += tenant.client_blocks().per_sec_f64()
             * f64::from(tenant.write_block_bytes)
             * writer.store.expected_engine_wa();
-        let load = TenantLoad::in_use(tenants.clone(), number, names[placed.drive].clone(), writer.store);
+        let load = TenantLoad::in_use(
+            tenants.clone(),
+            number,
+            names[placed.drive].clone(),
+            writer.store,
+        );
         max_lag_ns = load.spec().max_lag_sec * NS_PER_SEC as u64;
         let seed = Random::for_part(seed, number as u64).next_u64();
-        let choices = BuildContext { seed, shards_max: 1, cpus: 1, in_flight_max: None };
+        let choices = BuildContext {
+            seed,
+            shards_max: 1,
+            cpus: 1,
+            in_flight_max: None,
+        };
         plan.begin(number, &tenant.name);
-        load.build(&shapes[placed.drive..=placed.drive], &choices, &mut plan).map_err(|why| cannot(&why))?;
+        load.build(&shapes[placed.drive..=placed.drive], &choices, &mut plan)
+            .map_err(|why| cannot(&why))?;
     }
     let drive_bytes: u64 = shapes.iter().map(|shape| shape.size_bytes).sum();
-    let iops: f64 = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
-    let seconds = (OPERATIONS / iops).min(FILLS * drive_bytes as f64 / bytes_per_sec).min(SECONDS);
+    let iops: f64 = plan
+        .layout
+        .streams
+        .iter()
+        .map(|stream| stream.offered_iops)
+        .sum();
+    let seconds = (OPERATIONS / iops)
+        .min(FILLS * drive_bytes as f64 / bytes_per_sec)
+        .min(SECONDS);
     let duration_ns = ((seconds * NS_PER_SEC) as u64).max(1);
     let control = Arc::new(Control::default());
     let config = RunConfig {
         layout: plan.layout,
-        settings: Settings { duration_ns, max_lag_ns, errors_max: u64::MAX, ..Settings::until_done(Pacing::Spin) },
+        settings: Settings {
+            duration_ns,
+            max_lag_ns,
+            errors_max: u64::MAX,
+            ..Settings::until_done(Pacing::Spin)
+        },
         // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
@@ -99,12 +141,22 @@ pub fn timed(
     let (mut whole, models) = (WholeRun(Interval::new(&config.layout)), Mutex::new(models));
     // There is one issuing thread.
     let engine = |_: usize, _: &_| {
-        Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))))
+        Ok(SimEngine::new(std::mem::take(
+            &mut *models.lock().unwrap_or_else(PoisonError::into_inner),
+        )))
     };
     run(&config, plan.shards, engine, &mut whole).map_err(|why| cannot(&why))?;
-    let Interval { cells, counters, end_ns, .. } = whole.0;
+    let Interval {
+        cells,
+        counters,
+        end_ns,
+        ..
+    } = whole.0;
 
-    let columns = names.iter().filter_map(DeviceName::drive).flat_map(Drive::columns);
+    let columns = names
+        .iter()
+        .filter_map(DeviceName::drive)
+        .flat_map(Drive::columns);
     let mut bytes = Bytes::default();
     for (column, count) in columns.zip(&counters) {
         match column {
@@ -117,12 +169,29 @@ pub fn timed(
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
         // A tenant is on one drive, so only one of its cells has counts.
         let own_cells = &cells[number * shapes.len()..(number + 1) * shapes.len()];
-        let cell = own_cells.iter().max_by_key(|cell| cell.counts.counted_ops())?;
+        let cell = own_cells
+            .iter()
+            .max_by_key(|cell| cell.counts.counted_ops())?;
         Some((stream.clone(), cell.clone()))
     };
-    let streams = config.layout.streams.iter().enumerate().filter_map(of_stream).collect();
-    let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, end_ns.min(duration_ns) as f64 / NS_PER_SEC);
-    Ok(TimedResult { streams, bytes, fills, seconds, end_cause: control.cause() })
+    let streams = config
+        .layout
+        .streams
+        .iter()
+        .enumerate()
+        .filter_map(of_stream)
+        .collect();
+    let (fills, seconds) = (
+        bytes.host as f64 / drive_bytes as f64,
+        end_ns.min(duration_ns) as f64 / NS_PER_SEC,
+    );
+    Ok(TimedResult {
+        streams,
+        bytes,
+        fills,
+        seconds,
+        end_cause: control.cause(),
+    })
 }
 
 /// Random sequence of the drives, distinct from the sequences of all tenants.

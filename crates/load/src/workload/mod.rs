@@ -51,7 +51,13 @@ const MAX_LAG_SEC: u64 = 10;
 
 /// A recorded stream that offers `offered_iops`; without a rate, a closed loop. `judged`: limits apply to the stream.
 fn stream_info(name: &str, judged: bool, offered_iops: f64, arrivals: Arrivals) -> StreamInfo {
-    StreamInfo { name: name.to_owned(), judged, offered_iops, arrivals, ..StreamInfo::default() }
+    StreamInfo {
+        name: name.to_owned(),
+        judged,
+        offered_iops,
+        arrivals,
+        ..StreamInfo::default()
+    }
 }
 
 /// A setting in force, for the manifest.
@@ -61,7 +67,10 @@ fn setting(name: &str, value: &dyn ToString) -> (String, String) {
 
 /// The rate that a stream offers, for the manifest.
 fn offered(stream: &StreamInfo) -> (String, String) {
-    (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops))
+    (
+        format!("{}-per-sec", stream.name),
+        format!("{:.3}", stream.offered_iops),
+    )
 }
 
 /// A kind of load with its configuration.
@@ -96,7 +105,11 @@ pub trait Workload {
 
     /// The file or device `device`, which this load writes.
     fn file_plan(&self, _device: &DeviceName) -> FilePlan {
-        FilePlan { size_bytes: self.spec().file_size_bytes, is_read: self.reads(), ..FilePlan::default() }
+        FilePlan {
+            size_bytes: self.spec().file_size_bytes,
+            is_read: self.reads(),
+            ..FilePlan::default()
+        }
     }
 
     /// True if operations on `device` go through the page cache.
@@ -180,7 +193,12 @@ impl RunSpec {
     /// A run on the devices `device_names` (not files), with a report every second, no bound on lag, and defaults for
     /// everything else.
     pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
-        Self { device_names, duration_sec, report_interval_sec: 1, ..Self::default() }
+        Self {
+            device_names,
+            duration_sec,
+            report_interval_sec: 1,
+            ..Self::default()
+        }
     }
 
     /// True if the devices are simulated drives on virtual time.
@@ -197,10 +215,16 @@ impl RunSpec {
     ///
     /// Errors: the first disagreement, a sentence.
     pub fn joined(specs: &[Self]) -> Result<Self, String> {
-        let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
+        let mut joined = specs
+            .first()
+            .cloned()
+            .ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
             let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-                format!("{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal", number + 1)
+                format!(
+                    "{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal",
+                    number + 1
+                )
             };
             macro_rules! agree {
                 ($($field:ident: $what:literal,)+) => {$(
@@ -225,7 +249,10 @@ impl RunSpec {
             if spec.is_simulated() != joined.is_simulated() {
                 return Err("a run has either simulated or real drives, not both".to_owned());
             }
-            let new = spec.device_names.iter().filter(|name| !joined.device_names.contains(name));
+            let new = spec
+                .device_names
+                .iter()
+                .filter(|name| !joined.device_names.contains(name));
             let new: Vec<_> = new.cloned().collect();
             joined.device_names.extend(new);
             joined.seed = joined.seed.or(spec.seed);
@@ -254,7 +281,14 @@ pub struct DeviceShape {
 impl DeviceShape {
     /// A device without a queue in the kernel, and without stamps in its data.
     pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
-        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+        Self {
+            name: name.into(),
+            target,
+            size_bytes,
+            min_io_bytes,
+            queue_requests: None,
+            stamp_key: 0,
+        }
     }
 
     /// New salt for writes to this device; `compress_pct` percent of it is random.
@@ -304,32 +338,72 @@ pub struct RunPlan {
 impl RunPlan {
     /// An empty plan for `devices`, judged by `thresholds_ns`.
     pub fn new(devices: Vec<String>, thresholds_ns: Arc<[u64]>) -> Self {
-        let layout = Layout { streams: Vec::new(), devices, thresholds_ns };
-        Self { layout, shards: Vec::new(), workload: 0, prefix: String::new() }
+        let layout = Layout {
+            streams: Vec::new(),
+            devices,
+            thresholds_ns,
+        };
+        Self {
+            layout,
+            shards: Vec::new(),
+            workload: 0,
+            prefix: String::new(),
+        }
     }
 
     /// Begins workload number `workload`; `name` distinguishes its streams, empty for a single workload.
     pub fn begin(&mut self, workload: usize, name: &str) {
         self.workload = workload;
-        self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
+        self.prefix = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name}/")
+        };
     }
 
     /// Adds `streams` of the current workload, recorded on every device, and makes sure that there are at least
     /// `shards` shards. Returns where the workload's streams and buffer classes begin.
-    pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> PlanOffsets {
-        let (workload, prefix, first_stream) = (self.workload, self.prefix.clone(), self.layout.streams.len());
+    pub fn add(
+        &mut self,
+        streams: impl IntoIterator<Item = StreamInfo>,
+        shards: usize,
+    ) -> PlanOffsets {
+        let (workload, prefix, first_stream) = (
+            self.workload,
+            self.prefix.clone(),
+            self.layout.streams.len(),
+        );
         let mut names = Vec::new();
         for stream in streams {
             names.push(stream.name.clone());
             let name = format!("{prefix}{}", stream.name);
-            self.layout.streams.push(StreamInfo { name, workload, ..stream });
+            self.layout.streams.push(StreamInfo {
+                name,
+                workload,
+                ..stream
+            });
         }
-        self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
+        self.shards
+            .resize_with(shards.max(self.shards.len()), Plan::default);
         // The workload's first buffer class has the same number in all shards: a stream need not know its shard.
-        let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
-        self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
+        let first_buffers = self
+            .shards
+            .iter()
+            .map(|plan| plan.buffers.len())
+            .max()
+            .unwrap_or(0);
+        self.shards
+            .iter_mut()
+            .for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
-        PlanOffsets { workload, prefix, names, first_stream, devices, first_buffers }
+        PlanOffsets {
+            workload,
+            prefix,
+            names,
+            first_stream,
+            devices,
+            first_buffers,
+        }
     }
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
@@ -339,9 +413,14 @@ impl RunPlan {
     /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
-        let is_free = |plan: &Plan| plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed);
+        let is_free = |plan: &Plan| {
+            plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed)
+        };
         if self.shards.len() == cpus.len() && self.shards.iter().all(is_free) {
-            self.shards.iter_mut().zip(cpus).for_each(|(plan, cpu)| plan.cpus = vec![*cpu]);
+            self.shards
+                .iter_mut()
+                .zip(cpus)
+                .for_each(|(plan, cpu)| plan.cpus = vec![*cpu]);
         }
     }
 }

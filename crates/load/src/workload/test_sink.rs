@@ -17,18 +17,32 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Seed 1, and at most `shards_max` issuing threads on a machine of two CPUs.
 pub(super) fn choices(shards_max: u32) -> BuildContext {
-    BuildContext { seed: 1, shards_max, cpus: 2, in_flight_max: None }
+    BuildContext {
+        seed: 1,
+        shards_max,
+        cpus: 2,
+        in_flight_max: None,
+    }
 }
 
 /// ACT's load on `/dev/a` for a second.
 pub(super) fn act_config(test: Test, read_reqs_per_sec: u32, write_reqs_per_sec: u32) -> ActConfig {
     let device_names = vec!["/dev/a".parse().unwrap()];
-    ActConfig { device_names, test_duration_sec: 1, read_reqs_per_sec, write_reqs_per_sec, ..ActConfig::new(test) }
+    ActConfig {
+        device_names,
+        test_duration_sec: 1,
+        read_reqs_per_sec,
+        write_reqs_per_sec,
+        ..ActConfig::new(test)
+    }
 }
 
 /// An empty plan on `devices`.
 pub(super) fn plan_on(devices: &[DeviceShape]) -> RunPlan {
-    RunPlan::new(devices.iter().map(|device| device.name.clone()).collect(), [1_000_000].into())
+    RunPlan::new(
+        devices.iter().map(|device| device.name.clone()).collect(),
+        [1_000_000].into(),
+    )
 }
 
 /// The plan of one workload alone.
@@ -44,12 +58,16 @@ pub(super) fn planned(
 
 /// Lanes of all shards, each with the plan of its shard.
 pub(super) fn lanes(run: &RunPlan) -> impl Iterator<Item = (&Plan, &Lane)> {
-    run.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
+    run.shards
+        .iter()
+        .flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
 }
 
 /// The scheduled arrivals of a lane that is not a closed loop, nanoseconds.
 pub(super) fn instants(lane: &Lane) -> impl Iterator<Item = u64> + use<> {
-    let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("{} is closed", lane.name) };
+    let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else {
+        panic!("{} is closed", lane.name)
+    };
     std::iter::from_fn(move || schedule.next_ns())
 }
 
@@ -65,23 +83,47 @@ struct Counted(Vec<u64>);
 impl Sink for Counted {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         self.0.resize(interval.cells.len(), 0);
-        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.counts.ops);
+        self.0
+            .iter_mut()
+            .zip(&interval.cells)
+            .for_each(|(count, cell)| *count += cell.counts.ops);
         Ok(())
     }
 }
 
 /// Runs `plan` for `duration_sec`, each shard on a new drive from `drive`. Returns the plan's layout and the
 /// operations by cell.
-pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
+pub(super) fn count<D>(
+    plan: RunPlan,
+    duration_sec: u64,
+    drive: impl Fn() -> D + Sync,
+) -> (Layout, Vec<u64>)
 where
     D: DriveModel,
 {
     let duration_ns = duration_sec * NS_PER_SEC;
-    let settings = Settings { duration_ns, hang_ns: NS_PER_SEC, ..Settings::until_done(Pacing::Spin) };
+    let settings = Settings {
+        duration_ns,
+        hang_ns: NS_PER_SEC,
+        ..Settings::until_done(Pacing::Spin)
+    };
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
-    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
+    let what = RunConfig {
+        layout: plan.layout,
+        settings,
+        interval_ns,
+        slice_ns,
+        step_ns: slice_ns,
+        control,
+    };
     let mut counted = Counted::default();
-    run(&what, plan.shards, |_, _: &Plan| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
+    run(
+        &what,
+        plan.shards,
+        |_, _: &Plan| Ok(SimEngine::new(vec![drive()])),
+        &mut counted,
+    )
+    .unwrap();
     (what.layout, counted.0)
 }
 
@@ -99,12 +141,18 @@ impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
     }
 
     fn next_event_ns(&self) -> u64 {
-        self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns + self.after_ns)
+        self.done
+            .first()
+            .map_or(u64::MAX, |(at_ns, _)| *at_ns + self.after_ns)
     }
 
     fn advance(&mut self) -> Option<SimCompletion> {
         let (submitted_ns, token) = self.done.remove(0);
-        Some(SimCompletion { token, submitted_ns, errno: 0 })
+        Some(SimCompletion {
+            token,
+            submitted_ns,
+            errno: 0,
+        })
     }
 
     fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
@@ -121,11 +169,18 @@ pub(super) fn seen_by_a_drive<T: Send>(
 ) -> (Layout, Vec<u64>, Vec<T>) {
     let (seen, see) = (Mutex::new(Vec::new()), &see);
     let push = |now_ns: u64, op: &Op| seen.lock().unwrap().push(see(now_ns, op));
-    let (layout, counted) = count(plan, duration_sec, || Ledger { see: push, after_ns, done: Vec::new() });
+    let (layout, counted) = count(plan, duration_sec, || Ledger {
+        see: push,
+        after_ns,
+        done: Vec::new(),
+    });
     (layout, counted, seen.into_inner().unwrap())
 }
 
 /// The cases of a text file: the input, and below it, indented, the expected text. A blank line separates cases.
 pub(super) fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.trim_end().split("\n\n").map(|case| case.rsplit_once("\n    ").expect("a case has an expected text"))
+    text.trim_end().split("\n\n").map(|case| {
+        case.rsplit_once("\n    ")
+            .expect("a case has an expected text")
+    })
 }

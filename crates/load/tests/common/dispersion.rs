@@ -63,7 +63,9 @@ fn of_sorted(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
 /// As [`dispersion`], in windows that start at `first`; no time is before `first`.
 fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     let last = times_ns.last()?;
-    let windows = (last - first).checked_div(window_ns).filter(|windows| *windows > 0)?;
+    let windows = (last - first)
+        .checked_div(window_ns)
+        .filter(|windows| *windows > 0)?;
     // Integer sums: rounding errors of floating-point sums would add up over a day's windows.
     let (mut sum, mut sum_of_squares) = (0_u128, 0_u128);
     for same in times_ns.chunk_by(|a, b| (a - first) / window_ns == (b - first) / window_ns) {
@@ -77,7 +79,11 @@ fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Disper
     let (n, sum_of_squares) = (u128::from(windows), sum_of_squares);
     let mean = sum as f64 / n as f64;
     let variance = (n * sum_of_squares - sum * sum) as f64 / (n as f64 * n as f64);
-    Some(Dispersion { windows, mean, variance })
+    Some(Dispersion {
+        windows,
+        mean,
+        variance,
+    })
 }
 
 #[cfg(test)]
@@ -97,7 +103,14 @@ mod tests {
     #[test]
     fn even_spacing_has_almost_none() {
         let even: Vec<u64> = (0..100_000).map(|index| index * 10).collect();
-        assert_eq!(dispersion(&even, 100).unwrap(), Dispersion { windows: 9_999, mean: 10.0, variance: 0.0 });
+        assert_eq!(
+            dispersion(&even, 100).unwrap(),
+            Dispersion {
+                windows: 9_999,
+                mean: 10.0,
+                variance: 0.0
+            }
+        );
         // 100 / 30 events per window: some windows have 3, the others 4.
         let uneven: Vec<u64> = (0..100_000).map(|index| index * 30).collect();
         let index = dispersion(&uneven, 100).unwrap().index();
@@ -121,7 +134,9 @@ mod tests {
 
     #[test]
     fn bursts_of_ten_have_nine() {
-        let bursts: Vec<u64> = (0..10_000).flat_map(|burst| (0..10).map(move |index| burst * 1_000 + index)).collect();
+        let bursts: Vec<u64> = (0..10_000)
+            .flat_map(|burst| (0..10).map(move |index| burst * 1_000 + index))
+            .collect();
         let dispersion = dispersion(&bursts, 100).unwrap();
         assert!((dispersion.index() - 9.0).abs() < 0.01, "{dispersion:?}");
         assert!((dispersion.mean - 1.0).abs() < 0.001, "{dispersion:?}");
@@ -131,15 +146,21 @@ mod tests {
     fn where_windows_begin_is_averaged_out() {
         // Ten events within 60 of every 500. At some offsets the windows of 100 hold each burst whole, at others they
         // cut every burst at the same spot.
-        let bursts: Vec<u64> =
-            (0..10_000).flat_map(|burst| (0..10).map(move |index| burst * 500 + index * 6)).collect();
+        let bursts: Vec<u64> = (0..10_000)
+            .flat_map(|burst| (0..10).map(move |index| burst * 500 + index * 6))
+            .collect();
         let whole = dispersion(&bursts, 100).unwrap().index();
         assert!((whole - 8.0).abs() < 0.01, "{whole}");
         let averaged = index_over_places(&bursts, 100).unwrap();
         // At five offsets, windows cut a burst into n and 10 - n events. Index: ((n^2 + (10 - n)^2) / 5 - 2^2) / 2.
-        let cut: f64 =
-            [9.0, 7.0, 5.0, 4.0, 2.0].iter().map(|n: &f64| (n * n + (10.0 - n) * (10.0 - n)) / 10.0 - 2.0).sum();
-        assert!((averaged - (cut + 5.0 * 8.0) / 10.0).abs() < 0.02, "{averaged}");
+        let cut: f64 = [9.0, 7.0, 5.0, 4.0, 2.0]
+            .iter()
+            .map(|n: &f64| (n * n + (10.0 - n) * (10.0 - n)) / 10.0 - 2.0)
+            .sum();
+        assert!(
+            (averaged - (cut + 5.0 * 8.0) / 10.0).abs() < 0.02,
+            "{averaged}"
+        );
         assert!((whole - averaged) > 1.0);
         assert_eq!(index_over_places(&[], 10), None);
         assert_eq!(index_over_places(&[5, 100], 0), None);
@@ -149,12 +170,22 @@ mod tests {
     fn empty_windows_count() {
         // Windows of 10 from 5: 2 events, 0, 0, 1; the event at 45 only ends the fourth.
         let dispersion = dispersion(&[5, 6, 35, 45], 10).unwrap();
-        assert_eq!(dispersion, Dispersion { windows: 4, mean: 0.75, variance: 0.6875 });
+        assert_eq!(
+            dispersion,
+            Dispersion {
+                windows: 4,
+                mean: 0.75,
+                variance: 0.6875
+            }
+        );
     }
 
     #[test]
     fn order_does_not_matter() {
-        assert_eq!(dispersion(&[45, 6, 35, 5], 10), dispersion(&[5, 6, 35, 45], 10));
+        assert_eq!(
+            dispersion(&[45, 6, 35, 5], 10),
+            dispersion(&[5, 6, 35, 45], 10)
+        );
     }
 
     #[test]

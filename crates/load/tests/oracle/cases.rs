@@ -19,13 +19,27 @@ fn closed(
         stream: 0,
         devices: vec![0],
         limit: 0,
-        arrivals: LaneArrivals::Closed { depth, think_ns: 5 * MS },
+        arrivals: LaneArrivals::Closed {
+            depth,
+            think_ns: 5 * MS,
+        },
         until_ns: u64::MAX,
     };
-    let others = others.iter().map(|(index, service_ns)| ((0, *index), *service_ns)).collect();
+    let others = others
+        .iter()
+        .map(|(index, service_ns)| ((0, *index), *service_ns))
+        .collect();
     let draw = Draw {
-        drives: vec![Drive::Listed { base_ns: MS / 10, others }],
-        streams: vec![StreamDraw { judged: true, per_sec: 0, late_ns: None, own: None }],
+        drives: vec![Drive::Listed {
+            base_ns: MS / 10,
+            others,
+        }],
+        streams: vec![StreamDraw {
+            judged: true,
+            per_sec: 0,
+            late_ns: None,
+            own: None,
+        }],
         lanes: vec![lane],
         limits: vec![1],
         sla,
@@ -37,7 +51,10 @@ fn closed(
         away_ns: Vec::new(),
     };
     let judged = run(&draw, 1);
-    assert_eq!(compare::differences(&draw, &judged.verdict, &judged.found), [""; 0]);
+    assert_eq!(
+        compare::differences(&draw, &judged.verdict, &judged.found),
+        [""; 0]
+    );
     judged.verdict
 }
 
@@ -52,31 +69,67 @@ fn a_silence_over_the_end_of_a_slice_counts_in_both() {
 fn a_silence_over_the_end_of_the_run_counts_up_to_it() {
     // Operation 587 begins 1.3 ms before the end, which is over 0.1 % of the slice.
     let verdict = closed(1, "0.1%>64ms", 1, 3, &[(587, Some(1_800 * MS))]);
-    assert!(verdict.reasons.iter().any(|reason| reason.text.contains(" completed no ")), "{:?}", verdict.reasons);
+    assert!(
+        verdict
+            .reasons
+            .iter()
+            .any(|reason| reason.text.contains(" completed no ")),
+        "{:?}",
+        verdict.reasons
+    );
 }
 
 #[test]
 fn a_remainder_in_which_a_device_is_silent_is_judged_though_nothing_was_wanted_in_it() {
     // Operation 977 begins 12 ms before the end of the only slice and takes until after the end of the run.
     let verdict = closed(1, "10%>100ms", 5, 6, &[(977, Some(2_000 * MS))]);
-    assert!(verdict.reasons[0].text.contains("for 1.01 s of 6 s in slice 1"), "{:?}", verdict.reasons);
+    assert!(
+        verdict.reasons[0]
+            .text
+            .contains("for 1.01 s of 6 s in slice 1"),
+        "{:?}",
+        verdict.reasons
+    );
 }
 
 #[test]
 fn a_lost_operation_of_a_closed_loop_belongs_to_the_slice_in_which_it_was_issued() {
     // Operation 390 holds the only slot from 999.5 ms on for 50 ms, and operation 391 holds it for ever.
     let verdict = closed(2, "50%>500ms", 1, 3, &[(390, Some(50 * MS)), (391, None)]);
-    let over: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.judged_over[0]).collect();
+    let over: Vec<_> = verdict.groups[0]
+        .slices
+        .iter()
+        .map(|slice| slice.judged_over[0])
+        .collect();
     assert_eq!(over, [0, 1, 0]);
 }
 
 #[test]
 fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_against_no_drive() {
-    let arrivals = LaneArrivals::Even { per_sec: 100, first: 0, stride: 1, phase: 0 };
+    let arrivals = LaneArrivals::Even {
+        per_sec: 100,
+        first: 0,
+        stride: 1,
+        phase: 0,
+    };
     let draw = Draw {
-        drives: vec![Drive::Listed { base_ns: MS / 10, others: Default::default() }],
-        streams: vec![StreamDraw { judged: true, per_sec: 100, late_ns: None, own: None }],
-        lanes: vec![LaneDraw { stream: 0, devices: vec![0], limit: 0, arrivals, until_ns: 5_000 * MS }],
+        drives: vec![Drive::Listed {
+            base_ns: MS / 10,
+            others: Default::default(),
+        }],
+        streams: vec![StreamDraw {
+            judged: true,
+            per_sec: 100,
+            late_ns: None,
+            own: None,
+        }],
+        lanes: vec![LaneDraw {
+            stream: 0,
+            devices: vec![0],
+            limit: 0,
+            arrivals,
+            until_ns: 5_000 * MS,
+        }],
         limits: vec![64],
         sla: "100%>3600s",
         interval_sec: 1,
@@ -88,6 +141,10 @@ fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_again
         away_ns: vec![(4_800 * MS, 6_500 * MS)],
     };
     let verdict = run(&draw, 1).verdict;
-    assert!(verdict.undone.len() == 1 && verdict.undone[0].ours, "{:?}", verdict.undone);
+    assert!(
+        verdict.undone.len() == 1 && verdict.undone[0].ours,
+        "{:?}",
+        verdict.undone
+    );
     assert_eq!(verdict.outcome.exit_code(), 4, "{:?}", verdict.reasons);
 }

@@ -33,18 +33,27 @@ struct Chained {
 impl Chained {
     fn request(&self, index: u64) -> Request {
         let offset = (index * LANES_MAX + u64::from(self.lane)) * STEP_BYTES;
-        Request { offset, len: STEP_BYTES as u32, ..Request::new(OpKind::Write, 0, 2 * self.lane, 0) }
+        Request {
+            offset,
+            len: STEP_BYTES as u32,
+            ..Request::new(OpKind::Write, 0, 2 * self.lane, 0)
+        }
     }
 }
 
 impl Stream for Chained {
     fn next(&mut self) -> Option<Request> {
         self.next += 1;
-        Some(Request { commit: Some(2 * self.lane + 1), ..self.request((self.next - 1) * self.length) })
+        Some(Request {
+            commit: Some(2 * self.lane + 1),
+            ..self.request((self.next - 1) * self.length)
+        })
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        [2 * self.lane, 2 * self.lane + 1].iter().for_each(|cell| cells(*cell, arrivals));
+        [2 * self.lane, 2 * self.lane + 1]
+            .iter()
+            .for_each(|cell| cells(*cell, arrivals));
     }
 
     fn on_completion(&mut self, request: &Request, _: Outcome) -> Option<Request> {
@@ -66,12 +75,21 @@ impl Draw {
         let mut from = |low: u64, high: u64| low + random.below(high - low + 1);
         let drive = match from(0, 4) {
             0 => format!("sim:write-us={}+jitter-pct=30", from(50, 3_000)),
-            1 => format!("sim:write-us={}+error-rate=0.0{}", from(50, 3_000), from(1, 9)),
+            1 => format!(
+                "sim:write-us={}+error-rate=0.0{}",
+                from(50, 3_000),
+                from(1, 9)
+            ),
             2 => format!("sim:write-us=500+stall-at-s={}+stall-ms=90000", from(1, 2)),
-            3 => format!("sim:write-us=500+stall-every-s=1+stall-ms={}", from(10, 900)),
+            3 => format!(
+                "sim:write-us=500+stall-every-s=1+stall-ms={}",
+                from(10, 900)
+            ),
             _ => format!("sim:write-us=700+channels=1+jitter-pct={}", from(0, 90)),
         };
-        let lanes = (0..from(1, 3)).map(|_| (from(1, 5), from(1, 3) as u32, from(0, 2) * from(1, 150))).collect();
+        let lanes = (0..from(1, 3))
+            .map(|_| (from(1, 5), from(1, 3) as u32, from(0, 2) * from(1, 150)))
+            .collect();
         Self { drive, lanes }
     }
 
@@ -82,20 +100,46 @@ impl Draw {
 
     fn plan(&self) -> Plan {
         let lane = |(number, &(length, slots, _)): (usize, &(u64, u32, u64))| Lane {
-            stream: Box::new(Chained { lane: number as u32, length, next: 0 }),
-            arrival: self.schedule(number).map_or(Arrival::Closed { depth: slots, think_ns: 0 }, Arrival::Scheduled),
+            stream: Box::new(Chained {
+                lane: number as u32,
+                length,
+                next: 0,
+            }),
+            arrival: self.schedule(number).map_or(
+                Arrival::Closed {
+                    depth: slots,
+                    think_ns: 0,
+                },
+                Arrival::Scheduled,
+            ),
             limit: number as u32,
             name: format!("s{number}"),
         };
-        let limits: Vec<_> = self.lanes.iter().map(|(_, slots, _)| Limit { slots: *slots, configured: true }).collect();
+        let limits: Vec<_> = self
+            .lanes
+            .iter()
+            .map(|(_, slots, _)| Limit {
+                slots: *slots,
+                configured: true,
+            })
+            .collect();
         let buffers = BufferClass::plain(512, limits.iter().map(|limit| limit.slots).sum());
         let lanes = self.lanes.iter().enumerate().map(lane).collect();
-        Plan { lanes, limits, buffers: vec![buffers], ..Plan::default() }
+        Plan {
+            lanes,
+            limits,
+            buffers: vec![buffers],
+            ..Plan::default()
+        }
     }
 
     /// Counts of each cell, the log, and the backlog of each cell at the end of each interval. `away_ns`: times in which
     /// the program has no CPU.
-    fn run(&self, seed: u64, away_ns: Vec<(u64, u64)>) -> (Vec<CellCounts>, Log, Vec<Vec<Backlog>>) {
+    fn run(
+        &self,
+        seed: u64,
+        away_ns: Vec<(u64, u64)>,
+    ) -> (Vec<CellCounts>, Log, Vec<Vec<Backlog>>) {
         let stream = |number: usize| StreamInfo {
             name: format!("s{number}"),
             judged: true,
@@ -104,14 +148,21 @@ impl Draw {
             ..StreamInfo::default()
         };
         let streams = (0..2 * self.lanes.len()).map(stream).collect();
-        let layout = Layout { streams, devices: vec!["d".into()], thresholds_ns: THRESHOLDS_NS.into() };
+        let layout = Layout {
+            streams,
+            devices: vec!["d".into()],
+            thresholds_ns: THRESHOLDS_NS.into(),
+        };
         let settings = Settings {
             duration_ns: DURATION_NS,
             errors_max: u64::MAX,
             hang_ns: 2 * SEC,
             ..Settings::until_done(Pacing::Spin)
         };
-        let (control, log) = (Arc::new(Control::default()), Rc::new(RefCell::new(Log::default())));
+        let (control, log) = (
+            Arc::new(Control::default()),
+            Rc::new(RefCell::new(Log::default())),
+        );
         let watched = Watched {
             engine: SimEngine::new(vec![Model::new(&Drive::Queue(self.drive.clone()), seed)]),
             log: log.clone(),
@@ -120,14 +171,36 @@ impl Draw {
             away_ns,
             looked_ns: 0,
         };
-        let run = RunConfig { layout, settings, interval_ns: SEC, slice_ns: SEC, step_ns: SEC, control };
+        let run = RunConfig {
+            layout,
+            settings,
+            interval_ns: SEC,
+            slice_ns: SEC,
+            step_ns: SEC,
+            control,
+        };
         let (shard, feed) = Shard::new(watched, self.plan(), &run, false).unwrap();
         shard.run(0);
-        let (mut counts, mut backlogs) = (vec![CellCounts::default(); 2 * self.lanes.len()], Vec::new());
+        let (mut counts, mut backlogs) = (
+            vec![CellCounts::default(); 2 * self.lanes.len()],
+            Vec::new(),
+        );
         for message in feed.messages.iter() {
-            let Message::Interval(interval) = message else { continue };
-            interval.cells.iter().zip(&mut counts).for_each(|(cell, sum)| sum.add(&cell.counts));
-            backlogs.push(interval.cells.iter().map(|cell| cell.counts.backlog).collect());
+            let Message::Interval(interval) = message else {
+                continue;
+            };
+            interval
+                .cells
+                .iter()
+                .zip(&mut counts)
+                .for_each(|(cell, sum)| sum.add(&cell.counts));
+            backlogs.push(
+                interval
+                    .cells
+                    .iter()
+                    .map(|cell| cell.counts.backlog)
+                    .collect(),
+            );
         }
         (counts, Rc::try_unwrap(log).unwrap().into_inner(), backlogs)
     }
@@ -137,11 +210,16 @@ impl Draw {
         let (length, ..) = self.lanes[lane];
         let mut commits = BTreeMap::<u64, Vec<Logged>>::new();
         for op in log.ops.iter().filter(|op| op.lane == lane) {
-            commits.entry(op.index as u64 / length).or_default().push(*op);
+            commits
+                .entry(op.index as u64 / length)
+                .or_default()
+                .push(*op);
         }
         let due = self.schedule(lane).map(|mut schedule| {
             let instants = std::iter::from_fn(move || schedule.next_ns());
-            instants.take_while(|at_ns| *at_ns < DURATION_NS).collect::<Vec<_>>()
+            instants
+                .take_while(|at_ns| *at_ns < DURATION_NS)
+                .collect::<Vec<_>>()
         });
         let (mut fates, mut over) = ([0; 3], [0; 4]);
         let count = due.as_ref().map_or(commits.len(), Vec::len);
@@ -150,7 +228,9 @@ impl Draw {
             let backs: Vec<_> = ops.iter().filter_map(|op| op.back_ns).collect();
             let is_complete = backs.len() as u64 == length;
             let failed = ops.iter().any(|op| op.failed);
-            let from_ns = due.as_ref().map_or_else(|| ops[0].issued_ns, |due| due[number]);
+            let from_ns = due
+                .as_ref()
+                .map_or_else(|| ops[0].issued_ns, |due| due[number]);
             let took_ns = match is_complete && !failed {
                 true => backs.iter().max().unwrap() - from_ns,
                 false => u64::MAX,
@@ -194,7 +274,8 @@ fn commits_that_this_program_delays_are_not_charged_to_the_device() {
         let mut draw = Draw::new(seed);
         // A commit of one operation has the fate of its operation.
         draw.lanes.iter_mut().for_each(|(length, ..)| *length = 1);
-        let (_, _, backlogs) = draw.run(seed, vec![(700 * MS, 1_200 * MS), (1_800 * MS, 2_300 * MS)]);
+        let (_, _, backlogs) =
+            draw.run(seed, vec![(700 * MS, 1_200 * MS), (1_800 * MS, 2_300 * MS)]);
         for backlog in backlogs {
             for of_lane in backlog.chunks(2) {
                 assert_eq!(of_lane[0], of_lane[1], "seed {seed}: {draw:?}");

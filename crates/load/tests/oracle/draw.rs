@@ -34,7 +34,10 @@ pub(crate) enum Drive {
     /// A drive of the simulator, by its description.
     Queue(String),
     /// A drive that serves all operations in parallel, each in `base_ns` or in its time in `others` (`None`: never).
-    Listed { base_ns: u64, others: BTreeMap<(usize, usize), Option<u64>> },
+    Listed {
+        base_ns: u64,
+        others: BTreeMap<(usize, usize), Option<u64>>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -99,10 +102,21 @@ impl LaneDraw {
     /// for a slot.
     pub(crate) fn instants(&self, end_ns: u64) -> Vec<u64> {
         let all: Box<dyn Iterator<Item = u64>> = match &self.arrivals {
-            LaneArrivals::Even { per_sec, first, stride, phase } => {
-                let (per_sec, first, stride, phase) =
-                    (u128::from(*per_sec), u128::from(*first), u128::from(*stride), u128::from(*phase));
-                let at_ns = move |k| ((first + stride * k) * 65_536 + phase) * 1_000_000_000 / (per_sec * 65_536);
+            LaneArrivals::Even {
+                per_sec,
+                first,
+                stride,
+                phase,
+            } => {
+                let (per_sec, first, stride, phase) = (
+                    u128::from(*per_sec),
+                    u128::from(*first),
+                    u128::from(*stride),
+                    u128::from(*phase),
+                );
+                let at_ns = move |k| {
+                    ((first + stride * k) * 65_536 + phase) * 1_000_000_000 / (per_sec * 65_536)
+                };
                 Box::new((0..).map(at_ns).map(|ns| ns as u64))
             }
             LaneArrivals::Poisson { per_sec, seed } => {
@@ -112,7 +126,8 @@ impl LaneDraw {
             LaneArrivals::Listed(instants) => Box::new(instants.iter().copied()),
             LaneArrivals::Closed { .. } => Box::new(std::iter::empty()),
         };
-        all.take_while(|at_ns| *at_ns < end_ns.min(self.until_ns)).collect()
+        all.take_while(|at_ns| *at_ns < end_ns.min(self.until_ns))
+            .collect()
     }
 }
 
@@ -159,9 +174,17 @@ impl Draw {
             LaneArrivals::Listed(_) => Arrivals::Given,
             LaneArrivals::Closed { .. } => Arrivals::Unknown,
         };
-        let all: Vec<_> = self.lanes.iter().filter(|lane| lane.stream == stream).map(of_lane).collect();
+        let all: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|lane| lane.stream == stream)
+            .map(of_lane)
+            .collect();
         let kinds = [Arrivals::Given, Arrivals::Random, Arrivals::Even];
-        kinds.into_iter().find(|kind| all.contains(kind)).unwrap_or_default()
+        kinds
+            .into_iter()
+            .find(|kind| all.contains(kind))
+            .unwrap_or_default()
     }
 
     /// A load on drives of the simulator.
@@ -175,25 +198,46 @@ impl Draw {
         for stream in 0..dice.of(&[1, 1, 2, 3]) {
             let stream_draw = draw.stream(&mut dice, stream > 0);
             let in_turn = devices > 1 && dice.one_in(4);
-            let of_lanes: Vec<Vec<usize>> =
-                if in_turn { vec![(0..devices).collect()] } else { (0..devices).map(|device| vec![device]).collect() };
-            let until_ns = if dice.one_in(5) { dice.within(1, draw.duration_sec * 1_000) * MS } else { u64::MAX };
+            let of_lanes: Vec<Vec<usize>> = if in_turn {
+                vec![(0..devices).collect()]
+            } else {
+                (0..devices).map(|device| vec![device]).collect()
+            };
+            let until_ns = if dice.one_in(5) {
+                dice.within(1, draw.duration_sec * 1_000) * MS
+            } else {
+                u64::MAX
+            };
             let lanes = of_lanes.len() as u64;
             for (first, of_lane) in (0..).zip(of_lanes) {
                 let limit = match draw.limits.len() {
                     1.. if shared => 0,
                     known => {
-                        draw.limits.push(if shared { common } else { slots(&mut dice) });
+                        draw.limits
+                            .push(if shared { common } else { slots(&mut dice) });
                         known
                     }
                 };
                 let arrivals = draw.arrivals(&mut dice, stream_draw.per_sec, first, lanes);
-                draw.lanes.push(LaneDraw { stream, devices: of_lane, limit, arrivals, until_ns });
+                draw.lanes.push(LaneDraw {
+                    stream,
+                    devices: of_lane,
+                    limit,
+                    arrivals,
+                    until_ns,
+                });
             }
             draw.streams.push(stream_draw);
         }
-        let per_device = draw.streams.iter().map(|stream| stream.per_sec).sum::<u64>() / devices as u64;
-        draw.drives = (0..devices).map(|_| Drive::Queue(draw.queue(&mut dice, per_device.max(20)))).collect();
+        let per_device = draw
+            .streams
+            .iter()
+            .map(|stream| stream.per_sec)
+            .sum::<u64>()
+            / devices as u64;
+        draw.drives = (0..devices)
+            .map(|_| Drive::Queue(draw.queue(&mut dice, per_device.max(20))))
+            .collect();
         draw
     }
 
@@ -212,17 +256,37 @@ impl Draw {
             for (device, others) in others.iter_mut().enumerate() {
                 let per_sec = stream_draw.per_sec;
                 let arrivals = match per_sec {
-                    0 => LaneArrivals::Closed { depth: 1, think_ns: 5 * MS },
-                    _ => LaneArrivals::Even { per_sec, first: device as u64, stride: devices as u64, phase: 40_503 },
+                    0 => LaneArrivals::Closed {
+                        depth: 1,
+                        think_ns: 5 * MS,
+                    },
+                    _ => LaneArrivals::Even {
+                        per_sec,
+                        first: device as u64,
+                        stride: devices as u64,
+                        phase: 40_503,
+                    },
                 };
                 let limit = draw.limits.len();
                 draw.limits.push(20_000);
-                draw.lanes.push(LaneDraw { stream, devices: vec![device], limit, arrivals, until_ns: u64::MAX });
+                draw.lanes.push(LaneDraw {
+                    stream,
+                    devices: vec![device],
+                    limit,
+                    arrivals,
+                    until_ns: u64::MAX,
+                });
                 draw.edge(&mut dice, &stream_draw, others);
             }
             draw.streams.push(stream_draw);
         }
-        draw.drives = others.into_iter().map(|others| Drive::Listed { base_ns: 100_000, others }).collect();
+        draw.drives = others
+            .into_iter()
+            .map(|others| Drive::Listed {
+                base_ns: 100_000,
+                others,
+            })
+            .collect();
         draw
     }
 
@@ -234,18 +298,39 @@ impl Draw {
         draw.slice_sec = draw.interval_sec * dice.of(&[2, 2, 4, 3]);
         draw.duration_sec = draw.slice_sec * slices + dice.within(0, 2);
         let per_sec = dice.of(&[700, 1_000, 2_000]);
-        let arrivals = LaneArrivals::Even { per_sec, first: 0, stride: 1, phase: 40_503 };
-        let lane = LaneDraw { stream: 0, devices: vec![0], limit: 0, arrivals, until_ns: u64::MAX };
+        let arrivals = LaneArrivals::Even {
+            per_sec,
+            first: 0,
+            stride: 1,
+            phase: 40_503,
+        };
+        let lane = LaneDraw {
+            stream: 0,
+            devices: vec![0],
+            limit: 0,
+            arrivals,
+            until_ns: u64::MAX,
+        };
         let (share_ppb, threshold_ns) = dice.of(&limits(draw.sla));
         let wanted = per_sec * draw.slice_sec;
         let count = (wanted * share_ppb).div_ceil(1_000_000_000) + dice.within(0, 1);
         let border = dice.within(1, slices - 1) * wanted;
         let before = dice.within(0, count - 1).min(wanted / 2);
         let slow = border - before..border - before + count - 1;
-        let others = slow.map(|index| ((0, index as usize), Some(threshold_ns.min(50 * SEC)))).collect();
-        draw.drives = vec![Drive::Listed { base_ns: 100_000, others }];
+        let others = slow
+            .map(|index| ((0, index as usize), Some(threshold_ns.min(50 * SEC))))
+            .collect();
+        draw.drives = vec![Drive::Listed {
+            base_ns: 100_000,
+            others,
+        }];
         draw.limits = vec![1_000_000];
-        draw.streams = vec![StreamDraw { judged: true, per_sec, late_ns: None, own: None }];
+        draw.streams = vec![StreamDraw {
+            judged: true,
+            per_sec,
+            late_ns: None,
+            own: None,
+        }];
         draw.lanes = vec![lane];
         draw
     }
@@ -260,13 +345,30 @@ impl Draw {
         let per_sec = dice.of(&[300, 1_000, 3_000]);
         let service_us = 1_000_000 * dice.within(970, 1_100) / (1_000 * per_sec);
         let jitter_pct = dice.of(&[0, 20]);
-        draw.drives = vec![Drive::Queue(format!("sim:channels=1+read-us={service_us}+jitter-pct={jitter_pct}"))];
+        draw.drives = vec![Drive::Queue(format!(
+            "sim:channels=1+read-us={service_us}+jitter-pct={jitter_pct}"
+        ))];
         draw.limits = vec![100_000];
         for stream in 0..2 {
-            let (judged, per_sec) = if stream == 0 { (true, 10) } else { (dice.one_in(3), per_sec) };
+            let (judged, per_sec) = if stream == 0 {
+                (true, 10)
+            } else {
+                (dice.one_in(3), per_sec)
+            };
             let arrivals = draw.arrivals(&mut dice, per_sec, 0, 1);
-            draw.streams.push(StreamDraw { judged, per_sec, late_ns: None, own: None });
-            draw.lanes.push(LaneDraw { stream, devices: vec![0], limit: 0, arrivals, until_ns: u64::MAX });
+            draw.streams.push(StreamDraw {
+                judged,
+                per_sec,
+                late_ns: None,
+                own: None,
+            });
+            draw.lanes.push(LaneDraw {
+                stream,
+                devices: vec![0],
+                limit: 0,
+                arrivals,
+                until_ns: u64::MAX,
+            });
         }
         draw
     }
@@ -296,8 +398,13 @@ impl Draw {
             let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
             // The offered rate, or about the rate that a closed loop reaches.
-            let usual = if stream.per_sec == 0 { 200 * devices } else { stream.per_sec };
-            let least_iops = (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
+            let usual = if stream.per_sec == 0 {
+                200 * devices
+            } else {
+                stream.per_sec
+            };
+            let least_iops =
+                (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
             stream.own = Some(OwnLimits { sla, least_iops });
             stream.judged = true;
         }
@@ -313,7 +420,9 @@ impl Draw {
             true => slice_sec,
             false => (duration_sec / interval_sec).max(1) * interval_sec,
         };
-        let signal_ns = dice.one_in(8).then(|| dice.within(1, duration_sec * 1_000) * MS);
+        let signal_ns = dice
+            .one_in(8)
+            .then(|| dice.within(1, duration_sec * 1_000) * MS);
         Self {
             drives: Vec::new(),
             streams: Vec::new(),
@@ -331,30 +440,55 @@ impl Draw {
 
     fn stream(&self, dice: &mut Dice, may_be_unjudged: bool) -> StreamDraw {
         let judged = !(may_be_unjudged && dice.one_in(2));
-        let per_sec = if dice.one_in(4) { 0 } else { dice.scaled(2, 20_000 / self.duration_sec) };
+        let per_sec = if dice.one_in(4) {
+            0
+        } else {
+            dice.scaled(2, 20_000 / self.duration_sec)
+        };
         let late_ns = (!judged && dice.one_in(2)).then(|| dice.scaled(10 * MS, 3 * SEC));
-        StreamDraw { judged, per_sec, late_ns, own: None }
+        StreamDraw {
+            judged,
+            per_sec,
+            late_ns,
+            own: None,
+        }
     }
 
     fn arrivals(&self, dice: &mut Dice, per_sec: u64, first: u64, lanes: u64) -> LaneArrivals {
         let own = (per_sec / lanes).max(1);
-        let (from_ns, duration_ns) = (dice.within(0, self.duration_sec * 500) * MS, self.duration_sec * SEC);
+        let (from_ns, duration_ns) = (
+            dice.within(0, self.duration_sec * 500) * MS,
+            self.duration_sec * SEC,
+        );
         match dice.within(0, 5) {
-            _ if per_sec == 0 => {
-                LaneArrivals::Closed { depth: dice.of(&[1, 2, 8]), think_ns: dice.scaled(2 * MS, 50 * MS) }
-            }
-            0 => LaneArrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
+            _ if per_sec == 0 => LaneArrivals::Closed {
+                depth: dice.of(&[1, 2, 8]),
+                think_ns: dice.scaled(2 * MS, 50 * MS),
+            },
+            0 => LaneArrivals::Poisson {
+                per_sec: own,
+                seed: dice.within(0, 1 << 40),
+            },
             // Starts late.
             1 => LaneArrivals::Listed(
-                (0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect(),
+                (0..)
+                    .map(|k| from_ns + k * SEC / own)
+                    .take_while(|ns| *ns < duration_ns)
+                    .collect(),
             ),
             // All operations of a second are due at once, at the start of the second or sometimes near its end.
             2 => {
                 let within_ns = dice.of(&[0, 0, 999 * MS, SEC - 1]);
-                let bursts = (0..self.duration_sec).flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));
+                let bursts = (0..self.duration_sec)
+                    .flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));
                 LaneArrivals::Listed(bursts.collect())
             }
-            _ => LaneArrivals::Even { per_sec, first, stride: lanes, phase: dice.within(0, 65_535) as u32 },
+            _ => LaneArrivals::Even {
+                per_sec,
+                first,
+                stride: lanes,
+                phase: dice.within(0, 65_535) as u32,
+            },
         }
     }
 
@@ -384,10 +518,17 @@ impl Draw {
             2 => format!("+stall-at-s={at_s}+stall-ms={}", dice.scaled(1, 8_000)),
             3 => {
                 let every_ms = dice.scaled(200, 5_000);
-                format!("+stall-every-s={}+stall-ms={}", every_ms as f64 / 1e3, dice.scaled(1, every_ms - 1))
+                format!(
+                    "+stall-every-s={}+stall-ms={}",
+                    every_ms as f64 / 1e3,
+                    dice.scaled(1, every_ms - 1)
+                )
             }
             4 => format!("+stall-at-s={at_s}+stall-ms=100000000"),
-            5 => format!("+slow-after-s={at_s}+slow-factor={}", dice.scaled(2, 20_000)),
+            5 => format!(
+                "+slow-after-s={at_s}+slow-factor={}",
+                dice.scaled(2, 20_000)
+            ),
             6 if dice.one_in(3) => "+error-rate=0.0005".to_owned(),
             7 if dice.one_in(3) => format!("+gone-at-s={at_s}"),
             _ => String::new(),
@@ -399,49 +540,73 @@ impl Draw {
             1 => (dice.of(&[1, 2, 8, 1_000]), dice.scaled(100, 1_500_000)),
             _ => (32, dice.within(20, 900)),
         };
-        format!("sim:channels={channels}+read-us={read_us}+jitter-pct={}{fault}", dice.of(&[0, 20]))
+        format!(
+            "sim:channels={channels}+read-us={read_us}+jitter-pct={}{fault}",
+            dice.of(&[0, 20])
+        )
     }
 
     /// Makes operations of the last lane special: so many that a rule just holds, or is just broken.
-    fn edge(&self, dice: &mut Dice, stream: &StreamDraw, others: &mut BTreeMap<(usize, usize), Option<u64>>) {
-        let (lane, end_ns, slice_ns) = (self.lanes.len() - 1, self.duration_sec * SEC, self.slice_sec * SEC);
+    fn edge(
+        &self,
+        dice: &mut Dice,
+        stream: &StreamDraw,
+        others: &mut BTreeMap<(usize, usize), Option<u64>>,
+    ) {
+        let (lane, end_ns, slice_ns) = (
+            self.lanes.len() - 1,
+            self.duration_sec * SEC,
+            self.slice_sec * SEC,
+        );
         let instants = match self.lanes[lane].arrivals {
-            LaneArrivals::Closed { think_ns, .. } => {
-                (0..end_ns / (think_ns + 100_000)).map(|k| (k + 1) * think_ns).collect()
-            }
+            LaneArrivals::Closed { think_ns, .. } => (0..end_ns / (think_ns + 100_000))
+                .map(|k| (k + 1) * think_ns)
+                .collect(),
             _ => self.lanes[lane].instants(end_ns),
         };
         // A slice, or the remainder.
         let slice = dice.within(0, end_ns.div_ceil(slice_ns) - 1);
         let slice_end_ns = ((slice + 1) * slice_ns).min(end_ns);
-        let mut own: Vec<_> = (0..instants.len()).filter(|index| instants[*index] / slice_ns == slice).collect();
+        let mut own: Vec<_> = (0..instants.len())
+            .filter(|index| instants[*index] / slice_ns == slice)
+            .collect();
         let wanted = own.len() as u64;
-        let (count, service_ns): (u64, Box<dyn Fn(u64) -> u64>) = match (dice.within(0, 3), stream.late_ns) {
-            (0, _) if stream.per_sec > 0 => {
-                // Operations complete just in time, or just too late.
-                let beyond_ns = dice.within(0, 1);
-                ((wanted / 1_000).max(1), Box::new(move |at_ns| slice_end_ns + SEC + beyond_ns - at_ns))
-            }
-            (1 | 2, Some(late_ns)) => {
-                let beyond_ns = dice.within(0, 1);
-                (wanted / 1_000, Box::new(move |_| late_ns + beyond_ns))
-            }
-            _ => {
-                let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
-                let threshold_ns = threshold_ns.min(50 * SEC);
-                // A closed loop gets the longest silence that passes, or 1 ns more. Other loads get as many slow
-                // operations as pass, or one more.
-                if stream.per_sec == 0 && dice.one_in(2) {
-                    let silent_ns = u128::from(slice_ns) * u128::from(share_ppb) / 1_000_000_000;
-                    let silent_ns = (silent_ns as u64).max(threshold_ns + 1) + dice.within(0, 1);
-                    (0, Box::new(move |_| silent_ns - 1))
-                } else {
-                    let count = (u128::from(wanted) * u128::from(share_ppb)).div_ceil(1_000_000_000) as u64;
-                    let below_ns = dice.within(0, 1);
-                    (count.saturating_sub(1), Box::new(move |_| threshold_ns - below_ns))
+        let (count, service_ns): (u64, Box<dyn Fn(u64) -> u64>) =
+            match (dice.within(0, 3), stream.late_ns) {
+                (0, _) if stream.per_sec > 0 => {
+                    // Operations complete just in time, or just too late.
+                    let beyond_ns = dice.within(0, 1);
+                    (
+                        (wanted / 1_000).max(1),
+                        Box::new(move |at_ns| slice_end_ns + SEC + beyond_ns - at_ns),
+                    )
                 }
-            }
-        };
+                (1 | 2, Some(late_ns)) => {
+                    let beyond_ns = dice.within(0, 1);
+                    (wanted / 1_000, Box::new(move |_| late_ns + beyond_ns))
+                }
+                _ => {
+                    let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
+                    let threshold_ns = threshold_ns.min(50 * SEC);
+                    // A closed loop gets the longest silence that passes, or 1 ns more. Other loads get as many slow
+                    // operations as pass, or one more.
+                    if stream.per_sec == 0 && dice.one_in(2) {
+                        let silent_ns =
+                            u128::from(slice_ns) * u128::from(share_ppb) / 1_000_000_000;
+                        let silent_ns =
+                            (silent_ns as u64).max(threshold_ns + 1) + dice.within(0, 1);
+                        (0, Box::new(move |_| silent_ns - 1))
+                    } else {
+                        let count = (u128::from(wanted) * u128::from(share_ppb))
+                            .div_ceil(1_000_000_000) as u64;
+                        let below_ns = dice.within(0, 1);
+                        (
+                            count.saturating_sub(1),
+                            Box::new(move |_| threshold_ns - below_ns),
+                        )
+                    }
+                }
+            };
         for _ in 0..count + dice.within(0, 1) {
             if own.is_empty() {
                 break;

@@ -59,7 +59,11 @@ impl Stream for Numbered {
         self.next += 1;
         let cell = (self.of.stream * self.devices + device) as u32;
         let offset = (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES;
-        Some(Request { offset, len: STEP_BYTES as u32, ..Request::new(OpKind::Read, device as u16, cell, 0) })
+        Some(Request {
+            offset,
+            len: STEP_BYTES as u32,
+            ..Request::new(OpKind::Read, device as u16, cell, 0)
+        })
     }
 
     fn until_ns(&self) -> u64 {
@@ -72,7 +76,9 @@ impl Stream for Numbered {
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let mut ahead = self.clone();
-        (0..arrivals).filter_map(|_| ahead.next()).for_each(|request| cells(request.cell, 1));
+        (0..arrivals)
+            .filter_map(|_| ahead.next())
+            .for_each(|request| cells(request.cell, 1));
     }
 }
 
@@ -94,10 +100,15 @@ pub(crate) enum Model {
 impl Model {
     pub(crate) fn new(drive: &Drive, seed: u64) -> Self {
         match drive {
-            Drive::Queue(spec) => Self::Queue(Box::new(QueueModel::new(&spec.parse().unwrap(), seed))),
-            Drive::Listed { base_ns, others } => {
-                Self::Listed { base_ns: *base_ns, others: others.clone(), ends: BTreeMap::new(), taken: 0 }
+            Drive::Queue(spec) => {
+                Self::Queue(Box::new(QueueModel::new(&spec.parse().unwrap(), seed)))
             }
+            Drive::Listed { base_ns, others } => Self::Listed {
+                base_ns: *base_ns,
+                others: others.clone(),
+                ends: BTreeMap::new(),
+                taken: 0,
+            },
         }
     }
 }
@@ -112,10 +123,22 @@ impl DriveModel for Model {
     fn submit(&mut self, op: &Op, now_ns: u64) {
         match self {
             Self::Queue(model) => model.submit(op, now_ns),
-            Self::Listed { base_ns, others, ends, taken } => {
-                let Some(service_ns) = others.get(&name_of(op)).copied().unwrap_or(Some(*base_ns)) else { return };
+            Self::Listed {
+                base_ns,
+                others,
+                ends,
+                taken,
+            } => {
+                let Some(service_ns) = others.get(&name_of(op)).copied().unwrap_or(Some(*base_ns))
+                else {
+                    return;
+                };
                 *taken += 1;
-                let done = SimCompletion { token: op.token, submitted_ns: now_ns, errno: 0 };
+                let done = SimCompletion {
+                    token: op.token,
+                    submitted_ns: now_ns,
+                    errno: 0,
+                };
                 ends.insert((now_ns + service_ns.max(1), *taken), done);
             }
         }
@@ -175,7 +198,14 @@ impl IoEngine for Watched {
         let mut log = self.log.borrow_mut();
         let (token, place) = (op.token as usize, log.ops.len());
         let (device, issued_ns) = (op.target.into(), self.engine.now());
-        log.ops.push(Logged { lane, index, device, issued_ns, back_ns: None, failed: false });
+        log.ops.push(Logged {
+            lane,
+            index,
+            device,
+            issued_ns,
+            back_ns: None,
+            failed: false,
+        });
         if log.by_token.len() <= token {
             log.by_token.resize(token + 1, usize::MAX);
         }
@@ -187,19 +217,31 @@ impl IoEngine for Watched {
         let first = out.len();
         self.engine.reap(wait, out)?;
         let now_ns = self.engine.now();
-        let until_ns = self.away_ns.iter().find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&now_ns)).map(|at| at.1);
+        let until_ns = self
+            .away_ns
+            .iter()
+            .find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&now_ns))
+            .map(|at| at.1);
         if let Some(until_ns) = until_ns {
             while self.engine.now() < until_ns {
-                self.engine.reap(Wait { until_ns, completions: u32::MAX }, out)?;
+                self.engine.reap(
+                    Wait {
+                        until_ns,
+                        completions: u32::MAX,
+                    },
+                    out,
+                )?;
             }
         }
         let mut log = self.log.borrow_mut();
         for completion in &mut out[first..] {
             let place = log.by_token[completion.token as usize];
             let op = &mut log.ops[place];
-            (op.back_ns, op.failed) = (Some(completion.completed_ns), !completion.outcome.is_done());
+            (op.back_ns, op.failed) =
+                (Some(completion.completed_ns), !completion.outcome.is_done());
             if let Some(until_ns) = until_ns {
-                (completion.completed_ns, completion.unseen_ns) = (until_ns, until_ns - self.looked_ns);
+                (completion.completed_ns, completion.unseen_ns) =
+                    (until_ns, until_ns - self.looked_ns);
             }
         }
         self.looked_ns = self.engine.now();

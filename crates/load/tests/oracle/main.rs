@@ -54,7 +54,9 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     };
     let layout = Layout {
         streams: draw.streams.iter().enumerate().map(stream).collect(),
-        devices: (0..draw.drives.len()).map(|device| format!("d{device}")).collect(),
+        devices: (0..draw.drives.len())
+            .map(|device| format!("d{device}"))
+            .collect(),
         thresholds_ns: sla.thresholds_ns(),
     };
     let settings = Settings {
@@ -63,8 +65,15 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         hang_ns: draw.hang_sec * SEC,
         ..Settings::until_done(Pacing::Spin)
     };
-    let (control, log) = (Arc::new(Control::default()), Rc::new(RefCell::new(Log::default())));
-    let drives = draw.drives.iter().enumerate().map(|(device, drive)| Model::new(drive, seed + device as u64));
+    let (control, log) = (
+        Arc::new(Control::default()),
+        Rc::new(RefCell::new(Log::default())),
+    );
+    let drives = draw
+        .drives
+        .iter()
+        .enumerate()
+        .map(|(device, drive)| Model::new(drive, seed + device as u64));
     let watched = Watched {
         engine: SimEngine::new(drives.collect()),
         log: log.clone(),
@@ -74,14 +83,32 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         looked_ns: 0,
     };
     let window_step_sec = window_step_sec(draw.slice_sec, draw.interval_sec);
-    let [interval_ns, slice_ns, step_ns] = [draw.interval_sec, draw.slice_sec, window_step_sec].map(|sec| sec * SEC);
-    let run = RunConfig { layout: layout.clone(), settings, interval_ns, slice_ns, step_ns, control: control.clone() };
+    let [interval_ns, slice_ns, step_ns] =
+        [draw.interval_sec, draw.slice_sec, window_step_sec].map(|sec| sec * SEC);
+    let run = RunConfig {
+        layout: layout.clone(),
+        settings,
+        interval_ns,
+        slice_ns,
+        step_ns,
+        control: control.clone(),
+    };
     let (shard, feed) = Shard::new(watched, plan(draw), &run, false).unwrap();
     shard.run(0);
 
-    let plan_of_judge = JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec);
+    let plan_of_judge = JudgePlan::new(
+        &layout,
+        sla,
+        draw.interval_sec,
+        draw.slice_sec,
+        draw.duration_sec,
+    );
     // In virtual time a lack of CPU has no effect.
-    let mut judge = Judge::new(JudgePlan { window_step_sec, simulated: true, ..plan_of_judge });
+    let mut judge = Judge::new(JudgePlan {
+        window_step_sec,
+        simulated: true,
+        ..plan_of_judge
+    });
     let mut stop_ns = 0;
     for message in feed.messages.iter() {
         if let Message::Interval(interval) = message {
@@ -92,41 +119,93 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     let cause = control.cause();
     let end = match &cause {
         None => End::Completed,
-        Some(EndCause::Requested { .. }) => End::Interrupted { signal: "SIGTERM".into() },
-        Some(EndCause::Gone { device, .. }) => End::DeviceGone { device: layout.devices[*device].clone() },
+        Some(EndCause::Requested { .. }) => End::Interrupted {
+            signal: "SIGTERM".into(),
+        },
+        Some(EndCause::Gone { device, .. }) => End::DeviceGone {
+            device: layout.devices[*device].clone(),
+        },
         Some(other) => panic!("{other:?}"),
     };
-    let (is_stopped, is_gone) = (cause.is_some(), matches!(cause, Some(EndCause::Gone { .. })));
-    let found = Ran { draw, log: &log.borrow(), stop_ns, is_stopped, is_gone }.judge();
-    Judged { verdict: judge.verdict(&end), found }
+    let (is_stopped, is_gone) = (
+        cause.is_some(),
+        matches!(cause, Some(EndCause::Gone { .. })),
+    );
+    let found = Ran {
+        draw,
+        log: &log.borrow(),
+        stop_ns,
+        is_stopped,
+        is_gone,
+    }
+    .judge();
+    Judged {
+        verdict: judge.verdict(&end),
+        found,
+    }
 }
 
 fn plan(draw: &Draw) -> Plan {
     let lane = |(number, lane): (usize, &LaneDraw)| Lane {
-        stream: Box::new(Numbered { lane: number, of: lane.clone(), devices: draw.drives.len(), next: 0 }),
+        stream: Box::new(Numbered {
+            lane: number,
+            of: lane.clone(),
+            devices: draw.drives.len(),
+            next: 0,
+        }),
         arrival: match &lane.arrivals {
-            LaneArrivals::Even { per_sec, first, stride, phase } => {
-                Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(*per_sec), *first, *stride, *phase).unwrap()))
+            LaneArrivals::Even {
+                per_sec,
+                first,
+                stride,
+                phase,
+            } => Arrival::Scheduled(Schedule::Even(
+                Even::new(Rate::per_sec(*per_sec), *first, *stride, *phase).unwrap(),
+            )),
+            LaneArrivals::Poisson { per_sec, seed } => {
+                Arrival::Scheduled(draw::poisson(*per_sec, *seed))
             }
-            LaneArrivals::Poisson { per_sec, seed } => Arrival::Scheduled(draw::poisson(*per_sec, *seed)),
             LaneArrivals::Listed(instants) => {
                 Arrival::Scheduled(Schedule::Listed(Listed::new(instants.clone(), 0, 1, 0, 1)))
             }
-            LaneArrivals::Closed { depth, think_ns } => Arrival::Closed { depth: *depth, think_ns: *think_ns },
+            LaneArrivals::Closed { depth, think_ns } => Arrival::Closed {
+                depth: *depth,
+                think_ns: *think_ns,
+            },
         },
         limit: lane.limit as u32,
         name: format!("s{}", lane.stream),
     };
-    let limits: Vec<_> = draw.limits.iter().map(|slots| Limit { slots: *slots, configured: true }).collect();
+    let limits: Vec<_> = draw
+        .limits
+        .iter()
+        .map(|slots| Limit {
+            slots: *slots,
+            configured: true,
+        })
+        .collect();
     let buffers = BufferClass::plain(512, draw.limits.iter().sum());
-    Plan { lanes: draw.lanes.iter().enumerate().map(lane).collect(), limits, buffers: vec![buffers], ..Plan::default() }
+    Plan {
+        lanes: draw.lanes.iter().enumerate().map(lane).collect(),
+        limits,
+        buffers: vec![buffers],
+        ..Plan::default()
+    }
 }
 
 /// Makes draws by `make`, and collects the differences that `compare` finds in each. Panics with all differences if
 /// more than `allowed` of 1,000 draws have any.
-fn for_each_draw(make: impl Fn(u64) -> Draw, compare: impl Fn(&Draw, u64) -> Vec<String>, allowed: u64) {
-    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (first, draws) = (number("FLASHPROOF_ORACLE_SEED", 1), number("FLASHPROOF_ORACLE_DRAWS", 200));
+fn for_each_draw(
+    make: impl Fn(u64) -> Draw,
+    compare: impl Fn(&Draw, u64) -> Vec<String>,
+    allowed: u64,
+) {
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (first, draws) = (
+        number("FLASHPROOF_ORACLE_SEED", 1),
+        number("FLASHPROOF_ORACLE_DRAWS", 200),
+    );
     let mut wrong = Vec::new();
     for seed in first..first + draws {
         let draw = make(seed);
@@ -160,8 +239,16 @@ fn the_oracle_agrees_on_drives_of_the_simulator() {
 
 #[test]
 fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
-    for_each_draw(|seed| Draw::of_queues(seed).with_own_limits(seed), compare, 1);
-    for_each_draw(|seed| Draw::of_edges(seed).with_own_limits(seed), compare, 0);
+    for_each_draw(
+        |seed| Draw::of_queues(seed).with_own_limits(seed),
+        compare,
+        1,
+    );
+    for_each_draw(
+        |seed| Draw::of_edges(seed).with_own_limits(seed),
+        compare,
+        0,
+    );
 }
 
 #[test]
@@ -186,7 +273,13 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     if draw.streams.iter().any(|stream| stream.per_sec == 0) {
         return Vec::new();
     }
-    let prompt = run(&Draw { away_ns: Vec::new(), ..draw.clone() }, seed);
+    let prompt = run(
+        &Draw {
+            away_ns: Vec::new(),
+            ..draw.clone()
+        },
+        seed,
+    );
     let late = run(draw, seed);
     compare::excuses(&prompt.found, &late.verdict)
 }
@@ -210,6 +303,10 @@ fn draws_that_were_judged_wrongly_once_are_not_any_more() {
     // Fault that these seeds found: operations were slow or not completed in time, because other operations, issued
     // late, delayed them in the drive or held their slots.
     for seed in [8_675_998, 70_000_418, 70_000_706, 70_000_729, 70_000_829] {
-        assert_eq!(excuses(&Draw::of_queues(seed).with_absences(seed), seed), [""; 0], "{seed}");
+        assert_eq!(
+            excuses(&Draw::of_queues(seed).with_absences(seed), seed),
+            [""; 0],
+            "{seed}"
+        );
     }
 }

@@ -55,7 +55,8 @@ pub(crate) struct Fate {
 
 impl Fate {
     fn took_ns(&self) -> u64 {
-        self.back_ns.map_or(u64::MAX, |back_ns| back_ns - self.wanted_ns)
+        self.back_ns
+            .map_or(u64::MAX, |back_ns| back_ns - self.wanted_ns)
     }
 
     fn is_over(&self, threshold_ns: u64) -> bool {
@@ -174,8 +175,14 @@ impl Ran<'_> {
             ..Found::default()
         };
         for stream in 0..self.draw.streams.len() {
-            let of_stream: Vec<_> = fates.iter().filter(|fate| fate.stream == stream).copied().collect();
-            let count = |is: &dyn Fn(&Fate) -> bool| of_stream.iter().filter(|fate| is(fate)).count() as u64;
+            let of_stream: Vec<_> = fates
+                .iter()
+                .filter(|fate| fate.stream == stream)
+                .copied()
+                .collect();
+            let count = |is: &dyn Fn(&Fate) -> bool| {
+                of_stream.iter().filter(|fate| is(fate)).count() as u64
+            };
             let is_done = |fate: &Fate| fate.back_ns.is_some() && !fate.failed;
             found.totals.push([
                 count(&is_done),
@@ -185,7 +192,11 @@ impl Ran<'_> {
                 count(&|fate| is_done(fate) && fate.back_ns > Some(fate.end_ns)),
             ]);
             for device in 0..self.draw.drives.len() {
-                let on_device: Vec<_> = of_stream.iter().filter(|fate| fate.device == device).copied().collect();
+                let on_device: Vec<_> = of_stream
+                    .iter()
+                    .filter(|fate| fate.device == device)
+                    .copied()
+                    .collect();
                 self.judge_load(stream, device, &on_device, &mut found);
                 self.judge_silence(stream, device, &on_device, &mut found);
                 self.judge_growth(stream, device, &on_device, &mut found);
@@ -210,23 +221,44 @@ impl Ran<'_> {
             rule => rule,
         };
         let broken: Vec<_> = found.broken.iter().map(rule).collect();
-        let rules = [("io-error", total(1) > 0), ("lost", total(3) > 0), ("device-gone", self.is_gone)];
-        found.codes.extend(rules.iter().filter(|(_, is)| *is).map(|(code, _)| *code));
+        let rules = [
+            ("io-error", total(1) > 0),
+            ("lost", total(3) > 0),
+            ("device-gone", self.is_gone),
+        ];
+        found
+            .codes
+            .extend(rules.iter().filter(|(_, is)| *is).map(|(code, _)| *code));
         let is_broken = !found.codes.is_empty();
         found.codes.extend(broken);
-        let judged = found.groups.iter().flat_map(|group| &group.slices).map(|(wanted, _)| wanted).sum::<u64>();
+        let judged = found
+            .groups
+            .iter()
+            .flat_map(|group| &group.slices)
+            .map(|(wanted, _)| wanted)
+            .sum::<u64>();
         if judged == 0 {
             found.codes.insert("nothing-judged");
         }
-        let is_failed = ["not-carried-out", "late", "silence", "below-rate", "over-limit"]
-            .iter()
-            .any(|code| found.codes.contains(code));
+        let is_failed = [
+            "not-carried-out",
+            "late",
+            "silence",
+            "below-rate",
+            "over-limit",
+        ]
+        .iter()
+        .any(|code| found.codes.contains(code));
         found.outcome = match () {
             () if is_broken => "fail",
             () if judged == 0 => "invalid",
             () if is_failed => "fail",
             () if self.is_stopped => "invalid",
-            () if self.draw.sla == "100%>3600s" && self.draw.streams.iter().all(|it| it.own.is_none()) => "measured",
+            () if self.draw.sla == "100%>3600s"
+                && self.draw.streams.iter().all(|it| it.own.is_none()) =>
+            {
+                "measured"
+            }
             () if self.is_too_short(fates) => "invalid",
             () => "pass",
         };
@@ -239,7 +271,12 @@ impl Ran<'_> {
     }
 
     fn fates(&self) -> Vec<Fate> {
-        let mut by_name: BTreeMap<_, _> = self.log.ops.iter().map(|op| ((op.lane, op.index), op)).collect();
+        let mut by_name: BTreeMap<_, _> = self
+            .log
+            .ops
+            .iter()
+            .map(|op| ((op.lane, op.index), op))
+            .collect();
         let mut fates = Vec::new();
         for (number, lane) in self.draw.lanes.iter().enumerate() {
             for (index, wanted_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
@@ -258,11 +295,23 @@ impl Ran<'_> {
     }
 
     fn fate(&self, lane: usize, device: usize, wanted_ns: u64, op: Option<&Logged>) -> Fate {
-        let LaneDraw { stream, until_ns, .. } = self.draw.lanes[lane];
+        let LaneDraw {
+            stream, until_ns, ..
+        } = self.draw.lanes[lane];
         let slice = self.slice(wanted_ns.min(self.stop_ns.saturating_sub(1)));
         let (issued_ns, back_ns) = (op.map(|op| op.issued_ns), op.and_then(|op| op.back_ns));
         let (failed, end_ns) = (op.is_some_and(|op| op.failed), until_ns.min(self.stop_ns));
-        Fate { lane, stream, device, slice, wanted_ns, issued_ns, back_ns, failed, end_ns }
+        Fate {
+            lane,
+            stream,
+            device,
+            slice,
+            wanted_ns,
+            issued_ns,
+            back_ns,
+            failed,
+            end_ns,
+        }
     }
 
     fn is_closed(&self, lane: usize) -> bool {
@@ -281,8 +330,14 @@ impl Ran<'_> {
     fn stretches(&self, fates: &[Fate]) -> Vec<Stretch> {
         let complete = self.slice(self.stop_ns);
         let rest = fates.iter().filter(|fate| fate.slice == complete).count() as u64;
-        let stretch = |first, last, is_cut| Stretch { first, last, is_cut };
-        let mut stretches: Vec<_> = (0..complete).map(|slice| stretch(slice, slice, false)).collect();
+        let stretch = |first, last, is_cut| Stretch {
+            first,
+            last,
+            is_cut,
+        };
+        let mut stretches: Vec<_> = (0..complete)
+            .map(|slice| stretch(slice, slice, false))
+            .collect();
         match rest {
             _ if self.stop_ns == self.end_of(complete) - self.draw.slice_sec * SEC => {}
             _ if self.is_stopped => stretches.push(stretch(complete, complete, true)),
@@ -299,24 +354,46 @@ impl Ran<'_> {
 
     fn betweens(&self) -> Vec<Between> {
         let half_ns = self.draw.slice_sec * SEC / 2;
-        let windows =
-            (0..).map(|slice| Between { from_ns: (2 * slice + 1) * half_ns, to_ns: (2 * slice + 3) * half_ns });
+        let windows = (0..).map(|slice| Between {
+            from_ns: (2 * slice + 1) * half_ns,
+            to_ns: (2 * slice + 3) * half_ns,
+        });
         let has_halves = (self.draw.slice_sec / self.draw.interval_sec).is_multiple_of(2);
-        windows.take_while(|window| has_halves && window.to_ns <= self.stop_ns).collect()
+        windows
+            .take_while(|window| has_halves && window.to_ns <= self.stop_ns)
+            .collect()
     }
 
     /// Rules 1 to 3.
     fn judge_load(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
-        let lost = fates.iter().filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()).count() as u64;
+        let lost = fates
+            .iter()
+            .filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none())
+            .count() as u64;
         if lost > 0 {
             *found.lost.entry(device).or_default() += lost;
         }
         let drawn = &self.draw.streams[stream];
-        for Stretch { first, last, is_cut } in self.stretches(fates) {
-            let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
+        for Stretch {
+            first,
+            last,
+            is_cut,
+        } in self.stretches(fates)
+        {
+            let of: Vec<_> = fates
+                .iter()
+                .filter(|fate| (first..=last).contains(&fate.slice))
+                .collect();
             let wanted = of.len() as u64;
             let mut breaks = |rule, count, wanted| {
-                found.broken.insert(Broken { rule, stream, device, slice: first, count, wanted });
+                found.broken.insert(Broken {
+                    rule,
+                    stream,
+                    device,
+                    slice: first,
+                    count,
+                    wanted,
+                });
             };
             if is_cut {
                 continue;
@@ -331,7 +408,9 @@ impl Ran<'_> {
                 breaks("not-carried-out", missing, wanted);
             }
             if let Some(late_ns) = drawn.late_ns {
-                let is_late = |fate: &&&Fate| fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns;
+                let is_late = |fate: &&&Fate| {
+                    fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns
+                };
                 let late = of.iter().filter(is_late).count() as u64;
                 if late * 1_000 > wanted {
                     breaks("late", late, wanted);
@@ -344,29 +423,55 @@ impl Ran<'_> {
     fn judge_silence(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
         let drawn = &self.draw.streams[stream];
         let loosest = limits_of(self.draw, stream).last().copied();
-        let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) else { return };
+        let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) else {
+            return;
+        };
         let silences = self.silences(stream, device);
         let slice_ns = self.draw.slice_sec * SEC;
-        let stretches = self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut);
+        let stretches = self
+            .stretches(fates)
+            .into_iter()
+            .filter(|stretch| !stretch.is_cut);
         let of_stretch = |Stretch { first, last, .. }: Stretch| {
-            (self.end_of(first) - slice_ns, self.end_of(last).min(self.stop_ns), "silence")
+            (
+                self.end_of(first) - slice_ns,
+                self.end_of(last).min(self.stop_ns),
+                "silence",
+            )
         };
         let of_between = |Between { from_ns, to_ns }: Between| (from_ns, to_ns, SILENT_BETWEEN);
-        for (from_ns, to_ns, rule) in stretches.map(of_stretch).chain(self.betweens().into_iter().map(of_between)) {
-            let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
+        for (from_ns, to_ns, rule) in stretches
+            .map(of_stretch)
+            .chain(self.betweens().into_iter().map(of_between))
+        {
+            let inside =
+                |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
             let silent_ns = silences.iter().map(inside).sum::<u64>();
             let limits_of = |is_own: bool| {
-                let is = |lane: &&LaneDraw| (lane.stream == stream && lane.devices.contains(&device)) == is_own;
+                let is = |lane: &&LaneDraw| {
+                    (lane.stream == stream && lane.devices.contains(&device)) == is_own
+                };
                 let lanes = self.draw.lanes.iter().filter(is);
                 lanes.map(|lane| lane.limit).collect::<Vec<_>>()
             };
-            if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
+            if silent_ns > 0
+                && limits_of(false)
+                    .iter()
+                    .any(|limit| limits_of(true).contains(limit))
+            {
                 // The stream may have waited for the slots of another stream or device for a whole report interval.
                 // Such an interval does not count as time of the stream.
                 found.open.insert("silence");
             } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                 let (slice, wanted) = ((from_ns / slice_ns) as usize, to_ns - from_ns);
-                found.broken.insert(Broken { rule, stream, device, slice, count: silent_ns, wanted });
+                found.broken.insert(Broken {
+                    rule,
+                    stream,
+                    device,
+                    slice,
+                    count: silent_ns,
+                    wanted,
+                });
             }
         }
     }
@@ -383,29 +488,53 @@ impl Ran<'_> {
         let draw = self.draw;
         let arrivals = draw.arrivals_of(stream);
         let (interval_ns, count) = (draw.interval_sec * SEC, draw.slice_sec / draw.interval_sec);
-        if draw.streams[stream].per_sec == 0 || arrivals == Arrivals::Given || draw.slice_sec >= 1_000 || count < 4 {
+        if draw.streams[stream].per_sec == 0
+            || arrivals == Arrivals::Given
+            || draw.slice_sec >= 1_000
+            || count < 4
+        {
             return;
         }
         for slice in 0..self.slice(self.stop_ns) {
             let begin_ns = self.end_of(slice) - draw.slice_sec * SEC;
             let ends: Vec<_> = (0..=count).map(|k| begin_ns + k * interval_ns).collect();
-            let backlogs: Vec<_> = ends.iter().map(|at_ns| Self::backlog(fates, *at_ns)).collect();
+            let backlogs: Vec<_> = ends
+                .iter()
+                .map(|at_ns| Self::backlog(fates, *at_ns))
+                .collect();
             let is_active = |k: usize| {
-                let is_in = |fate: &Fate| fate.back_ns.is_some_and(|ns| ns > ends[k - 1] && ns <= ends[k]);
+                let is_in = |fate: &Fate| {
+                    fate.back_ns
+                        .is_some_and(|ns| ns > ends[k - 1] && ns <= ends[k])
+                };
                 backlogs[k] > 0 || fates.iter().any(is_in)
             };
             if !(1..=count as usize).all(is_active) {
                 continue;
             }
             let of = |is: &dyn Fn(u64) -> bool| {
-                (0..=count).filter(|k| is(*k)).map(|k| backlogs[k as usize]).collect::<Vec<_>>()
+                (0..=count)
+                    .filter(|k| is(*k))
+                    .map(|k| backlogs[k as usize])
+                    .collect::<Vec<_>>()
             };
             let early = of(&|k| 2 * k <= count).into_iter().max().unwrap();
             let late = of(&|k| 4 * k > 3 * count).into_iter().min().unwrap();
             let wanted = fates.iter().filter(|fate| fate.slice == slice).count() as u64;
-            let by_chance = if arrivals == Arrivals::Even { 0.0 } else { 3.0 * (wanted as f64).sqrt() };
+            let by_chance = if arrivals == Arrivals::Even {
+                0.0
+            } else {
+                3.0 * (wanted as f64).sqrt()
+            };
             if late as f64 - early as f64 > f64::max(1.0, wanted as f64 / 1_000.0) + by_chance {
-                found.broken.insert(Broken { rule: GREW, stream, device, slice, count: late - early, wanted });
+                found.broken.insert(Broken {
+                    rule: GREW,
+                    stream,
+                    device,
+                    slice,
+                    count: late - early,
+                    wanted,
+                });
             }
         }
     }
@@ -414,49 +543,98 @@ impl Ran<'_> {
     fn is_too_short(&self, fates: &[Fate]) -> bool {
         let draw = self.draw;
         let has_backlog = |(stream, device): (usize, usize)| {
-            let of: Vec<_> =
-                fates.iter().filter(|fate| (fate.stream, fate.device) == (stream, device)).copied().collect();
+            let of: Vec<_> = fates
+                .iter()
+                .filter(|fate| (fate.stream, fate.device) == (stream, device))
+                .copied()
+                .collect();
             let backlog = Self::backlog(&of, self.stop_ns);
             draw.streams[stream].per_sec > 0 && backlog > 1 && backlog * 1_000 > of.len() as u64
         };
-        let pairs =
-            || (0..draw.streams.len()).flat_map(|stream| (0..draw.drives.len()).map(move |device| (stream, device)));
+        let pairs = || {
+            (0..draw.streams.len())
+                .flat_map(|stream| (0..draw.drives.len()).map(move |device| (stream, device)))
+        };
         draw.slice_sec / draw.interval_sec < 4 && pairs().any(has_backlog)
     }
 
     /// Rule 5.
     fn judge_rate(&self, stream: usize, fates: &[Fate], found: &mut Found) {
-        let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
-        for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
-            let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
+        let Some(least) = self.draw.streams[stream]
+            .own
+            .as_ref()
+            .and_then(|own| own.least_iops)
+        else {
+            return;
+        };
+        for Stretch { first, last, .. } in self
+            .stretches(fates)
+            .into_iter()
+            .filter(|stretch| !stretch.is_cut)
+        {
+            let is_done = |fate: &&Fate| {
+                (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed
+            };
             // In its first slice, a closed loop has one operation too many for each operation that completes after the
             // end of the stream.
-            let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
+            let is_late = |fate: &&Fate| {
+                !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns)
+            };
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
-            let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };
-            let done = fates.iter().filter(is_done).count() - ahead.min(fates.iter().filter(is_done).count());
+            let ahead = if is_first_of_closed {
+                fates.iter().filter(is_late).count()
+            } else {
+                0
+            };
+            let done = fates.iter().filter(is_done).count()
+                - ahead.min(fates.iter().filter(is_done).count());
             let from_ns = self.end_of(first) - self.draw.slice_sec * SEC;
-            if (done as f64 * 1e9 / (self.end_of(last).min(self.stop_ns) - from_ns) as f64) < least {
-                let broken =
-                    Broken { rule: "below-rate", stream, device: 0, slice: first, count: done as u64, wanted: 0 };
+            if (done as f64 * 1e9 / (self.end_of(last).min(self.stop_ns) - from_ns) as f64) < least
+            {
+                let broken = Broken {
+                    rule: "below-rate",
+                    stream,
+                    device: 0,
+                    slice: first,
+                    count: done as u64,
+                    wanted: 0,
+                };
                 found.broken.insert(broken);
             }
         }
     }
 
     /// Applies the limits of latency.
-    fn judge_shares(&self, stream: usize, device: Option<usize>, fates: &[Fate], found: &mut Found) {
+    fn judge_shares(
+        &self,
+        stream: usize,
+        device: Option<usize>,
+        fates: &[Fate],
+        found: &mut Found,
+    ) {
         let (limits, own) = (limits(self.draw.sla), limits_of(self.draw, stream));
         let count = |first, last| -> (u64, Vec<u64>) {
-            let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
-            let over =
-                |(_, threshold_ns): &(u64, u64)| of.iter().filter(|fate| fate.is_over(*threshold_ns)).count() as u64;
+            let of: Vec<_> = fates
+                .iter()
+                .filter(|fate| (first..=last).contains(&fate.slice))
+                .collect();
+            let over = |(_, threshold_ns): &(u64, u64)| {
+                of.iter().filter(|fate| fate.is_over(*threshold_ns)).count() as u64
+            };
             (of.len() as u64, limits.iter().map(over).collect())
         };
-        for Stretch { first, last, is_cut } in self.stretches(fates) {
+        for Stretch {
+            first,
+            last,
+            is_cut,
+        } in self.stretches(fates)
+        {
             let (wanted, over) = count(first, last);
             // A failed operation has no latency.
-            let failed = fates.iter().filter(|fate| (first..=last).contains(&fate.slice) && fate.failed).count() as u64;
+            let failed = fates
+                .iter()
+                .filter(|fate| (first..=last).contains(&fate.slice) && fate.failed)
+                .count() as u64;
             let exceeded = |wanted: u64| {
                 let over = |threshold_ns: u64| {
                     limits
@@ -465,7 +643,9 @@ impl Ran<'_> {
                         .find(|((_, known_ns), _)| *known_ns == threshold_ns)
                         .map_or(0, |(_, over)| *over - failed)
                 };
-                own.iter().any(|(share_ppb, threshold_ns)| is_share(over(*threshold_ns), wanted, *share_ppb))
+                own.iter().any(|(share_ppb, threshold_ns)| {
+                    is_share(over(*threshold_ns), wanted, *share_ppb)
+                })
             };
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");
@@ -482,21 +662,36 @@ impl Ran<'_> {
                 }
             }
         }
-        let complete: Vec<u64> = (0..self.slice(self.stop_ns)).map(|slice| count(slice, slice).0).collect();
+        let complete: Vec<u64> = (0..self.slice(self.stop_ns))
+            .map(|slice| count(slice, slice).0)
+            .collect();
         for window in self.betweens() {
-            let of: Vec<_> = fates.iter().filter(|fate| window.includes(fate.wanted_ns)).collect();
+            let of: Vec<_> = fates
+                .iter()
+                .filter(|fate| window.includes(fate.wanted_ns))
+                .collect();
             let wanted = of.len() as u64;
-            let is_enough =
-                wanted >= ALONE_MIN && wanted * 10 * complete.len() as u64 >= 9 * complete.iter().sum::<u64>();
-            let over = |threshold_ns: u64| of.iter().filter(|fate| fate.is_over(threshold_ns)).count() as u64;
+            let is_enough = wanted >= ALONE_MIN
+                && wanted * 10 * complete.len() as u64 >= 9 * complete.iter().sum::<u64>();
+            let over = |threshold_ns: u64| {
+                of.iter().filter(|fate| fate.is_over(threshold_ns)).count() as u64
+            };
             if is_enough
-                && own.iter().any(|(share_ppb, threshold_ns)| is_share(over(*threshold_ns), wanted, *share_ppb))
+                && own.iter().any(|(share_ppb, threshold_ns)| {
+                    is_share(over(*threshold_ns), wanted, *share_ppb)
+                })
             {
                 found.codes.insert("over-limit");
             }
         }
-        let slices = (0..=self.slice(self.stop_ns.saturating_sub(1))).map(|slice| count(slice, slice)).collect();
-        found.groups.push(Group { stream, device, slices });
+        let slices = (0..=self.slice(self.stop_ns.saturating_sub(1)))
+            .map(|slice| count(slice, slice))
+            .collect();
+        found.groups.push(Group {
+            stream,
+            device,
+            slices,
+        });
     }
 
     /// Times in which a stream had operations in flight on a device, and the device completed no operation of any
@@ -538,34 +733,66 @@ impl Ran<'_> {
     /// operation waiting although a slot is free; ending the drain too early.
     fn complaints(&self, fates: &[Fate]) -> Vec<String> {
         let mut complaints = Vec::new();
-        let open = self.log.ops.iter().filter(|op| !self.is_closed(op.lane)).count();
-        if fates.iter().filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane)).count() != open {
+        let open = self
+            .log
+            .ops
+            .iter()
+            .filter(|op| !self.is_closed(op.lane))
+            .count();
+        if fates
+            .iter()
+            .filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane))
+            .count()
+            != open
+        {
             complaints.push("an operation was issued that was not wanted".to_owned());
         }
         // After a drive went away, waiting operations are not issued, not even after the end of their stream.
-        let goes_away =
-            self.draw.drives.iter().any(|drive| matches!(drive, Drive::Queue(spec) if spec.contains("gone-at-s")));
+        let goes_away = self
+            .draw
+            .drives
+            .iter()
+            .any(|drive| matches!(drive, Drive::Queue(spec) if spec.contains("gone-at-s")));
         for fate in fates {
             let last_ns = fate.end_ns + SEC;
-            if fate.issued_ns.is_some_and(|issued_ns| issued_ns < fate.wanted_ns || issued_ns > last_ns) {
+            if fate
+                .issued_ns
+                .is_some_and(|issued_ns| issued_ns < fate.wanted_ns || issued_ns > last_ns)
+            {
                 complaints.push(format!("{fate:?} was issued at the wrong time"));
             }
             if fate.issued_ns.is_none() && !goes_away && self.draw.away_ns.is_empty() {
                 let limit = self.draw.lanes[fate.lane].limit;
-                let under_limit = self.log.ops.iter().filter(|op| self.draw.lanes[op.lane].limit == limit);
-                let is_out =
-                    |op: &&Logged| op.issued_ns <= last_ns && op.back_ns.is_none_or(|back_ns| back_ns >= last_ns);
+                let under_limit = self
+                    .log
+                    .ops
+                    .iter()
+                    .filter(|op| self.draw.lanes[op.lane].limit == limit);
+                let is_out = |op: &&Logged| {
+                    op.issued_ns <= last_ns && op.back_ns.is_none_or(|back_ns| back_ns >= last_ns)
+                };
                 if (under_limit.filter(is_out).count() as u64) < self.draw.limits[limit].into() {
                     complaints.push(format!("{fate:?} was not issued although a slot was free"));
                 }
             }
             if fate.issued_ns.is_some() && fate.back_ns.is_none() {
                 let of_device = || self.log.ops.iter().filter(|op| op.device == fate.device);
-                let heard_ns = of_device().filter_map(|op| op.back_ns).max().max(fate.issued_ns).unwrap_or(0);
+                let heard_ns = of_device()
+                    .filter_map(|op| op.back_ns)
+                    .max()
+                    .max(fate.issued_ns)
+                    .unwrap_or(0);
                 if self.log.ended_ns < heard_ns.min(self.log.ended_ns) + self.draw.hang_sec * SEC {
                     // An operation issued while others are in flight does not restart the wait of `hang_sec`.
-                    let first_ns = of_device().filter(|op| op.back_ns.is_none()).map(|op| op.issued_ns).min();
-                    let since_ns = of_device().filter_map(|op| op.back_ns).max().max(first_ns).unwrap_or(0);
+                    let first_ns = of_device()
+                        .filter(|op| op.back_ns.is_none())
+                        .map(|op| op.issued_ns)
+                        .min();
+                    let since_ns = of_device()
+                        .filter_map(|op| op.back_ns)
+                        .max()
+                        .max(first_ns)
+                        .unwrap_or(0);
                     if self.log.ended_ns < since_ns + self.draw.hang_sec * SEC {
                         complaints.push(format!("{fate:?} was given up at {}", self.log.ended_ns));
                     }

@@ -12,16 +12,33 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
     assert_eq!(cell.counts.ops, 10_000);
     let over_1ms = cell.counts.judged_over[0];
     // The 32 channels need another 3 ms for the backlog; a few more operations are late in that time.
-    assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
+    assert!(
+        (998..=1004).contains(&over_1ms),
+        "{over_1ms} operations over 1 ms"
+    );
     // Operations were due evenly during the freeze of a second: the last 64 of them took 64 ms or less.
-    assert!((935..=941).contains(&cell.counts.judged_over[2]), "{:?}", cell.counts.judged_over);
+    assert!(
+        (935..=941).contains(&cell.counts.judged_over[2]),
+        "{:?}",
+        cell.counts.judged_over
+    );
 }
 
 #[test]
 fn a_closed_loop_would_have_reported_one_slow_operation() {
-    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 1, think_ns: MS })];
+    let lanes = vec![(
+        reads(0, 1),
+        Arrival::Closed {
+            depth: 1,
+            think_ns: MS,
+        },
+    )];
     let ran = run(&[FREEZE], plan(lanes, 1, true), settings(10), &layout(1, 1));
-    assert_eq!(ran.total().cells[0].counts.judged_over[0], 1, "the freeze hides its own victims");
+    assert_eq!(
+        ran.total().cells[0].counts.judged_over[0],
+        1,
+        "the freeze hides its own victims"
+    );
 }
 
 #[test]
@@ -31,7 +48,11 @@ fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
     let ran = even_reads(drive, 1000, (1, false), settings(10));
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.ops, 10_000);
-    assert!(cell.counts.judged_over[0] >= 998, "{:?}", cell.counts.judged_over);
+    assert!(
+        cell.counts.judged_over[0] >= 998,
+        "{:?}",
+        cell.counts.judged_over
+    );
     let waited = cell.wait.count_between(MS, u64::MAX);
     // The one slot needs 10 ms for the backlog.
     assert!((990..=1011).contains(&waited), "{waited} waited over 1 ms");
@@ -40,11 +61,30 @@ fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
 
 #[test]
 fn counts_are_exact_for_seven_a_second_over_three_devices() {
-    let lanes = (0..3).map(|d| (reads(d, 1), even(7, d.into(), 3))).collect();
-    let ran = run(&["sim:", "sim:", "sim:"], plan(lanes, 64, false), settings(3600), &layout(1, 3));
-    assert_eq!(ran.total().cells.iter().map(|cell| cell.counts.ops).collect::<Vec<_>>(), [8400; 3]);
+    let lanes = (0..3)
+        .map(|d| (reads(d, 1), even(7, d.into(), 3)))
+        .collect();
+    let ran = run(
+        &["sim:", "sim:", "sim:"],
+        plan(lanes, 64, false),
+        settings(3600),
+        &layout(1, 3),
+    );
+    assert_eq!(
+        ran.total()
+            .cells
+            .iter()
+            .map(|cell| cell.counts.ops)
+            .collect::<Vec<_>>(),
+        [8400; 3]
+    );
     assert_eq!(ran.intervals.len(), 3600);
-    assert!(ran.intervals.iter().enumerate().all(|(n, interval)| interval.index == n as u64));
+    assert!(
+        ran.intervals
+            .iter()
+            .enumerate()
+            .all(|(n, interval)| interval.index == n as u64)
+    );
 }
 
 #[test]
@@ -53,15 +93,26 @@ fn the_same_seed_gives_the_same_run_to_the_last_bucket() {
     let once = |seed| {
         let poisson = |d: u64| {
             let random = Random::for_part(seed, 100 + d);
-            Arrival::Scheduled(Schedule::Poisson(Poisson::new(Rate::per_sec(5_000), random).unwrap()))
+            Arrival::Scheduled(Schedule::Poisson(
+                Poisson::new(Rate::per_sec(5_000), random).unwrap(),
+            ))
         };
-        let lanes = (0..2).map(|d| (reads(d, seed), poisson(d.into()))).collect();
+        let lanes = (0..2)
+            .map(|d| (reads(d, seed), poisson(d.into())))
+            .collect();
         let ran = run(&drives, plan(lanes, 64, false), settings(20), &layout(1, 2));
         assert!(ran.failures > 0);
         ran.total()
             .cells
             .iter()
-            .map(|c| (c.counts.ops, c.counts.errors, c.service.clone(), c.wait.clone()))
+            .map(|c| {
+                (
+                    c.counts.ops,
+                    c.counts.errors,
+                    c.service.clone(),
+                    c.wait.clone(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(once(9), once(9));
@@ -73,7 +124,11 @@ fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
     let ran = even_reads("sim:error-rate=0.01", 1000, (64, false), settings(100));
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.counted_ops(), 100_000);
-    assert!((900..1100).contains(&cell.counts.errors), "{} errors", cell.counts.errors);
+    assert!(
+        (900..1100).contains(&cell.counts.errors),
+        "{} errors",
+        cell.counts.errors
+    );
     assert_eq!(cell.counts.judged_over[2], cell.counts.errors);
     assert_eq!(cell.service.len(), cell.counts.ops);
     assert_eq!(ran.cause, None);
@@ -82,28 +137,61 @@ fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
 #[test]
 fn an_operation_can_be_followed_by_another_in_its_slot() {
     let lanes = vec![(ReadThenWrite(reads(0, 1)), even(1000, 0, 1))];
-    let ran = run(&["sim:"], plan(lanes, 1, false), settings(10), &layout(2, 1));
+    let ran = run(
+        &["sim:"],
+        plan(lanes, 1, false),
+        settings(10),
+        &layout(2, 1),
+    );
     let total = ran.total();
-    assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
-    assert_eq!(total.cells[1].wait.max(), 0, "the follower is wanted when its leader ends");
+    assert_eq!(
+        (total.cells[0].counts.ops, total.cells[1].counts.ops),
+        (10_000, 10_000)
+    );
+    assert_eq!(
+        total.cells[1].wait.max(),
+        0,
+        "the follower is wanted when its leader ends"
+    );
 }
 
 #[test]
 fn an_update_is_written_the_moment_its_read_ends() {
-    let extent = |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
-    let (reads, writes) = (vec![extent(OpKind::Read, 0)], vec![extent(OpKind::Write, 1)]);
+    let extent =
+        |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
+    let (reads, writes) = (
+        vec![extent(OpKind::Read, 0)],
+        vec![extent(OpKind::Write, 1)],
+    );
     let updates = Updates::new(reads, writes, 1, Random::new(1));
     let lanes = vec![(updates, even(1000, 0, 1))];
-    let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
-    assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
-    assert_eq!((total.cells[1].lag.max(), total.cells[1].wait.max()), (0, 0));
+    let total = run(
+        &["sim:"],
+        plan(lanes, 64, false),
+        settings(10),
+        &layout(2, 1),
+    )
+    .total();
+    assert_eq!(
+        (total.cells[0].counts.ops, total.cells[1].counts.ops),
+        (10_000, 10_000)
+    );
+    assert_eq!(
+        (total.cells[1].lag.max(), total.cells[1].wait.max()),
+        (0, 0)
+    );
 }
 
 #[test]
 fn a_closed_lane_keeps_its_depth_going() {
     // Depth 4, 100 us for each operation, 32 channels: 40,000 operations per second.
     let lanes = vec![(reads(0, 1), closed(4))];
-    let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
+    let ran = run(
+        &["sim:read-us=100+jitter-pct=0+read-mbps=0"],
+        plan(lanes, 4, true),
+        settings(5),
+        &layout(1, 1),
+    );
     assert!(ran.total().cells[0].counts.ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
 }
@@ -112,22 +200,51 @@ fn a_closed_lane_keeps_its_depth_going() {
 fn nothing_is_issued_before_instant_zero() {
     let lanes = vec![(reads(0, 1), closed(4))];
     let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
-    let (shard, feed) = Shard::new(drive, plan(lanes, 4, true), &what(settings(1), &layout(1, 1)), false).unwrap();
+    let (shard, feed) = Shard::new(
+        drive,
+        plan(lanes, 4, true),
+        &what(settings(1), &layout(1, 1)),
+        false,
+    )
+    .unwrap();
     shard.run(5 * MS);
-    let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
+    let Ok(Message::Interval(interval)) = feed.messages.recv() else {
+        panic!("no interval")
+    };
     // 4 operations every 100 us for a second, and none in the 5 ms before that second.
-    assert!((40_000..=40_004).contains(&interval.cells[0].counts.ops), "{}", interval.cells[0].counts.ops);
-    assert!(interval.cells[0].service.min() >= 99_000, "{}", interval.cells[0].service.min());
+    assert!(
+        (40_000..=40_004).contains(&interval.cells[0].counts.ops),
+        "{}",
+        interval.cells[0].counts.ops
+    );
+    assert!(
+        interval.cells[0].service.min() >= 99_000,
+        "{}",
+        interval.cells[0].service.min()
+    );
 }
 
 #[test]
 fn nothing_of_a_ramp_is_counted() {
     // The drive freezes from 5 to 6 s.
     let slow = |ramp_ns, seconds: u64| {
-        let settings = Settings { ramp_ns, duration_ns: ramp_ns + seconds * SEC, ..settings(10) };
+        let settings = Settings {
+            ramp_ns,
+            duration_ns: ramp_ns + seconds * SEC,
+            ..settings(10)
+        };
         let ran = even_reads(FREEZE, 1000, (4096, false), settings);
-        let ends: Vec<_> = ran.intervals.iter().map(|interval| (interval.index, interval.end_ns)).collect();
-        assert_eq!(ends, (0..seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
+        let ends: Vec<_> = ran
+            .intervals
+            .iter()
+            .map(|interval| (interval.index, interval.end_ns))
+            .collect();
+        assert_eq!(
+            ends,
+            (0..seconds)
+                .map(|index| (index, (index + 1) * SEC))
+                .collect::<Vec<_>>()
+        );
         let cell = &ran.total().cells[0];
         (cell.counts.ops, cell.counts.judged_over[0])
     };

@@ -27,9 +27,17 @@ fn reads_ns(arrival: Arrivals) -> Vec<u64> {
         ..ActConfig::default()
     };
     let device = DeviceShape::new("sim:", 0, 64 << 30, 512);
-    let choices = BuildContext { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
+    let choices = BuildContext {
+        seed: 23,
+        shards_max: 1,
+        cpus: 2,
+        in_flight_max: None,
+    };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
-    ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();
+    ActWorkload::of(config)
+        .unwrap()
+        .build(&[device], &choices, &mut workload)
+        .unwrap();
     let reads_ns = RefCell::new(Vec::new());
     let submitted = |now_ns, op: &Op| {
         if op.kind == OpKind::Read && op.len < 128 * 1024 {
@@ -38,7 +46,16 @@ fn reads_ns(arrival: Arrivals) -> Vec<u64> {
     };
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);
     let reap = |engine: &mut SimEngine, wait, out: &mut _| engine.reap(wait, out).unwrap();
-    run_in(Watched { engine, submitted, reap }, workload.shards.remove(0), settings(5), &workload.layout);
+    run_in(
+        Watched {
+            engine,
+            submitted,
+            reap,
+        },
+        workload.shards.remove(0),
+        settings(5),
+        &workload.layout,
+    );
     reads_ns.take()
 }
 
@@ -52,10 +69,17 @@ fn variance_over_mean(times_ns: &[u64]) -> f64 {
 fn as_act_bursts_as_act_does_and_paced_does_not() {
     let (act, paced) = (reads_ns(Arrivals::Act), reads_ns(Arrivals::Paced));
     for times_ns in [&act, &paced] {
-        assert!((99_990..=100_000).contains(&times_ns.len()), "20,000 a second: {}", times_ns.len());
+        assert!(
+            (99_990..=100_000).contains(&times_ns.len()),
+            "20,000 a second: {}",
+            times_ns.len()
+        );
     }
-    let (act, paced, poisson) =
-        (variance_over_mean(&act), variance_over_mean(&paced), variance_over_mean(&reads_ns(Arrivals::Poisson)));
+    let (act, paced, poisson) = (
+        variance_over_mean(&act),
+        variance_over_mean(&paced),
+        variance_over_mean(&reads_ns(Arrivals::Poisson)),
+    );
     println!("variance/mean: act {act:.2}, paced {paced:.2}, poisson {poisson:.2}");
     assert!((act / 3.7 - 1.0).abs() < 0.25, "{act}");
     assert!(paced < 0.5, "{paced}");

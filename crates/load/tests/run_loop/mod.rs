@@ -24,7 +24,12 @@ const MS: u64 = 1_000_000;
 
 fn settings(duration_s: u64) -> Settings {
     let duration_ns = duration_s * SEC;
-    Settings { duration_ns, errors_max: u64::MAX, hang_ns: 10 * SEC, ..Settings::until_done(Pacing::Spin) }
+    Settings {
+        duration_ns,
+        errors_max: u64::MAX,
+        hang_ns: 10 * SEC,
+        ..Settings::until_done(Pacing::Spin)
+    }
 }
 
 fn layout(streams: usize, devices: usize) -> Layout {
@@ -35,11 +40,16 @@ fn layout(streams: usize, devices: usize) -> Layout {
 fn reads(target: u16, seed: u64) -> Uniform {
     let request = Request::new(OpKind::Read, target, target.into(), 0);
     let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
-    Uniform { extent, random: Random::for_part(seed, target.into()) }
+    Uniform {
+        extent,
+        random: Random::for_part(seed, target.into()),
+    }
 }
 
 fn even(rate: u64, device: u64, devices: u64) -> Arrival {
-    Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap()))
+    Arrival::Scheduled(Schedule::Even(
+        Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap(),
+    ))
 }
 
 /// A plan with a lane per device, all under the same limit.
@@ -47,7 +57,9 @@ fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: b
     let mut plan = Plan::default();
     let limit = plan.add_limit(slots, configured);
     plan.add_buffers(BufferClass::plain(4096, slots));
-    lanes.into_iter().for_each(|(stream, arrival)| plan.add_lane(stream, arrival, limit, "reads".into()));
+    lanes
+        .into_iter()
+        .for_each(|(stream, arrival)| plan.add_lane(stream, arrival, limit, "reads".into()));
     plan
 }
 
@@ -61,7 +73,11 @@ impl Ran {
     fn total(&self) -> Interval {
         let mut total = self.intervals[0].clone();
         for interval in &self.intervals[1..] {
-            total.cells.iter_mut().zip(&interval.cells).for_each(|(mine, theirs)| mine.merge(theirs));
+            total
+                .cells
+                .iter_mut()
+                .zip(&interval.cells)
+                .for_each(|(mine, theirs)| mine.merge(theirs));
         }
         total
     }
@@ -69,7 +85,11 @@ impl Ran {
 
 fn engine(drives: &[&str]) -> SimEngine {
     SimEngine::new(
-        drives.iter().enumerate().map(|(n, spec)| QueueModel::new(&spec.parse().unwrap(), n as u64)).collect(),
+        drives
+            .iter()
+            .enumerate()
+            .map(|(n, spec)| QueueModel::new(&spec.parse().unwrap(), n as u64))
+            .collect(),
     )
 }
 
@@ -79,7 +99,12 @@ fn run(drives: &[&str], plan: Plan, settings: Settings, layout: &Layout) -> Ran 
 
 /// Reads at an even rate on one drive, under a limit of `slots` that was configured or not.
 fn even_reads(drive: &str, rate: u64, (slots, configured): (u32, bool), settings: Settings) -> Ran {
-    run(&[drive], plan(vec![(reads(0, 1), even(rate, 0, 1))], slots, configured), settings, &layout(1, 1))
+    run(
+        &[drive],
+        plan(vec![(reads(0, 1), even(rate, 0, 1))], slots, configured),
+        settings,
+        &layout(1, 1),
+    )
 }
 
 fn closed(depth: u32) -> Arrival {
@@ -109,7 +134,11 @@ fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &La
             Message::Failure(_) => failures += 1,
         }
     }
-    Ran { intervals, failures, cause: what.control.cause() }
+    Ran {
+        intervals,
+        failures,
+        cause: what.control.cause(),
+    }
 }
 
 const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.0003";
@@ -122,7 +151,11 @@ impl Stream for ReadThenWrite {
         self.0.next()
     }
     fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
-        (request.kind == OpKind::Read).then_some(Request { kind: OpKind::Write, cell: 1, ..*request })
+        (request.kind == OpKind::Read).then_some(Request {
+            kind: OpKind::Write,
+            cell: 1,
+            ..*request
+        })
     }
 }
 

@@ -38,8 +38,14 @@ const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
 /// The place of a device in the kernel's counters; `None` for a simulated drive or a file, which have no counters.
-pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<BlockPosition>, Failure> {
-    let DeviceName::Path(name) = name else { return Ok(None) };
+pub(super) fn place(
+    index: usize,
+    name: &DeviceName,
+    is_file: bool,
+) -> Result<Option<BlockPosition>, Failure> {
+    let DeviceName::Path(name) = name else {
+        return Ok(None);
+    };
     if is_file {
         return Ok(None);
     }
@@ -50,7 +56,9 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
 
 /// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
-    queue_attribute(position.disk, "max_sectors_kb", Path::new("/"))?.parse().ok()
+    queue_attribute(position.disk, "max_sectors_kb", Path::new("/"))?
+        .parse()
+        .ok()
 }
 
 /// Rates of a stream: offered and achieved.
@@ -111,7 +119,11 @@ impl BurstMeasurement {
     /// The issued I/O, in iostat's numbers.
     pub(super) fn issued_io(&self) -> DriveIo {
         let sum = |reads: bool, rate: fn(&StreamRates) -> f64| {
-            self.issued.iter().filter(|issued| issued.reads() == reads).map(rate).sum::<f64>()
+            self.issued
+                .iter()
+                .filter(|issued| issued.reads() == reads)
+                .map(rate)
+                .sum::<f64>()
         };
         let ops = |reads| sum(reads, |it| it.per_sec);
         let kib = |reads| sum(reads, |it| it.kib_per_sec);
@@ -121,8 +133,13 @@ impl BurstMeasurement {
     /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
     /// operations of an earlier period were issued late.
     pub(super) fn is_disturbed(&self) -> bool {
-        let caught_up_sec = |it: &StreamRates| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
-        let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
+        let caught_up_sec =
+            |it: &StreamRates| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
+        let late_sec = self
+            .issued
+            .iter()
+            .map(caught_up_sec)
+            .fold(self.late_sec, f64::max);
         let (_, off) = furthest(&self.issued_io(), &self.reached, 2..4);
         late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
@@ -130,10 +147,19 @@ impl BurstMeasurement {
     /// Write requests per second that the kernel makes of the issued writes, split at the limit of the device's queue.
     fn requests_expected(&self, block_sectors: u32) -> f64 {
         let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
-        let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
+        let parts = self
+            .max_request_kib
+            .filter(|max| *max > 0)
+            .map_or(1, |max| block_kib.div_ceil(max).max(1));
         let writes = self.issued.iter().filter(|issued| !issued.reads());
-        let requests_of =
-            |issued: &StreamRates| issued.per_sec * if issued.stream.contains("large") { parts as f64 } else { 1.0 };
+        let requests_of = |issued: &StreamRates| {
+            issued.per_sec
+                * if issued.stream.contains("large") {
+                    parts as f64
+                } else {
+                    1.0
+                }
+        };
         writes.map(requests_of).sum()
     }
 
@@ -143,11 +169,18 @@ impl BurstMeasurement {
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
         let falls_short = |it: &&StreamRates| {
             let missing = it.offered_per_sec - it.per_sec;
-            let random_error = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
+            let random_error = if poisson {
+                4.0 / (it.offered_per_sec * self.seconds).sqrt()
+            } else {
+                0.0
+            };
             missing > it.offered_per_sec * (allowed + random_error) && missing * self.seconds > 2.0
         };
         let behind = |it: &StreamRates| it.per_sec / it.offered_per_sec;
-        self.issued.iter().filter(falls_short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
+        self.issued
+            .iter()
+            .filter(falls_short)
+            .min_by(|a, b| behind(a).total_cmp(&behind(b)))
     }
 }
 
@@ -179,7 +212,12 @@ pub(super) struct BurstObserver {
 
 impl BurstObserver {
     /// Observer of a burst measured for `seconds`. `positions`: one for each device, or none.
-    pub(super) fn new(positions: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(super) fn new(
+        positions: Vec<BlockPosition>,
+        seconds: u64,
+        block_bytes: u32,
+        min_io_bytes: u32,
+    ) -> Self {
         Self {
             positions,
             measured_intervals: BEGINS_SEC..BEGINS_SEC + seconds,
@@ -203,7 +241,9 @@ impl BurstObserver {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
         }
-        let (Some(start), Some(end)) = (self.start_reading, self.end_reading) else { return Ok(None) };
+        let (Some(start), Some(end)) = (self.start_reading, self.end_reading) else {
+            return Ok(None);
+        };
         let run_sec = (end.run_ns - start.run_ns) as f64 / 1e9;
         let issued: Vec<_> = self
             .streams
@@ -237,7 +277,15 @@ impl BurstObserver {
             let rates = after.since(before).and_then(|delta| {
                 let Counters { read, write, .. } = delta;
                 let ops = [read.per_sec(interval)?, write.per_sec(interval)?];
-                Some((delta, [ops[0], ops[1], read.kib_per_sec(interval)?, write.kib_per_sec(interval)?]))
+                Some((
+                    delta,
+                    [
+                        ops[0],
+                        ops[1],
+                        read.kib_per_sec(interval)?,
+                        write.kib_per_sec(interval)?,
+                    ],
+                ))
             });
             let Some((delta, device_rates)) = rates else {
                 return Err(Failure::environment(
@@ -245,8 +293,12 @@ impl BurstObserver {
                 ));
             };
             sum = std::array::from_fn(|n| sum[n] + device_rates[n]);
-            measurement.flushes_per_sec += delta.flush.and_then(|flush| flush.per_sec(interval)).unwrap_or(0.0);
-            measurement.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
+            measurement.flushes_per_sec += delta
+                .flush
+                .and_then(|flush| flush.per_sec(interval))
+                .unwrap_or(0.0);
+            measurement.merged_per_sec +=
+                (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
         }
         if let Ok(traced) = &measurement.traced {
             sum[1] = traced.block_writes + traced.other_writes;
@@ -261,7 +313,11 @@ impl BurstObserver {
 
     fn mark(&mut self, run_ns: u64) -> Option<CounterReading> {
         if self.positions.is_empty() {
-            return Some(CounterReading { instant: Instant::now(), run_ns, counters: Vec::new() });
+            return Some(CounterReading {
+                instant: Instant::now(),
+                run_ns,
+                counters: Vec::new(),
+            });
         }
         let disks = match diskstats::read(Path::new("/")) {
             Ok(disks) => disks,
@@ -272,17 +328,26 @@ impl BurstObserver {
         };
         let instant = Instant::now();
         let counters_of = |place: &BlockPosition| {
-            disks.iter().find(|disk| disk.device == place.device_number).map(|disk| disk.counters)
+            disks
+                .iter()
+                .find(|disk| disk.device == place.device_number)
+                .map(|disk| disk.counters)
         };
         let counters: Option<Vec<_>> = self.positions.iter().map(counters_of).collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
         }
-        counters.map(|counters| CounterReading { instant, run_ns, counters })
+        counters.map(|counters| CounterReading {
+            instant,
+            run_ns,
+            counters,
+        })
     }
 
     fn begin_trace(&mut self) {
-        let Some(first) = self.positions.first() else { return };
+        let Some(first) = self.positions.first() else {
+            return;
+        };
         if !has_requests(Path::new("/"), first.disk) {
             self.traced = Err("the device's driver handles bios and has no requests".to_owned());
             return;
@@ -306,10 +371,14 @@ impl BurstObserver {
     }
 
     fn read_trace(&mut self) {
-        let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else { return };
+        let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else {
+            return;
+        };
         let (positions, block_sectors) = (&self.positions, self.block_sectors);
         let read_result = trace.read(&mut |event: Event| {
-            let is_ours = |place: &BlockPosition| place.disk == event.device && place.sectors.contains(&event.sector);
+            let is_ours = |place: &BlockPosition| {
+                place.disk == event.device && place.sectors.contains(&event.sector)
+            };
             if event.sectors == 0 || !positions.iter().any(is_ours) {
                 return;
             }
@@ -327,18 +396,30 @@ impl BurstObserver {
     }
 
     fn end_trace(&mut self) {
-        let Some((trace, start)) = &mut self.trace else { return };
+        let Some((trace, start)) = &mut self.trace else {
+            return;
+        };
         let (stop_result, seconds) = (trace.stop(), start.elapsed().as_secs_f64());
         self.read_trace();
-        let Some((trace, _)) = self.trace.take() else { return };
+        let Some((trace, _)) = self.trace.take() else {
+            return;
+        };
         match stop_result.and_then(|_| trace.lost()) {
             Ok(lost) if lost.is_none() => {
-                if let Ok(TracedRequests { block_reads, other_reads, block_writes, other_writes }) = &mut self.traced {
+                if let Ok(TracedRequests {
+                    block_reads,
+                    other_reads,
+                    block_writes,
+                    other_writes,
+                }) = &mut self.traced
+                {
                     let counts = [block_reads, other_reads, block_writes, other_writes];
                     counts.into_iter().for_each(|count| *count /= seconds);
                 }
             }
-            Ok(lost) => self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps))),
+            Ok(lost) => {
+                self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps)))
+            }
             Err(error) => self.traced = Err(error.to_string()),
         }
     }
@@ -347,7 +428,11 @@ impl BurstObserver {
 impl RunObserver for BurstObserver {
     fn begins(&mut self, manifest: &Manifest) {
         // A terminal shows progress instead.
-        if let Some(purpose) = manifest.purpose.as_ref().filter(|_| !console::stderr_is_terminal()) {
+        if let Some(purpose) = manifest
+            .purpose
+            .as_ref()
+            .filter(|_| !console::stderr_is_terminal())
+        {
             console::note(&format!("{purpose}: begins"));
         }
         let stream = |info: &results::cell::StreamInfo| StreamRates {
@@ -359,8 +444,13 @@ impl RunObserver for BurstObserver {
         self.streams = manifest.streams.iter().map(stream).collect();
         self.devices = manifest.devices.len();
         (self.ops, self.bytes) = (vec![0; self.streams.len()], vec![0; self.streams.len()]);
-        let found = manifest.device_facts.first().and_then(|facts| facts.get("min_io_bytes")?.as_u64());
-        self.min_io_bytes = found.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(self.min_io_bytes);
+        let found = manifest
+            .device_facts
+            .first()
+            .and_then(|facts| facts.get("min_io_bytes")?.as_u64());
+        self.min_io_bytes = found
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .unwrap_or(self.min_io_bytes);
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {
@@ -402,7 +492,9 @@ pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize
         larger => (reached[n] - issued[n]) / larger,
     };
     let differences = indices.map(|n| (n, difference(n)));
-    differences.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or((0, 0.0))
+    differences
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+        .unwrap_or((0, 0.0))
 }
 
 #[cfg(test)]
@@ -433,18 +525,39 @@ mod tests {
         };
         let mut watched = BurstObserver::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
-        let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
-        let flush = Some(Counts { completed: flushes * 10, ..Counts::default() });
+        let write = |per_sec| Counts {
+            completed: per_sec * 10,
+            ..Counts::default()
+        };
+        let flush = Some(Counts {
+            completed: flushes * 10,
+            ..Counts::default()
+        });
         let mark = |sec: u64, counters| CounterReading {
             instant: begin + Duration::from_secs(sec),
             run_ns: sec * 1_000_000_000,
             counters: vec![counters],
         };
-        let none = Counters { flush: Some(Counts::default()), ..Counters::default() };
+        let none = Counters {
+            flush: Some(Counts::default()),
+            ..Counters::default()
+        };
         watched.start_reading = Some(mark(0, none));
-        watched.end_reading = Some(mark(10, Counters { write: write(writes), flush, ..none }));
+        watched.end_reading = Some(mark(
+            10,
+            Counters {
+                write: write(writes),
+                flush,
+                ..none
+            },
+        ));
         let stream = "large-block-writes".to_owned();
-        watched.streams = vec![StreamRates { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
+        watched.streams = vec![StreamRates {
+            stream,
+            offered_per_sec: 100.0,
+            per_sec: 0.0,
+            kib_per_sec: 0.0,
+        }];
         (watched.ops, watched.bytes) = (vec![1000], vec![1000 * (128 << 10)]);
         watched.measure().unwrap().unwrap()
     }
@@ -461,7 +574,10 @@ mod tests {
             (400, 100, 300.0, false),
         ] {
             let measure = counted(writes, flushes);
-            let found = (measure.reached.writes_per_sec.round(), measure.writes_as_issued);
+            let found = (
+                measure.reached.writes_per_sec.round(),
+                measure.writes_as_issued,
+            );
             assert_eq!(found, (reached, as_issued), "{writes} {flushes}");
         }
     }
@@ -469,7 +585,11 @@ mod tests {
     #[test]
     fn what_comes_by_chance_may_vary_by_chance() {
         let mut measure = counted(100, 0);
-        for (per_sec, evenly, by_chance) in [(100.0, true, true), (97.0, false, true), (85.0, false, false)] {
+        for (per_sec, evenly, by_chance) in [
+            (100.0, true, true),
+            (97.0, false, true),
+            (85.0, false, false),
+        ] {
             measure.issued[0].per_sec = per_sec;
             let held = [false, true].map(|poisson| measure.not_held(0.01, poisson).is_none());
             // 1,000 operations: a standard deviation is 3.2 %, four are 12.6 %.

@@ -142,7 +142,10 @@ fn unseen(measurement: &BurstMeasurement) -> f64 {
 /// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, original_config) = read_test(Test::Storage, &args.config)?;
-    let output = args.out.clone().map(|path| OutputFile { path, force: args.force });
+    let output = args.out.clone().map(|path| OutputFile {
+        path,
+        force: args.force,
+    });
     output.iter().try_for_each(OutputFile::check)?;
     let config = on_devices(&original_config, &args.device)?;
     can_be_aligned(&config)?;
@@ -155,7 +158,10 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         ));
     }
     // The raider has no rate that an offset could scale.
-    let config = ActConfig { tomb_raider: false, ..config };
+    let config = ActConfig {
+        tomb_raider: false,
+        ..config
+    };
     let devices = config.device_names.len();
     if devices > 1 {
         // The rates of a configuration cover all its devices together.
@@ -164,10 +170,15 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         target.source = format!("{devices} times {}", target.source);
     }
     let tolerance = args.within;
-    let signal_handler = SignalHandler::install("no configuration was written", CompatMode::Native)?;
+    let signal_handler =
+        SignalHandler::install("no configuration was written", CompatMode::Native)?;
     let mut bursts = Bursts::new(args, &config, &signal_handler)?;
     let rounds = bursts.rounds(config, &target)?;
-    let page = Page { target: &target, rounds: &rounds, tolerance };
+    let page = Page {
+        target: &target,
+        rounds: &rounds,
+        tolerance,
+    };
     console::result(&page.to_string())?;
     page.notes().iter().for_each(|note| console::note(note));
     let best_round = page.best();
@@ -184,14 +195,28 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         return Ok(());
     };
     let day = units::rfc3339(unix_s());
-    let names = best_round.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let names = best_round
+        .config
+        .device_names
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ");
     let note = in_one_line(&format!(
         "flashproof size align, {}, on {names} for {}{reason}",
         day.split('T').next().unwrap_or_default(),
         target.source
     ));
-    output.write(&align::rewrite(&text, Offsets::of(&original_config), best_round.offsets(), &note))?;
-    console::note(&format!("{} is written; run it with: flashproof storage {0}", output.path.display()));
+    output.write(&align::rewrite(
+        &text,
+        Offsets::of(&original_config),
+        best_round.offsets(),
+        &note,
+    ))?;
+    console::note(&format!(
+        "{} is written; run it with: flashproof storage {0}",
+        output.path.display()
+    ));
     Ok(())
 }
 
@@ -207,14 +232,21 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
             devices.len()
         )));
     }
-    let config = ActConfig { device_names: devices.to_vec(), ..config.clone() };
+    let config = ActConfig {
+        device_names: devices.to_vec(),
+        ..config.clone()
+    };
     ActWorkload::of(config.clone()).map_err(Failure::usages)?;
     Ok(config)
 }
 
 /// Checks that offsets affect the configuration, and that the configuration determines the I/O of a device.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
-    let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
+    let refused = |why: &str| {
+        Err(Failure::usage(format!(
+            "cannot align this configuration - {why}"
+        )))
+    };
     match config {
         _ if !config.has_histograms() => refused(
             "it has no histograms, which offsets need - \"flashproof size profile\" writes such a configuration from a \
@@ -241,17 +273,26 @@ struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    fn new(args: &'a Alignment, config: &ActConfig, signal_handler: &'a SignalHandler) -> Result<Self, Failure> {
+    fn new(
+        args: &'a Alignment,
+        config: &ActConfig,
+        signal_handler: &'a SignalHandler,
+    ) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
         let names = config.device_names.iter().enumerate();
         let positions = names.map(|(index, name)| burst::place(index, name, is_file));
         let positions: Vec<Option<BlockPosition>> = positions.collect::<Result<_, _>>()?;
         let load = RequestedLoad::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
         let needed_sec = load.seconds_for(args.within * NOISE_PART);
-        let seconds = args.burst.map_or_else(|| needed_sec.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
+        let seconds = args.burst.map_or_else(
+            || needed_sec.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64,
+            u64::from,
+        );
         let noise = args.within * NOISE_PART * 100.0;
         let noise_text = match (seconds as f64) < needed_sec {
-            false => format!(": long enough for a random error of at most {noise:.2} % in each of the four numbers"),
+            false => format!(
+                ": long enough for a random error of at most {noise:.2} % in each of the four numbers"
+            ),
             true => String::new(),
         };
         if noise_text.is_empty() {
@@ -268,9 +309,21 @@ impl<'a> Bursts<'a> {
             units::span(seconds + BEGINS_SEC + ENDS_SEC),
             units::span(seconds),
         ));
-        let positions = positions.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+        let positions = positions
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+            .unwrap_or_default();
         let (dir, _temp_dir) = parent_dir(args)?;
-        Ok(Self { args, signal_handler, dir, _temp_dir, positions, seconds, findings: None, count: 0 })
+        Ok(Self {
+            args,
+            signal_handler,
+            dir,
+            _temp_dir,
+            positions,
+            seconds,
+            findings: None,
+            count: 0,
+        })
     }
 
     /// Runs bursts until the target is met, no offset in whole percent comes nearer, or the number of rounds is
@@ -285,7 +338,12 @@ impl<'a> Bursts<'a> {
             {
                 break;
             }
-            let next = align::solve(&last.config, last.min_io_bytes, &target.io, &last.distortion());
+            let next = align::solve(
+                &last.config,
+                last.min_io_bytes,
+                &target.io,
+                &last.distortion(),
+            );
             if rounds.iter().any(|round| round.offsets() == next) {
                 break;
             }
@@ -299,7 +357,9 @@ impl<'a> Bursts<'a> {
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;
-            let Err(failure) = self.check_burst(&round) else { return Ok(round) };
+            let Err(failure) = self.check_burst(&round) else {
+                return Ok(round);
+            };
             if !round.measurement.is_disturbed() {
                 return Err(failure);
             }
@@ -316,19 +376,32 @@ impl<'a> Bursts<'a> {
     fn run_burst(&mut self, config: ActConfig) -> Result<Round, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
-        let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
-        let min_io_bytes = config.device_names[0].drive().map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
+        let config = ActConfig {
+            test_duration_sec: seconds,
+            report_interval_sec: 1,
+            ..config
+        };
+        let min_io_bytes = config.device_names[0]
+            .drive()
+            .map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
         let workload = ActWorkload::of(config.clone()).map_err(Failure::usages)?;
         let dir = self.dir.join(format!("burst-{}", self.count));
         let spec = config.spec();
-        let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
+        let findings = self
+            .findings
+            .get_or_insert_with(|| runner::findings(&spec, &dir))
+            .clone();
         let name = match self.count {
             1 => "burst 1, CONFIG unchanged".to_owned(),
             n => format!("burst {n}"),
         };
         let request = RunRequest {
             dir,
-            consents: Consents { erase: &self.args.erase, other_devices: &[], shared: false },
+            consents: Consents {
+                erase: &self.args.erase,
+                other_devices: &[],
+                shared: false,
+            },
             slice_sec: u64::from(seconds),
             purpose: Some(format!("align, {name}")),
             findings: Some(findings),
@@ -336,13 +409,24 @@ impl<'a> Bursts<'a> {
             quiet: self.args.quiet,
             // Not traced by the run: the burst itself traces requests during the whole measured time.
             trace: false,
-            ..RunRequest::new(NamedWorkload::alone(workload, load::workload::act::echo::to_text(&config)))
+            ..RunRequest::new(NamedWorkload::alone(
+                workload,
+                load::workload::act::echo::to_text(&config),
+            ))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
-        let mut observer = BurstObserver::new(self.positions.clone(), self.seconds, block_bytes, min_io_bytes);
+        let mut observer = BurstObserver::new(
+            self.positions.clone(),
+            self.seconds,
+            block_bytes,
+            min_io_bytes,
+        );
         let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
         if let Some(signal) = self.signal_handler.signal_received() {
-            return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
+            return Err(Failure::invalid(format!(
+                "ended by {} - no configuration was written",
+                signals::name(signal)
+            )));
         }
         let min_io_bytes = observer.min_io_bytes;
         let measurement = observer.measure()?.filter(|_| verdict.end.is_complete());
@@ -353,13 +437,29 @@ impl<'a> Bursts<'a> {
                 verdict.end
             )));
         };
-        let requested = RequestedLoad::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
-        Ok(Round { config, requested, measurement, min_io_bytes })
+        let requested = RequestedLoad::of(&config, min_io_bytes)
+            .map_err(Failure::usages)?
+            .io();
+        Ok(Round {
+            config,
+            requested,
+            measurement,
+            min_io_bytes,
+        })
     }
 
     /// Checks that only the load caused the measured I/O, and that nothing is missing.
-    fn check_burst(&self, Round { config, measurement, .. }: &Round) -> Result<(), Failure> {
-        if let Some(slowest) = measurement.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
+    fn check_burst(
+        &self,
+        Round {
+            config,
+            measurement,
+            ..
+        }: &Round,
+    ) -> Result<(), Failure> {
+        if let Some(slowest) =
+            measurement.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson)
+        {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} per second, {} were done - so the I/O does not represent the \
                  configuration - align on a device that holds the load, as the cluster's drive did",
@@ -371,7 +471,8 @@ impl<'a> Bursts<'a> {
         let issued_rates = measurement.issued_io();
         let (n, difference) = furthest(&issued_rates, &measurement.reached, 2..4);
         if difference.abs() > unseen(measurement) {
-            let [issued, reached] = [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
+            let [issued, reached] =
+                [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
                  page cache answered - stop that program, or bypass the cache; an offset would only hide the \

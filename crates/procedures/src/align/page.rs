@@ -23,12 +23,16 @@ impl Page<'_> {
     /// The burst nearest to the target.
     pub(super) fn best(&self) -> &Round {
         let distance = |round: &&Round| worst(&self.target.io, &round.measurement.reached);
-        let best = self.rounds.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let best = self
+            .rounds
+            .iter()
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)));
         best.expect("there is a first burst")
     }
 
     fn off_text(&self, round: &Round) -> [String; 4] {
-        errors(&self.target.io, &round.measurement.reached).map(|off| format!("{:+.1} %", off * 100.0))
+        errors(&self.target.io, &round.measurement.reached)
+            .map(|off| format!("{:+.1} %", off * 100.0))
     }
 
     /// Notes on a burst with usable numbers.
@@ -84,7 +88,10 @@ impl Page<'_> {
             Err(why) if measurement.is_counted => notes.push(format!("the sizes of requests are unknown: {why}")),
             Err(_) => {}
         }
-        let large_reads = measurement.issued.iter().find(|issued| issued.stream == "large-block-reads");
+        let large_reads = measurement
+            .issued
+            .iter()
+            .find(|issued| issued.stream == "large-block-reads");
         if let (Some(counted), Some(ours)) = (self.target.large_block_reads, large_reads)
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
@@ -107,7 +114,10 @@ impl Page<'_> {
         if let Some(why) = other_size_of_writes(self.target, best, self.tolerance) {
             return Some(format!("{why} - no configuration was written"));
         }
-        let mut lines = vec![format!("not aligned within {} % - no configuration was written", self.tolerance * 100.0)];
+        let mut lines = vec![format!(
+            "not aligned within {} % - no configuration was written",
+            self.tolerance * 100.0
+        )];
         let differences = errors(&self.target.io, &best.measurement.reached);
         for n in (0..4).filter(|n| differences[*n].abs() > self.tolerance) {
             lines.push(format!("{}: {}", NAMES[n], self.hint(n)));
@@ -119,8 +129,13 @@ impl Page<'_> {
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
-        let load_with = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
-        let full_load = load_with(Offsets { large_block_reads: 100, large_block_writes: 100, ..best.offsets() });
+        let load_with =
+            |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
+        let full_load = load_with(Offsets {
+            large_block_reads: 100,
+            large_block_writes: 100,
+            ..best.offsets()
+        });
         match n {
             0 => match full_load.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
@@ -150,27 +165,51 @@ impl Page<'_> {
         let best = self.best();
         let implausible_in = |offsets: Offsets| {
             let all = offsets.by_key().into_iter();
-            all.filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct)).collect::<Vec<_>>()
+            all.filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct))
+                .collect::<Vec<_>>()
         };
         let outliers = implausible_in(best.offsets());
         if outliers.is_empty() {
             return None;
         }
-        let outlier_texts: Vec<_> = outliers.iter().map(|(key, pct)| format!("{key}: {pct}")).collect();
+        let outlier_texts: Vec<_> = outliers
+            .iter()
+            .map(|(key, pct)| format!("{key}: {pct}"))
+            .collect();
         let (min_pct, max_pct) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
         let mut lines = vec![format!(
             "{}: an offset below {min_pct} or above {max_pct} hides another problem - no configuration was written",
             outlier_texts.join(", ")
         )];
-        let rules = other_rules(&best.config, best.min_io_bytes, &self.target.io, &best.distortion());
-        for (rule, offsets) in rules.iter().filter(|(_, offsets)| implausible_in(*offsets).is_empty()) {
-            let offsets: Vec<_> = offsets.by_key().iter().map(|(key, pct)| format!("{key} {pct}")).collect();
-            lines.push(format!("with size-within-bucket: {rule}, these offsets are enough: {}", offsets.join(", ")));
+        let rules = other_rules(
+            &best.config,
+            best.min_io_bytes,
+            &self.target.io,
+            &best.distortion(),
+        );
+        for (rule, offsets) in rules
+            .iter()
+            .filter(|(_, offsets)| implausible_in(*offsets).is_empty())
+        {
+            let offsets: Vec<_> = offsets
+                .by_key()
+                .iter()
+                .map(|(key, pct)| format!("{key} {pct}"))
+                .collect();
+            lines.push(format!(
+                "with size-within-bucket: {rule}, these offsets are enough: {}",
+                offsets.join(", ")
+            ));
         }
         for (key, pct) in outliers {
-            lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
+            lines.push(format!(
+                "{key}: {}",
+                what_it_may_hide(key, pct, &best.config)
+            ));
         }
-        lines.push("if the offset is right nevertheless, give a reason: --because \"...\"".to_owned());
+        lines.push(
+            "if the offset is right nevertheless, give a reason: --because \"...\"".to_owned(),
+        );
         Some(lines.join("\n"))
     }
 }
@@ -198,16 +237,32 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
 
 /// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
-    let is_valid =
-        |pct: &u32| align::RequestedLoad::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
+    let is_valid = |pct: &u32| {
+        align::RequestedLoad::of(
+            &ActConfig {
+                read_size_offset: *pct,
+                ..config.clone()
+            },
+            512,
+        )
+        .is_ok()
+    };
     (1..=200).rev().find(is_valid).unwrap_or(1)
 }
 
 /// Explains why no offset can meet both w/s and wkB/s: the size of writes differs from the target's. `None`: the
 /// sizes are equal, or the writes include records of many sizes.
-pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f64) -> Option<String> {
-    let (theirs, ours) = (target.io.write_kib()?, round.measurement.reached.write_kib()?);
-    if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * tolerance {
+pub(super) fn other_size_of_writes(
+    target: &Target,
+    round: &Round,
+    tolerance: f64,
+) -> Option<String> {
+    let (theirs, ours) = (
+        target.io.write_kib()?,
+        round.measurement.reached.write_kib()?,
+    );
+    if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * tolerance
+    {
         return None;
     }
     let block_kib = round.config.large_block_op_kbytes;
@@ -218,7 +273,11 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
              of {} KiB: the kernel of this machine splits the blocks (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
-            round.measurement.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
+            round
+                .measurement
+                .max_request_kib
+                .map(|kib| format!(" is {kib}"))
+                .unwrap_or_default()
         ),
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
@@ -227,18 +286,31 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
             number(theirs)
         ),
     };
-    Some(format!("{cause}. w/s and wkB/s cannot both be met, and an offset would only hide this"))
+    Some(format!(
+        "{cause}. w/s and wkB/s cannot both be met, and an offset would only hide this"
+    ))
 }
 
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, best) = (&self.rounds[0], self.best());
-        let mut table = Table::new("").text([""]).numbers(["cluster", "before", "", "after", ""]).text(["offset", ""]);
+        let mut table = Table::new("")
+            .text([""])
+            .numbers(["cluster", "before", "", "after", ""])
+            .text(["offset", ""]);
         let (before_off, after_off) = (self.off_text(first), self.off_text(best));
-        let offsets = first.offsets().by_key().into_iter().zip(best.offsets().by_key());
+        let offsets = first
+            .offsets()
+            .by_key()
+            .into_iter()
+            .zip(best.offsets().by_key());
         for (n, ((key, was), (_, is))) in offsets.enumerate() {
             let value = |io: &DriveIo| number(io.numbers()[n]);
-            let changed = if was == is { format!("{is}") } else { format!("{was} -> {is}") };
+            let changed = if was == is {
+                format!("{is}")
+            } else {
+                format!("{was} -> {is}")
+            };
             table.row([
                 NAMES[n].to_owned(),
                 value(&self.target.io),
@@ -252,7 +324,14 @@ impl fmt::Display for Page<'_> {
         }
         writeln!(f, "{table}")?;
         let last = &self.rounds[self.rounds.len() - 1];
-        let (bursts, span) = (count(self.rounds.len() as u64, "burst"), span_of(last.measurement.seconds));
-        writeln!(f, "cluster: {}; {bursts}, each measured for {span}", self.target.source)
+        let (bursts, span) = (
+            count(self.rounds.len() as u64, "burst"),
+            span_of(last.measurement.seconds),
+        );
+        writeln!(
+            f,
+            "cluster: {}; {bursts}, each measured for {span}",
+            self.target.source
+        )
     }
 }

@@ -37,14 +37,22 @@ impl Target {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
         if text.contains('=') && !Path::new(text).exists() {
-            let profile_options = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
-            if let Some((option, _)) = profile_options.into_iter().find(|(_, value)| value.is_some()) {
+            let profile_options = [
+                ("--node", &args.node),
+                ("--drive", &args.drive),
+                ("--namespace", &args.namespace),
+            ];
+            if let Some((option, _)) = profile_options
+                .into_iter()
+                .find(|(_, value)| value.is_some())
+            {
                 return Err(Failure::usage(format!(
                     "cannot use {option} - it selects from a profile, but --target gives numbers - leave it out"
                 )));
             }
-            let io = typed(text, block_kib)
-                .map_err(|why| Failure::usage(format!("cannot use --target {} - {why}", quoted(text))))?;
+            let io = typed(text, block_kib).map_err(|why| {
+                Failure::usage(format!("cannot use --target {} - {why}", quoted(text)))
+            })?;
             return Ok(Self {
                 io,
                 large_block_reads: None,
@@ -55,7 +63,9 @@ impl Target {
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                let Ok(source) = Source::open(Path::new(text), "iostat -xty 10 6") else { return Err(no_profile) };
+                let Ok(source) = Source::open(Path::new(text), "iostat -xty 10 6") else {
+                    return Err(no_profile);
+                };
                 return match iostat::read(source, None) {
                     Ok(iostat) => of_iostat(&iostat, args, block_kib),
                     Err(error @ IostatError::Unusable { .. }) => Err(Failure::usage(error)),
@@ -77,17 +87,26 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
         ))
     })?;
     // Checked before the other fields, which may differ in a later version.
-    let format = serde_json::from_slice(&bytes).ok().and_then(|value: serde_json::Value| value.get("format")?.as_u64());
+    let format = serde_json::from_slice(&bytes)
+        .ok()
+        .and_then(|value: serde_json::Value| value.get("format")?.as_u64());
     if let Some(format) = format.filter(|format| *format > FORMAT.into()) {
         return Err(Failure::usage(format!(
             "cannot read the profile {name} - its format is {format}, but this flashproof reads up to {FORMAT} - use \
              the flashproof that wrote it"
         )));
     }
-    let profile: Profile = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is not a profile: {error}")))?;
+    let profile: Profile = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the profile {name} - it is not a profile: {error}"
+        ))
+    })?;
     let is_rate = |n: f64| n.is_finite() && n >= 0.0;
-    match profile.drives.iter().find(|drive| !drive.io().numbers().into_iter().all(is_rate)) {
+    match profile
+        .drives
+        .iter()
+        .find(|drive| !drive.io().numbers().into_iter().all(is_rate))
+    {
         Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
             "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - create it again with \
              \"flashproof size profile\""
@@ -102,7 +121,9 @@ pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
     match doubts.is_empty() {
         true => Ok(()),
         false if is_accepted => {
-            doubts.iter().for_each(|doubt| console::warning(&format!("the profile does not balance: {doubt}")));
+            doubts.iter().for_each(|doubt| {
+                console::warning(&format!("the profile does not balance: {doubt}"))
+            });
             Ok(())
         }
         false => Err(Failure::invalid(format!(
@@ -118,20 +139,40 @@ pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
 fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
     let mut values = [None; 5];
-    for part in text.split([',', ' ']).filter(|part| !part.trim().is_empty()) {
-        let (key, value) = part.split_once('=').ok_or_else(|| format!("{} has no =", quoted(part)))?;
+    for part in text
+        .split([',', ' '])
+        .filter(|part| !part.trim().is_empty())
+    {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("{} has no =", quoted(part)))?;
         let index = KEYS.iter().position(|known| *known == key.trim());
-        let index = index.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
-        let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-        let number = number.ok_or_else(|| format!("the value {} of {key} is not a number >= 0", quoted(value)))?;
+        let index =
+            index.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
+        let number = value
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        let number = number
+            .ok_or_else(|| format!("the value {} of {key} is not a number >= 0", quoted(value)))?;
         if values[index].replace(number).is_some() {
             return Err(format!("{key} is given twice"));
         }
     }
     let [reads, writes, read_kib, written_kib, flushes] = values;
-    let (Some(reads), Some(writes), Some(read_kib), Some(written_kib)) = (reads, writes, read_kib, written_kib) else {
-        let missing = KEYS.iter().zip(values).take(4).find(|(_, value)| value.is_none());
-        return Err(format!("{} is missing", missing.map_or("a number", |(key, _)| key)));
+    let (Some(reads), Some(writes), Some(read_kib), Some(written_kib)) =
+        (reads, writes, read_kib, written_kib)
+    else {
+        let missing = KEYS
+            .iter()
+            .zip(values)
+            .take(4)
+            .find(|(_, value)| value.is_none());
+        return Err(format!(
+            "{} is missing",
+            missing.map_or("a number", |(key, _)| key)
+        ));
     };
     let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
     match reads + writes > 0.0 {
@@ -142,8 +183,9 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
 
 /// Target from iostat's output: the mean of one drive.
 fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Result<Target, Failure> {
-    if let Some((option, _)) =
-        [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())
+    if let Some((option, _)) = [("--node", &args.node), ("--namespace", &args.namespace)]
+        .iter()
+        .find(|it| it.1.is_some())
     {
         return Err(Failure::usage(format!(
             "cannot use {option} - it selects from a profile, but {} is iostat's output - leave it out",
@@ -154,9 +196,15 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     for rates in iostat.reports.iter().flat_map(|report| &report.devices) {
         drives.entry(&rates.device).or_default().push(rates);
     }
-    let device_name = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
-    let is_busy =
-        |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.io.reads_per_sec + rates.io.writes_per_sec > 0.0);
+    let device_name = args
+        .drive
+        .as_deref()
+        .map(|drive| drive.trim_start_matches("/dev/"));
+    let is_busy = |reports: &[&DeviceRates]| {
+        reports
+            .iter()
+            .any(|rates| rates.io.reads_per_sec + rates.io.writes_per_sec > 0.0)
+    };
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
     drives.retain(|name, reports| device_name.map_or(is_busy(reports), |wanted| wanted == *name));
@@ -174,46 +222,72 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         io: mean_of(&reports, &[name]).io(block_kib),
         large_block_reads: None,
         excludes_tomb_raider: false,
-        source: format!("drive {name} in {} of {}", results::units::count(reports.len() as u64, "report"), args.target),
+        source: format!(
+            "drive {name} in {} of {}",
+            results::units::count(reports.len() as u64, "report"),
+            args.target
+        ),
     })
 }
 
 /// Target from a profile: a namespace's part of one drive, averaged over the drives that the user selected.
 fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let drives_text = || {
-        let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
+        let drives = profile
+            .drives
+            .iter()
+            .map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
         drives.collect::<Vec<_>>().join(", ")
     };
     let is_match = |selected: Option<&str>, actual: &str| {
-        selected.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(actual))
+        selected.is_none_or(|given| {
+            given
+                .trim_start_matches("/dev/")
+                .eq_ignore_ascii_case(actual)
+        })
     };
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
-    let is_selected =
-        |drive: &&DriveTarget| is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive);
+    let is_selected = |drive: &&DriveTarget| {
+        is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive)
+    };
     let drives: Vec<_> = profile.drives.iter().filter(is_selected).collect();
     if drives.is_empty() {
-        return Err(Failure::usage(format!("the profile has no such drive - it has {}", drives_text())));
+        return Err(Failure::usage(format!(
+            "the profile has no such drive - it has {}",
+            drives_text()
+        )));
     }
     let loads_on = |drive: &DriveTarget| {
         let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
         profile.loads.iter().filter(on).collect::<Vec<_>>()
     };
-    let names: BTreeSet<_> = drives.iter().flat_map(|drive| loads_on(drive)).map(|load| &*load.namespace).collect();
+    let names: BTreeSet<_> = drives
+        .iter()
+        .flat_map(|drive| loads_on(drive))
+        .map(|load| &*load.namespace)
+        .collect();
     let name = namespace(&names, args)?;
-    let has_part = |drive: &&DriveTarget| name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name));
+    let has_part = |drive: &&DriveTarget| {
+        name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name))
+    };
     let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
     let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
     let (mut is_shared, mut excludes_tomb_raider) = (false, false);
     for drive in &drives {
         let all_loads: Vec<_> = profile.loads_on(drive).collect();
-        let own_loads: Vec<_> =
-            all_loads.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
+        let own_loads: Vec<_> = all_loads
+            .iter()
+            .copied()
+            .filter(|load| name.is_none_or(|name| load.namespace == name))
+            .collect();
         let is_alone = own_loads.len() == all_loads.len();
         is_shared |= !is_alone;
-        let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
+        let predicted =
+            |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
         let raider: DriveIo = own_loads.iter().map(|load| load.tomb_raider_io()).sum();
         excludes_tomb_raider |= raider.reads_per_sec > 0.0;
-        let [io, total, part] = [drive.io(), predicted(&all_loads), predicted(&own_loads)].map(|io| io.numbers());
+        let [io, total, part] =
+            [drive.io(), predicted(&all_loads), predicted(&own_loads)].map(|io| io.numbers());
         for (n, (sum, raider)) in sum.iter_mut().zip(raider.numbers()).enumerate() {
             *sum += match is_alone {
                 true => (io[n] - raider).max(0.0),
@@ -221,20 +295,28 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
                 false => 0.0,
             };
         }
-        large_block_reads += own_loads.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
+        large_block_reads += own_loads
+            .iter()
+            .map(|load| load.large_block_reads_per_sec)
+            .sum::<f64>();
     }
     let count = drives.len() as f64;
     let drive_text = match drives[..] {
         [drive] => format!("drive {}", drive.drive),
         _ => format!("one drive, the mean of {},", drives.len()),
     };
-    let part_text =
-        name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    let part_text = name
+        .filter(|_| is_shared)
+        .map(|name| format!("the part of namespace {name}, by the server's counts, of "));
     let unconfirmed_text = match drives.iter().all(|drive| drive.iostat.is_some()) {
         true => "",
         false => ", by the server's counters, which no iostat confirms",
     };
-    let raider_text = if excludes_tomb_raider { " without the tomb raider's reads" } else { "" };
+    let raider_text = if excludes_tomb_raider {
+        " without the tomb raider's reads"
+    } else {
+        ""
+    };
     Ok(Target {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
@@ -253,15 +335,24 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
     if let Some(requested) = &args.namespace {
-        let not_found =
-            || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(requested), list()));
+        let not_found = || {
+            Failure::usage(format!(
+                "the drive has no namespace {} - it has {}",
+                quoted(requested),
+                list()
+            ))
+        };
         return find(requested).map(Some).ok_or_else(not_found);
     }
     if names.len() < 2 {
         return Ok(names.first().copied());
     }
     // Files of "flashproof size profile" have the name of their namespace.
-    let stem = args.config.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = args
+        .config
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
     find(&stem).map(Some).ok_or_else(|| {
         Failure::usage(format!(
             "these drives have {} namespaces ({}), but a configuration models only one - select it with --namespace",
@@ -280,7 +371,11 @@ mod tests {
         for (writes, flushes) in [(1548, 0), (3096, 3096), (3096, 1548), (1548, 1548)] {
             let text = format!("w/s={writes},r/s=11788.5,wkB/s=198144, rkB/s=340545,f/s={flushes}");
             let io = typed(&text, Some(128.0)).unwrap();
-            assert_eq!(io.numbers(), [11_788.5, 1548.0, 340_545.0, 198_144.0], "{text}");
+            assert_eq!(
+                io.numbers(),
+                [11_788.5, 1548.0, 340_545.0, 198_144.0],
+                "{text}"
+            );
         }
         let commits = typed("w/s=3000,f/s=3000,r/s=1,rkB/s=1,wkB/s=1", None).unwrap();
         assert_eq!(commits.writes_per_sec, 1500.0);
@@ -294,6 +389,11 @@ mod tests {
         ] {
             assert!(typed(text, None).unwrap_err().contains(why), "{text}");
         }
-        assert_eq!(typed("r/s=1,w/s=0,rkB/s=1,wkB/s=0,f/s=9", Some(128.0)).unwrap().writes_per_sec, 0.0);
+        assert_eq!(
+            typed("r/s=1,w/s=0,rkB/s=1,wkB/s=0,f/s=9", Some(128.0))
+                .unwrap()
+                .writes_per_sec,
+            0.0
+        );
     }
 }

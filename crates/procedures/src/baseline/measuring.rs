@@ -72,16 +72,31 @@ impl<'a> JobObserver<'a> {
             let kind_index = self.load.reported_at(job_index, direction)?;
             let streams = self.load.streams();
             let offered_iops = |begun: &RunState| {
-                let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (job_index, direction));
+                let all = streams
+                    .iter()
+                    .zip(&begun.streams)
+                    .filter(|(stream, _)| **stream == (job_index, direction));
                 all.map(|(_, (_, iops))| iops).sum()
             };
-            let offered = self.run_state.as_ref().map(offered_iops).filter(|iops: &f64| *iops > 0.0);
-            Some(done(&self.totals.kinds[kind_index], job.bytes[direction], offered, seconds))
+            let offered = self
+                .run_state
+                .as_ref()
+                .map(offered_iops)
+                .filter(|iops: &f64| *iops > 0.0);
+            Some(done(
+                &self.totals.kinds[kind_index],
+                job.bytes[direction],
+                offered,
+                seconds,
+            ))
         };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
         let (reads, writes) = (done_of(0), done_of(1));
-        let own_doubt =
-            || self.lacked_cpu().or_else(|| self.was_busy(job)).or_else(|| self.lost_depth(job, [&reads, &writes]));
+        let own_doubt = || {
+            self.lacked_cpu()
+                .or_else(|| self.was_busy(job))
+                .or_else(|| self.lost_depth(job, [&reads, &writes]))
+        };
         let doubt = doubt.or_else(own_doubt);
         Point {
             part: job.part,
@@ -93,8 +108,12 @@ impl<'a> JobObserver<'a> {
             seconds,
             reads,
             writes,
-            mean_in_flight: self.run_state.as_ref().and_then(|begun| begun.queues.as_ref()?.mean(job_index)),
-            cpu_us: (!self.is_simulated() && ops > 0).then(|| self.cpu_ns as f64 / 1e3 / ops as f64),
+            mean_in_flight: self
+                .run_state
+                .as_ref()
+                .and_then(|begun| begun.queues.as_ref()?.mean(job_index)),
+            cpu_us: (!self.is_simulated() && ops > 0)
+                .then(|| self.cpu_ns as f64 / 1e3 / ops as f64),
             steady: self.steady(job_index),
             doubt,
             watch: self
@@ -108,8 +127,12 @@ impl<'a> JobObserver<'a> {
     /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
-        (share > RUN_DELAY_MAX)
-            .then(|| format!("flashproof waited for a CPU for {} of the time", results::units::percent(share)))
+        (share > RUN_DELAY_MAX).then(|| {
+            format!(
+                "flashproof waited for a CPU for {} of the time",
+                results::units::percent(share)
+            )
+        })
     }
 
     /// Doubt: the threads were never idle, so more threads might reach a higher rate.
@@ -127,37 +150,61 @@ impl<'a> JobObserver<'a> {
     /// Doubt: the queue depth was not kept, for any reason. By Little's law, the mean number in flight is the rate
     /// times the mean service time.
     fn lost_depth(&self, job: &Job, directions: [&Option<Done>; 2]) -> Option<String> {
-        let in_flight: f64 = directions.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
+        let in_flight: f64 = directions
+            .into_iter()
+            .flatten()
+            .map(|done| done.iops * done.service.mean_us / 1e6)
+            .sum();
         let depth = f64::from(job.depth * job.numjobs);
         // A depth of one is always slightly missed: the next operation is issued after the completion was seen.
-        let is_reported = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
+        let is_reported = !self.is_simulated()
+            && job.rates.is_none()
+            && depth > 1.0
+            && in_flight < DEPTH_KEPT * depth;
         is_reported.then(|| {
-            format!("on average only {} of {depth} operations were in flight", results::units::number(in_flight))
+            format!(
+                "on average only {} of {depth} operations were in flight",
+                results::units::number(in_flight)
+            )
         })
     }
 
     fn is_simulated(&self) -> bool {
-        self.run_state.as_ref().is_none_or(|begun| begun.is_simulated)
+        self.run_state
+            .as_ref()
+            .is_none_or(|begun| begun.is_simulated)
     }
 
     /// `ns`, a time summed over all issuing threads, as a fraction of their time in the run. With more clones than
     /// CPUs, clones share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-        let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
+        let all_ns = self
+            .totals
+            .ran_ns
+            .max(1)
+            .saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
         ns as f64 / all_ns as f64
     }
 
     /// True if the streams of the job with the index `job_index` were steady at the end; `None` if unknown.
     fn steady(&self, job_index: usize) -> Option<bool> {
-        let run_state = self.run_state.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
+        let run_state = self
+            .run_state
+            .as_ref()
+            .filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
         let is_own = |name: &str| {
             let mut named = streams.iter().zip(&run_state.streams);
             named.any(|((entry, _), (stream, _))| *entry == job_index && stream == name)
         };
         let windows = Steadiness::of(&run_state.rounds).windows;
-        Some(windows.iter().filter(|window| is_own(&window.group.stream)).all(|window| window.is_steady()))
+        Some(
+            windows
+                .iter()
+                .filter(|window| is_own(&window.group.stream))
+                .all(|window| window.is_steady()),
+        )
     }
 }
 
@@ -165,7 +212,11 @@ impl RunObserver for JobObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.run_state = Some(RunState {
             devices: manifest.devices.len(),
-            streams: manifest.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect(),
+            streams: manifest
+                .streams
+                .iter()
+                .map(|stream| (stream.name.clone(), stream.offered_iops))
+                .collect(),
             is_simulated: manifest.simulated,
             rounds: Rounds::new(manifest),
             seconds: vec![Vec::new(); self.load.devices.len()],
@@ -185,8 +236,12 @@ impl RunObserver for JobObserver<'_> {
         run_state.rounds.add(interval);
         let (streams, devices) = (self.load.streams(), run_state.devices);
         for (job_index, seconds) in run_state.seconds.iter_mut().enumerate() {
-            let own_streams = streams.iter().enumerate().filter(|(_, (entry, _))| *entry == job_index);
-            let cells = own_streams.flat_map(|(stream, _)| &interval.cells[stream * devices..][..devices]);
+            let own_streams = streams
+                .iter()
+                .enumerate()
+                .filter(|(_, (entry, _))| *entry == job_index);
+            let cells =
+                own_streams.flat_map(|(stream, _)| &interval.cells[stream * devices..][..devices]);
             seconds.push(second(cells));
         }
         None
@@ -201,14 +256,24 @@ fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
         max_ns = max_ns.max(cell.service.max()).max(waited);
         median_ns = median_ns.or_else(|| Some(cell.service.value_at_quantile(0.5)));
     }
-    median_ns.map(|median_ns| Second { median_us: median_ns as f64 / 1e3, max_us: max_ns as f64 / 1e3 })
+    median_ns.map(|median_ns| Second {
+        median_us: median_ns as f64 / 1e3,
+        max_us: max_ns as f64 / 1e3,
+    })
 }
 
 impl Queues {
     fn of(load: &FioLoad) -> Self {
         let now = Instant::now();
-        let counters = counters(load).into_iter().map(|counters| Some((counters?, counters?))).collect();
-        Self { first_poll: now, last_poll: now, counters }
+        let counters = counters(load)
+            .into_iter()
+            .map(|counters| Some((counters?, counters?)))
+            .collect();
+        Self {
+            first_poll: now,
+            last_poll: now,
+            counters,
+        }
     }
 
     fn poll(&mut self, load: &FioLoad) {
@@ -239,19 +304,37 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     let disks = diskstats::read(Path::new("/")).unwrap_or_default();
     let counters_of = |name: &str| {
         let number = DeviceNumber::of_stat(fs::metadata(name).ok()?.rdev());
-        disks.iter().find(|disk| disk.device == number).map(|disk| disk.counters)
+        disks
+            .iter()
+            .find(|disk| disk.device == number)
+            .map(|disk| disk.counters)
     };
-    load.devices.iter().map(|device| counters_of(device.as_str())).collect()
+    load.devices
+        .iter()
+        .map(|device| counters_of(device.as_str()))
+        .collect()
 }
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
     // Operations never done count as longer than all others, because each was due before the last completion.
-    let answer = if offered_iops.is_some() { latency(&kind.response_times(), kind.undone) } else { service.clone() };
+    let answer = if offered_iops.is_some() {
+        latency(&kind.response_times(), kind.undone)
+    } else {
+        service.clone()
+    };
     // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth of all.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
-    let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };
-    let bytes_each = if kind.ops > 0 { kind.bytes as f64 / kind.ops as f64 } else { bytes as f64 };
+    let iops = if seconds > 0.0 {
+        in_time / seconds
+    } else {
+        0.0
+    };
+    let bytes_each = if kind.ops > 0 {
+        kind.bytes as f64 / kind.ops as f64
+    } else {
+        bytes as f64
+    };
     Done {
         bytes_each,
         offered_iops,
@@ -273,14 +356,18 @@ fn latency(durations: &Durations, unknown: u64) -> Latency {
     }
     let us = |ns: f64| ns / 1e3;
     let unknown_factor = (durations.len() + unknown) as f64 / durations.len() as f64;
-    let known =
-        Latency::PERCENTILES.iter().map(|percent| percent * unknown_factor).take_while(|percent| *percent <= 100.0);
+    let known = Latency::PERCENTILES
+        .iter()
+        .map(|percent| percent * unknown_factor)
+        .take_while(|percent| *percent <= 100.0);
     Latency {
         mean_us: us(durations.mean()),
         stdev_us: us(durations.stdev()),
         min_us: us(durations.min() as f64),
         max_us: us(durations.max() as f64),
-        percentiles_us: known.map(|percent| us(durations.value_at_percentile(percent) as f64)).collect(),
+        percentiles_us: known
+            .map(|percent| us(durations.value_at_percentile(percent) as f64))
+            .collect(),
     }
 }
 
@@ -294,7 +381,10 @@ mod tests {
         (1..=80).for_each(|number| durations.record(number * 1_000).unwrap());
         let near = |latency: &Latency, percent, us: f64| {
             let at = latency.at(percent).unwrap();
-            assert!((at - us).abs() <= us / 500.0, "{percent} %: {at}, not {us} us");
+            assert!(
+                (at - us).abs() <= us / 500.0,
+                "{percent} %: {at}, not {us} us"
+            );
         };
         let all = latency(&durations, 0);
         near(&all, 50.0, 40.0);
@@ -304,6 +394,9 @@ mod tests {
         near(&of_100, 70.0, 70.0);
         near(&of_100, 80.0, 80.0);
         assert_eq!(of_100.at(90.0), None, "longer than all that were done");
-        assert_eq!(latency(&Durations::new_with_bounds(1, 1 << 40, 3).unwrap(), 5), Latency::default());
+        assert_eq!(
+            latency(&Durations::new_with_bounds(1, 1 << 40, 3).unwrap(), 5),
+            Latency::default()
+        );
     }
 }

@@ -17,7 +17,8 @@ mod request;
 use crate::prep::{PrepOptions, Preparation, Style};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
-    Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
+    Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of,
+    saturated_at,
 };
 use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{BaselineRequest, Job};
@@ -45,20 +46,38 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     let no_prep = args.no_prep || args.read_only;
     let drives = Drives::inspect(&request.spec(), no_prep)?;
     request.probe_devices()?;
-    let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
+    let first = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[NOT_PREPARED], |options| {
-        erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
-    })?;
+    let mut series_dir = SeriesDir::open(
+        &first,
+        args.series.clone(),
+        new_series,
+        &[NOT_PREPARED],
+        |options| {
+            erasable(
+                &request.spec(),
+                !args.read_only,
+                &options.erase,
+                !options.dry_run,
+            )
+        },
+    )?;
     series_dir.series.interrupt_running_steps();
     if series_dir.series.conclusion.is_some() {
-        console::note(&format!("the baseline in {} is complete; --fresh starts a new one", series_dir.dir.display()));
+        console::note(&format!(
+            "the baseline in {} is complete; --fresh starts a new one",
+            series_dir.dir.display()
+        ));
         return show_conclusion(&series_dir);
     }
     if args.series.dry_run {
         return show_plan(&series_dir, &request, &drives);
     }
-    let signal_handler = SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
+    let signal_handler =
+        SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
     series_dir.save()?;
     let is_pts = !request.form.pts.is_empty();
     if !is_pts && let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
@@ -81,10 +100,18 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             // The preparation opens the devices itself and needs them exclusively. A simulated drive is prepared by
             // opening it again.
             drop(opened);
-            let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
+            let devices = jobs
+                .iter()
+                .map(|(device, _)| request.devices[*device].clone())
+                .collect();
             if !request.form.simulated
-                && let Some(code) =
-                    precondition(jobs[0].1.part, devices, &series_dir.erase, args.series.quiet, &signal_handler)?
+                && let Some(code) = precondition(
+                    jobs[0].1.part,
+                    devices,
+                    &series_dir.erase,
+                    args.series.quiet,
+                    &signal_handler,
+                )?
             {
                 return Ok(code);
             }
@@ -110,16 +137,30 @@ fn precondition(
     signal_handler: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
     let defaults = Preparation::with_defaults(devices, erase, Style::of(quiet));
-    let prep_options =
-        |fills| PrepOptions { discard_first: true, zeros: false, fills, restart: true, ..PrepOptions::DEFAULT };
+    let prep_options = |fills| PrepOptions {
+        discard_first: true,
+        zeros: false,
+        fills,
+        restart: true,
+        ..PrepOptions::DEFAULT
+    };
     let preparation = match part {
         Part::PtsSaturation => {
             console::note("discarding each whole device, as SNIA's PTS requires");
-            Preparation { options: prep_options(0), samples: 0, ..defaults }
+            Preparation {
+                options: prep_options(0),
+                samples: 0,
+                ..defaults
+            }
         }
         _ => {
-            console::note("discarding each whole device and writing it twice, as SNIA's PTS requires");
-            Preparation { options: prep_options(2), ..defaults }
+            console::note(
+                "discarding each whole device and writing it twice, as SNIA's PTS requires",
+            );
+            Preparation {
+                options: prep_options(2),
+                ..defaults
+            }
         }
     };
     preparation.run(signal_handler)
@@ -135,7 +176,12 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
         let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
         Some((device, form.next(&points, identity.size_bytes)?))
     };
-    let mut next: Vec<_> = series.devices.iter().enumerate().filter_map(next_job_of).collect();
+    let mut next: Vec<_> = series
+        .devices
+        .iter()
+        .enumerate()
+        .filter_map(next_job_of)
+        .collect();
     let behind = next.iter().map(|(_, job)| job.position).min();
     next.retain(|(_, job)| Some(job.position) == behind);
     next
@@ -153,10 +199,14 @@ fn run_jobs(
     let load = request.load(jobs)?;
     let (index, first) = (series_dir.series.steps.len(), &jobs[0].1);
     let dir = format!("{:03}-{}", index + 1, slug(&first.name));
-    let steps: Vec<_> = jobs.iter().map(|(device, job)| step(*device, job, &dir, &series_dir.series)).collect();
+    let steps: Vec<_> = jobs
+        .iter()
+        .map(|(device, job)| step(*device, job, &dir, &series_dir.series))
+        .collect();
     series_dir.series.steps.extend(steps);
     series_dir.save()?;
-    let line = |(device, job): &(usize, Job)| format!("{}: {}", request.devices[*device], job.line());
+    let line =
+        |(device, job): &(usize, Job)| format!("{}: {}", request.devices[*device], job.line());
     let lines: Vec<_> = jobs.iter().map(line).collect();
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
@@ -171,11 +221,19 @@ fn run_jobs(
     };
     let mut observer = JobObserver::new(&load);
     let verdict = series_dir.run_step(index, stage_request, signal_handler, &mut observer)?;
-    let judge = |(device, _): &(usize, Job)| judge_job(&verdict, *device, &request.devices[*device]);
+    let judge =
+        |(device, _): &(usize, Job)| judge_job(&verdict, *device, &request.devices[*device]);
     let stage_results: Vec<_> = jobs.iter().map(judge).collect();
-    let none_failed = stage_results.iter().all(|judged| judged.outcome != Outcome::Fail);
-    if let Some(judged) = stage_results.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
-        series_dir.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
+    let none_failed = stage_results
+        .iter()
+        .all(|judged| judged.outcome != Outcome::Fail);
+    if let Some(judged) = stage_results
+        .iter()
+        .find(|judged| none_failed && judged.outcome == Outcome::Invalid)
+    {
+        series_dir.series.steps[index..]
+            .iter_mut()
+            .for_each(|step| step.interrupt(&judged.reason));
         series_dir.save()?;
         return match verdict.end {
             End::Interrupted { .. } => Ok(ControlFlow::Break(())),
@@ -185,7 +243,10 @@ fn run_jobs(
             ))),
         };
     }
-    let doubt = verdict.reason().filter(|_| verdict.outcome == Outcome::Invalid).map(str::to_owned);
+    let doubt = verdict
+        .reason()
+        .filter(|_| verdict.outcome == Outcome::Invalid)
+        .map(str::to_owned);
     for (offset, ((device, job), judged)) in jobs.iter().zip(&stage_results).enumerate() {
         let point = observer.point(offset, job, doubt.clone());
         let so_far = points_of(&series_dir.series, *device);
@@ -219,36 +280,71 @@ fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
         Some(test) => test.steady_at(&so_far).is_some(),
         None => saturated_at(&so_far).is_some(),
     };
-    Point { steady: (point.round as usize + 1 >= ROUNDS_IN_WINDOW).then_some(is_steady), ..point }
+    Point {
+        steady: (point.round as usize + 1 >= ROUNDS_IN_WINDOW).then_some(is_steady),
+        ..point
+    }
 }
 
 /// The step of a job, marked as begun.
 fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
-    let device_text =
-        if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
+    let device_text = if series.devices.len() > 1 {
+        format!(" on {}", series.devices[device].name)
+    } else {
+        String::new()
+    };
     let name = format!("{}{device_text}", job.name);
-    Step::planned(name, dir.to_owned(), 1.0, vec![device], job.seconds, Rule::Completes).begun(now_unix_ms())
+    Step::planned(
+        name,
+        dir.to_owned(),
+        1.0,
+        vec![device],
+        job.seconds,
+        Rule::Completes,
+    )
+    .begun(now_unix_ms())
 }
 
 /// A name for use in a directory name.
 fn slug(name: &str) -> String {
-    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    plain
+        .split('-')
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(
+    series_dir: &SeriesDir,
+    request: &Request,
+    drives: &Drives,
+) -> Result<ExitCode, Failure> {
     // SNIA's tests prepare the drives themselves.
-    let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(series_dir.has_begun()) } else { Vec::new() };
+    let to_prepare = if request.form.pts.is_empty() {
+        drives.to_prepare(series_dir.has_begun())
+    } else {
+        Vec::new()
+    };
     let devices = drives.plan(&to_prepare);
-    console::page(&format!("{}\n{devices}nothing was written\n", summary(series_dir, request)))?;
+    console::page(&format!(
+        "{}\n{devices}nothing was written\n",
+        summary(series_dir, request)
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     let plan_text = match request.form.jobs() {
         Some(jobs) => {
-            format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
+            format!(
+                "in {jobs} jobs and the rounds of a saturation, {} under load",
+                span(request.form.seconds)
+            )
         }
         None => "by tests of SNIA's PTS 2.0.2, each run to steady state".to_owned(),
     };
@@ -275,7 +371,10 @@ fn jobs_ended(series_dir: &SeriesDir, index: usize) {
             console::note(&format!("{}: {}", step.name, result_line(&point)));
         }
         if step.outcome == Some(Outcome::Fail) {
-            console::warning(&format!("{} failed: {}; this drive gets no further jobs", step.name, step.reason));
+            console::warning(&format!(
+                "{} failed: {}; this drive gets no further jobs",
+                step.name, step.reason
+            ));
         }
     }
 }
@@ -284,10 +383,21 @@ fn jobs_ended(series_dir: &SeriesDir, index: usize) {
 fn result_line(point: &Point) -> String {
     let direction_text = |done: &Option<Done>, kind: &str| {
         let done = done.as_ref()?;
-        let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
-        Some(format!("{} {kind} per second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
+        let undone = if done.undone > 0 {
+            format!(", {} not done", number(done.undone as f64))
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "{} {kind} per second, p99 {}{undone}",
+            achieved(done),
+            done.answer_at(99.0)
+        ))
     };
-    let sides = [direction_text(&point.reads, "reads"), direction_text(&point.writes, "writes")];
+    let sides = [
+        direction_text(&point.reads, "reads"),
+        direction_text(&point.writes, "writes"),
+    ];
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -311,19 +421,35 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     }
     page.push_str(&table(series_dir));
     // A prediction uses only the depth jobs, not SNIA's tests.
-    let depth_points: Vec<_> =
-        series_dir.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
-    let outcome = series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+    let depth_points: Vec<_> = series_dir
+        .series
+        .steps
+        .iter()
+        .filter_map(point_of)
+        .filter(|point| point.part == Part::Depth)
+        .collect();
+    let outcome = series_dir
+        .series
+        .conclusion
+        .as_ref()
+        .map(|conclusion| conclusion.outcome);
     if outcome == Some(Outcome::Pass) && !depth_points.is_empty() {
-        let doubt_hint =
-            if in_doubt(&series_dir.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
+        let doubt_hint = if in_doubt(&series_dir.series).is_some() {
+            " (from the jobs that are not in doubt)"
+        } else {
+            ""
+        };
         let _ = match depth_points.iter().all(|point| point.doubt.is_some()) {
             true => writeln!(
                 page,
                 "no rating can be predicted from this baseline: the result of each queue depth is in doubt"
             ),
             false => {
-                writeln!(page, "to predict a rating{doubt_hint}: flashproof rate predict {}", series_dir.dir.display())
+                writeln!(
+                    page,
+                    "to predict a rating{doubt_hint}: flashproof rate predict {}",
+                    series_dir.dir.display()
+                )
             }
         };
     }
@@ -332,7 +458,10 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
 
 /// Prints the state of an interrupted baseline. Returns the exit code.
 fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
-    series_dir.show_interruption(": run the same command to repeat the interrupted job", &table(series_dir))
+    series_dir.show_interruption(
+        ": run the same command to repeat the interrupted job",
+        &table(series_dir),
+    )
 }
 
 /// Table of the jobs, and their directories.
@@ -347,10 +476,20 @@ fn table(series_dir: &SeriesDir) -> String {
         "in flight",
     ]);
     let doubts = in_doubt(&series_dir.series);
-    let rows = series_dir.series.steps.iter().enumerate().flat_map(|(number, step)| {
-        let doubt = doubts.as_ref().and_then(|doubts| doubts.of(number)).map_or("", |_| " (in doubt)");
-        point_of(step).map(|point| rows(&format!("{}{doubt}", step.name), &point)).unwrap_or_default()
-    });
+    let rows = series_dir
+        .series
+        .steps
+        .iter()
+        .enumerate()
+        .flat_map(|(number, step)| {
+            let doubt = doubts
+                .as_ref()
+                .and_then(|doubts| doubts.of(number))
+                .map_or("", |_| " (in doubt)");
+            point_of(step)
+                .map(|point| rows(&format!("{}{doubt}", step.name), &point))
+                .unwrap_or_default()
+        });
     format!("\n{}\n{}", table.rows(rows), series_dir.format_paths())
 }
 
@@ -371,5 +510,8 @@ fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
             in_flight,
         ])
     };
-    [row(&point.reads, "reads"), row(&point.writes, "writes")].into_iter().flatten().collect()
+    [row(&point.reads, "reads"), row(&point.writes, "writes")]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -75,19 +75,27 @@ fn block_bytes(text: &str) -> Result<u64, String> {
     let bytes = parse_number(text, BYTES)?;
     match bytes {
         512..=LARGE_BYTES if bytes.is_multiple_of(512) => Ok(bytes),
-        _ => Err(format!("give a multiple of 512 up to {LARGE_BYTES}, such as 4k or 1536")),
+        _ => Err(format!(
+            "give a multiple of 512 up to {LARGE_BYTES}, such as 4k or 1536"
+        )),
     }
 }
 
 /// Parses the name of a SNIA test.
 fn pts(text: &str) -> Result<Pts, String> {
-    let test = Pts::ALL.into_iter().find(|test| test.option_name() == text.trim());
+    let test = Pts::ALL
+        .into_iter()
+        .find(|test| test.option_name() == text.trim());
     test.ok_or_else(|| "the tests are iops, throughput, latency and saturation".to_owned())
 }
 
 /// Parses the maximum depth of the sweep.
 fn depth(text: &str) -> Result<u32, String> {
-    let depth = text.trim().parse().ok().filter(|depth: &u32| depth.is_power_of_two() && *depth <= 4_096);
+    let depth = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|depth: &u32| depth.is_power_of_two() && *depth <= 4_096);
     depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())
 }
 
@@ -105,8 +113,13 @@ pub(super) struct Request {
 impl Request {
     /// The request in `args`. Errors: invalid options or files.
     pub(super) fn of(args: &BaselineOptions) -> Result<Self, Failure> {
-        let simulated: Vec<_> = parsed(&args.devices)?.iter().map(|name| name.drive().is_some()).collect();
-        if let Some(duplicate) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
+        let simulated: Vec<_> = parsed(&args.devices)?
+            .iter()
+            .map(|name| name.drive().is_some())
+            .collect();
+        if let Some(duplicate) =
+            (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at]))
+        {
             return Err(Failure::usage(format!(
                 "cannot measure {} twice at the same time - name each device once",
                 quoted(&args.devices[duplicate])
@@ -119,16 +132,25 @@ impl Request {
                  - measure them separately",
             ));
         }
-        if let Some(file) = args.devices.iter().find(|name| std::fs::metadata(name).is_ok_and(|of| of.is_file())) {
+        if let Some(file) = args
+            .devices
+            .iter()
+            .find(|name| std::fs::metadata(name).is_ok_and(|of| of.is_file()))
+        {
             return Err(Failure::usage(format!(
                 "cannot measure {} - it is a file, so the result would include the file system - name a block device, \
                  or run single jobs with flashproof fio",
                 quoted(file)
             )));
         }
-        let is_first = |(at, bytes): (usize, &u64)| (!args.bs[..at].contains(bytes)).then_some(*bytes);
+        let is_first =
+            |(at, bytes): (usize, &u64)| (!args.bs[..at].contains(bytes)).then_some(*bytes);
         let block_sizes = args.bs.iter().enumerate().filter_map(is_first).collect();
-        let pts_sec = if is_simulated { SIMULATED_PTS_SEC } else { PTS_SEC };
+        let pts_sec = if is_simulated {
+            SIMULATED_PTS_SEC
+        } else {
+            PTS_SEC
+        };
         let form = BaselineRequest {
             seconds: args.seconds(),
             simulated: is_simulated,
@@ -137,11 +159,19 @@ impl Request {
             depth_max: args.max_depth,
             pts: Pts::ALL
                 .into_iter()
-                .filter(|test| args.pts.iter().any(|asked| asked.option_name() == test.option_name()))
+                .filter(|test| {
+                    args.pts
+                        .iter()
+                        .any(|asked| asked.option_name() == test.option_name())
+                })
                 .collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
             // A power of two, so that every depth can be divided among the threads.
-            threads: if is_simulated { 1 } else { 1 << cpus().min(PTS_THREADS).ilog2() },
+            threads: if is_simulated {
+                1
+            } else {
+                1 << cpus().min(PTS_THREADS).ilog2()
+            },
             // Replaced when the devices are examined.
             min_io_bytes: 512,
         };
@@ -154,10 +184,21 @@ impl Request {
             )));
         }
         let read_pct = if form.read_only { 100 } else { 50 };
-        let widest = Job { read_pct, bytes: [largest(&form); 2], ..Job::default() };
-        let on_all: Vec<_> = (0..args.devices.len()).map(|device| (device, widest.clone())).collect();
+        let widest = Job {
+            read_pct,
+            bytes: [largest(&form); 2],
+            ..Job::default()
+        };
+        let on_all: Vec<_> = (0..args.devices.len())
+            .map(|device| (device, widest.clone()))
+            .collect();
         let widest = load_of(&args.devices, form.read_only, &on_all)?;
-        Ok(Self { form, devices: args.devices.clone(), no_prep: args.no_prep || args.read_only, widest })
+        Ok(Self {
+            form,
+            devices: args.devices.clone(),
+            no_prep: args.no_prep || args.read_only,
+            widest,
+        })
     }
 
     /// The form, as part of a directory's name.
@@ -171,7 +212,12 @@ impl Request {
 
     /// Names of the requested SNIA tests.
     fn tests(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> = self.form.pts.iter().map(|test| test.option_name()).collect();
+        let mut names: Vec<_> = self
+            .form
+            .pts
+            .iter()
+            .map(|test| test.option_name())
+            .collect();
         names.dedup();
         names
     }
@@ -193,7 +239,9 @@ impl Request {
             ));
         }
         if self.form.simulated {
-            remarks.push("the drive is simulated: it was neither purged nor preconditioned".to_owned());
+            remarks.push(
+                "the drive is simulated: it was neither purged nor preconditioned".to_owned(),
+            );
         }
         if self.form.min_io_bytes > 512 {
             remarks.push(format!(
@@ -217,15 +265,27 @@ impl Request {
     /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: a device cannot
     /// be opened, or does not support one of the sizes.
     pub(super) fn probe_devices(&mut self) -> Result<(), Failure> {
-        let reads = Job { read_pct: 100, ..Job::default() };
-        let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, reads.clone())).collect();
+        let reads = Job {
+            read_pct: 100,
+            ..Job::default()
+        };
+        let on_all: Vec<_> = (0..self.devices.len())
+            .map(|device| (device, reads.clone()))
+            .collect();
         let reads = load_of(&self.devices, true, &on_all)?;
-        let consents = Consents { erase: &[], other_devices: &[], shared: true };
+        let consents = Consents {
+            erase: &[],
+            other_devices: &[],
+            shared: true,
+        };
         let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
         for shape in devices.shapes() {
             let min_io = u64::from(shape.min_io_bytes);
-            if let Some(bytes) =
-                self.form.block_sizes.iter().find(|bytes| !bytes.is_multiple_of(min_io) && self.form.pts.is_empty())
+            if let Some(bytes) = self
+                .form
+                .block_sizes
+                .iter()
+                .find(|bytes| !bytes.is_multiple_of(min_io) && self.form.pts.is_empty())
             {
                 return Err(Failure::usage(format!(
                     "cannot measure {} with operations of {bytes} bytes - direct I/O on this device needs multiples of \
@@ -234,8 +294,12 @@ impl Request {
                 )));
             }
         }
-        self.form.min_io_bytes =
-            devices.shapes().iter().map(|shape| shape.min_io_bytes.into()).max().unwrap_or(self.form.min_io_bytes);
+        self.form.min_io_bytes = devices
+            .shapes()
+            .iter()
+            .map(|shape| shape.min_io_bytes.into())
+            .max()
+            .unwrap_or(self.form.min_io_bytes);
         if let Some(test) = self.form.untracked() {
             return Err(Failure::usage(format!(
                 "cannot run the {} test of SNIA's PTS - a drive supports no operations below {} bytes, and the test \
@@ -245,7 +309,11 @@ impl Request {
             )));
         }
         let largest = largest(&self.form);
-        if let Some(small) = devices.shapes().iter().find(|shape| shape.size_bytes < largest) {
+        if let Some(small) = devices
+            .shapes()
+            .iter()
+            .find(|shape| shape.size_bytes < largest)
+        {
             return Err(Failure::usage(format!(
                 "cannot measure {} - it has {} bytes, too few for jobs with operations of {largest} bytes - use a \
                  larger device",
@@ -257,8 +325,15 @@ impl Request {
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
     pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
-        let (load, spec, consents) =
-            (|| std::iter::once(&self.widest), self.spec(), Consents { erase, other_devices: &[], shared: false });
+        let (load, spec, consents) = (
+            || std::iter::once(&self.widest),
+            self.spec(),
+            Consents {
+                erase,
+                other_devices: &[],
+                shared: false,
+            },
+        );
         let devices = Devices::open(&spec, load(), &consents)?;
         let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
         Ok(Opened { devices, engine })
@@ -266,14 +341,31 @@ impl Request {
 
     /// A new series of this request on `devices`.
     pub(super) fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
-        let sizes: Vec<_> = self.form.block_sizes.iter().map(|bytes| size(*bytes)).collect();
+        let sizes: Vec<_> = self
+            .form
+            .block_sizes
+            .iter()
+            .map(|bytes| size(*bytes))
+            .collect();
         let (access, prepared) = (
-            if self.form.read_only { "reads only" } else { "reads and writes" },
-            if self.no_prep { "none" } else { "before the first job" },
+            if self.form.read_only {
+                "reads only"
+            } else {
+                "reads and writes"
+            },
+            if self.no_prep {
+                "none"
+            } else {
+                "before the first job"
+            },
         );
         let tests = match self.form.pts.is_empty() {
             true => "none".to_owned(),
-            false => format!("{}, in jobs of {}", self.tests().join(", "), span(self.form.pts_sec)),
+            false => format!(
+                "{}, in jobs of {}",
+                self.tests().join(", "),
+                span(self.form.pts_sec)
+            ),
         };
         let terms = [
             ("time under load", span(self.form.seconds)),
@@ -291,14 +383,20 @@ impl Request {
 
 /// Largest operation of the jobs, bytes.
 fn largest(form: &BaselineRequest) -> u64 {
-    form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES)
+    form.pts
+        .iter()
+        .flat_map(|test| test.jobs())
+        .map(|(_, bytes)| bytes)
+        .max()
+        .unwrap_or(LARGE_BYTES)
 }
 
 /// The load of `jobs`. Each job has the index of its device in `devices`.
 fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, Job)]) -> Result<FioLoad, Failure> {
     let section = |(device, job): &(usize, Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = jobs.iter().map(section).collect();
-    fio::load_of(&sections, readonly)?.ok_or_else(|| Failure::usage("there is no device to measure"))
+    fio::load_of(&sections, readonly)?
+        .ok_or_else(|| Failure::usage("there is no device to measure"))
 }
 
 #[cfg(test)]
@@ -307,9 +405,20 @@ mod tests {
 
     #[test]
     fn sizes_and_depths_are_those_that_can_be_run() {
-        assert_eq!((block_bytes("4k"), block_bytes("1536"), block_bytes("128k")), (Ok(4096), Ok(1536), Ok(131_072)));
-        assert!(["0", "100", "4k4", "1m", "", "-4k", "4097"].iter().all(|text| block_bytes(text).is_err()));
+        assert_eq!(
+            (block_bytes("4k"), block_bytes("1536"), block_bytes("128k")),
+            (Ok(4096), Ok(1536), Ok(131_072))
+        );
+        assert!(
+            ["0", "100", "4k4", "1m", "", "-4k", "4097"]
+                .iter()
+                .all(|text| block_bytes(text).is_err())
+        );
         assert_eq!((depth("1"), depth("4096")), (Ok(1), Ok(4096)));
-        assert!(["0", "3", "8192", "-1", "x"].iter().all(|text| depth(text).is_err()));
+        assert!(
+            ["0", "3", "8192", "-1", "x"]
+                .iter()
+                .all(|text| depth(text).is_err())
+        );
     }
 }

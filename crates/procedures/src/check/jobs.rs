@@ -4,7 +4,8 @@ use super::site::Site;
 use super::{Definition, RunDefinition, is_plain};
 use conclusions::check::{Criterion, limits_of};
 use load::workload::fio::{
-    CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs, runs,
+    CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs,
+    runs,
 };
 use results::units::quoted;
 use serde::Deserialize;
@@ -83,12 +84,19 @@ impl OwnKeys {
                 "files" => FileState::deserialize(value.into_deserializer())
                     .map_err(|error: ValueError| error.to_string())
                     .map(|state| keys.files = state),
-                "long_rate_iops" => number(value, 1..=1_000_000).map(|iops| keys.long_rate_iops = Some(iops)),
-                "commit_writes" => number(value, 1..=4_096).map(|writes| keys.commit_writes = Some(writes)),
+                "long_rate_iops" => {
+                    number(value, 1..=1_000_000).map(|iops| keys.long_rate_iops = Some(iops))
+                }
+                "commit_writes" => {
+                    number(value, 1..=4_096).map(|writes| keys.commit_writes = Some(writes))
+                }
                 "commit_meta" => number(value, 0..=1).map(|count| keys.commit_meta = count == 1),
                 _ => return true,
             };
-            wrong = known.err().map(|why| format!("{name}={value}: {why}")).or(wrong.take());
+            wrong = known
+                .err()
+                .map(|why| format!("{name}={value}: {why}"))
+                .or(wrong.take());
             false
         });
         wrong.map_or(Ok(keys), Err)
@@ -97,12 +105,21 @@ impl OwnKeys {
 
 fn number(value: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let number = value.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| format!("it is not a number from {} to {}", range.start(), range.end()))
+    number.ok_or_else(|| {
+        format!(
+            "it is not a number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 /// The commits of a job; `None` if not each of its writes is synced. Errors: the reason why the keys do not fit the job.
 fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
-    let parts = CommitParts { writes: keys.commit_writes.unwrap_or(1), has_meta: keys.commit_meta };
+    let parts = CommitParts {
+        writes: keys.commit_writes.unwrap_or(1),
+        has_meta: keys.commit_meta,
+    };
     let is_chain = keys.commit_writes.is_some() || keys.commit_meta;
     let is_synced_apart = job.flush_every[..2].contains(&1);
     let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.end_flush;
@@ -123,12 +140,26 @@ impl Definition {
     pub fn files(&self) -> Result<BTreeMap<String, FileUse>, Failure> {
         let mut files = BTreeMap::<String, FileUse>::new();
         for run in &self.runs {
-            for CheckJob { job, state, file, bytes, own_name } in run.check_jobs(self)? {
+            for CheckJob {
+                job,
+                state,
+                file,
+                bytes,
+                own_name,
+            } in run.check_jobs(self)?
+            {
                 let run = run.name.clone();
-                let file_use = files.entry(own_name).or_insert(FileUse { file, state, run, ..FileUse::default() });
+                let file_use = files.entry(own_name).or_insert(FileUse {
+                    file,
+                    state,
+                    run,
+                    ..FileUse::default()
+                });
                 if file_use.state != state {
-                    let why =
-                        format!("another job uses {} with another value of files - give both the same", file_use.file);
+                    let why = format!(
+                        "another job uses {} with another value of files - give both the same",
+                        file_use.file
+                    );
                     return Err(self.wrong(&file_use.run, &job.name, &why));
                 }
                 file_use.bytes = file_use.bytes.max(bytes);
@@ -140,42 +171,67 @@ impl Definition {
 
     pub(super) fn wrong(&self, run: &str, job: &str, why: &str) -> Failure {
         let (check, run) = (quoted(&self.name), quoted(run));
-        let job = if job.is_empty() { String::new() } else { format!(", job {}", quoted(job)) };
-        Failure::usage(format!("cannot use the check {check} - run {run}{job}: {why}"))
+        let job = if job.is_empty() {
+            String::new()
+        } else {
+            format!(", job {}", quoted(job))
+        };
+        Failure::usage(format!(
+            "cannot use the check {check} - run {run}{job}: {why}"
+        ))
     }
 
     /// The load of `run` on files and ranges of `site`.
     pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
         let mut files = BTreeMap::<String, u64>::new();
-        let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, own_name, bytes, .. }| {
-            let (target, offset) = site.place(&own_name);
-            if site.files_bytes.is_some() {
-                let file_bytes = files.entry(target.clone()).or_default();
-                *file_bytes = bytes.next_multiple_of(LAYOUT_BLOCK).max(*file_bytes);
-            }
-            job.filenames = vec![target];
-            if offset > 0 {
-                job.offset = Size::Bytes(offset);
-            }
-            // Without files there is no page cache between: the writes are those that the cache would send.
-            if site.files_bytes.is_none() && !job.direct {
-                job.direct = true;
-                job.sizes = job.sizes.map(|sizes| Sizes::same(sizes.max_bytes().next_multiple_of(PAGE_BYTES)));
-            }
-            job
-        });
+        let jobs = run.check_jobs(self)?.into_iter().map(
+            |CheckJob {
+                 mut job,
+                 own_name,
+                 bytes,
+                 ..
+             }| {
+                let (target, offset) = site.place(&own_name);
+                if site.files_bytes.is_some() {
+                    let file_bytes = files.entry(target.clone()).or_default();
+                    *file_bytes = bytes.next_multiple_of(LAYOUT_BLOCK).max(*file_bytes);
+                }
+                job.filenames = vec![target];
+                if offset > 0 {
+                    job.offset = Size::Bytes(offset);
+                }
+                // Without files there is no page cache between: the writes are those that the cache would send.
+                if site.files_bytes.is_none() && !job.direct {
+                    job.direct = true;
+                    job.sizes = job
+                        .sizes
+                        .map(|sizes| Sizes::same(sizes.max_bytes().next_multiple_of(PAGE_BYTES)));
+                }
+                job
+            },
+        );
         let loads = runs(jobs.collect()).map_err(|problems| {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
             self.wrong(&run.name, "", &problems.join("; "))
         })?;
         let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
-            self.wrong(&run.name, "", "its jobs wait for each other (stonewall) - make a separate run of each")
+            self.wrong(
+                &run.name,
+                "",
+                "its jobs wait for each other (stonewall) - make a separate run of each",
+            )
         })?;
         load.files = files;
         let streams = load.stream_names();
-        if let Some(Criterion { stream, .. }) = run.criteria.iter().find(|it| !streams.contains(&it.stream)) {
+        if let Some(Criterion { stream, .. }) =
+            run.criteria.iter().find(|it| !streams.contains(&it.stream))
+        {
             let (stream, streams) = (quoted(stream), streams.join(", "));
-            return Err(self.wrong(&run.name, "", &format!("there is no stream {stream} - the streams are {streams}")));
+            return Err(self.wrong(
+                &run.name,
+                "",
+                &format!("there is no stream {stream} - the streams are {streams}"),
+            ));
         }
         for stream in streams {
             if let Some(limits) = limits_of(&stream, run.criteria.iter()).map_err(Failure::usage)? {
@@ -197,8 +253,12 @@ impl RunDefinition {
             ..ParseContext::default()
         };
         let mut warnings = Vec::new();
-        let mut sections = job_file(&location, &self.jobs, &context, &mut warnings).map_err(Failure::usages)?;
-        let timing = [("runtime", self.seconds.to_string()), ("time_based", "1".into())];
+        let mut sections =
+            job_file(&location, &self.jobs, &context, &mut warnings).map_err(Failure::usages)?;
+        let timing = [
+            ("runtime", self.seconds.to_string()),
+            ("time_based", "1".into()),
+        ];
         let timing = timing.map(|(name, value)| GivenOption::new(name, value, &location));
         let mut keys_of_jobs = Vec::new();
         for section in sections.iter_mut().filter(|section| !section.is_global()) {
@@ -221,26 +281,52 @@ impl RunDefinition {
                         "long_rate_iops needs a job without rate and thinktime, and one operation in flight",
                     ));
                 }
-                job.pace_ns = if self.is_long { 1_000_000_000 / iops } else { 0 };
+                job.pace_ns = if self.is_long {
+                    1_000_000_000 / iops
+                } else {
+                    0
+                };
             }
             let (file, bytes) = file_of(&job).map_err(|why| wrong(&job.name, &why))?;
             if matches!(state, FileState::Fresh | FileState::Appended) && job.does[0] {
-                return Err(wrong(&job.name, "it reads a file that is not written before - give files=shared"));
+                return Err(wrong(
+                    &job.name,
+                    "it reads a file that is not written before - give files=shared",
+                ));
             }
             // The names of runs and files have no ~.
-            let own_name = if state == FileState::Shared { file.clone() } else { format!("{}~{file}", self.name) };
-            Ok(CheckJob { job, state, file, bytes, own_name })
+            let own_name = if state == FileState::Shared {
+                file.clone()
+            } else {
+                format!("{}~{file}", self.name)
+            };
+            Ok(CheckJob {
+                job,
+                state,
+                file,
+                bytes,
+                own_name,
+            })
         };
-        parsed.into_iter().zip(keys_of_jobs).map(with_file).collect()
+        parsed
+            .into_iter()
+            .zip(keys_of_jobs)
+            .map(with_file)
+            .collect()
     }
 }
 
 /// The file of a job, and the bytes that the job uses. Errors: the reason why a check cannot have the job.
 fn file_of(job: &Job) -> Result<(String, u64), String> {
     let Some(Size::Bytes(size @ ..=FILE_BYTES_MAX)) = job.size else {
-        return Err("it has no size in bytes of at most 1 PiB - give a size such as size=1g".into());
+        return Err(
+            "it has no size in bytes of at most 1 PiB - give a size such as size=1g".into(),
+        );
     };
-    if !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some) {
+    if !job.directory.is_empty()
+        || job.offset != Size::Bytes(0)
+        || job.logs.iter().any(Option::is_some)
+    {
         return Err(
             "it sets directory, offset or a log - leave them out: the check chooses where files and records are".into(),
         );
@@ -248,6 +334,9 @@ fn file_of(job: &Job) -> Result<(String, u64), String> {
     match &job.filenames[..] {
         [] => Err("it names no file - give a name such as filename=data".into()),
         [name] if is_plain(name) => Ok((name.clone(), size)),
-        names => Err(format!("filename={} is not one name of letters, digits, -, _ and .", names.join(":"))),
+        names => Err(format!(
+            "filename={} is not one name of letters, digits, -, _ and .",
+            names.join(":")
+        )),
     }
 }

@@ -146,23 +146,39 @@ impl Definition {
                 || "flashproof check lists the checks; the name of your own file must end in .toml".to_owned(),
                 |similar| format!("did you mean {similar}?"),
             );
-            return Err(Failure::usage(format!("there is no check {} - {hint}", quoted(name))));
+            return Err(Failure::usage(format!(
+                "there is no check {} - {hint}",
+                quoted(name)
+            )));
         }
-        let bytes = files::read_instructions(path, Links::Followed, Instructions::Data, FILE_BYTES_MAX)
-            .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
+        let bytes =
+            files::read_instructions(path, Links::Followed, Instructions::Data, FILE_BYTES_MAX)
+                .map_err(|error| {
+                    Failure::usage(format!("cannot read the check {} - {error}", quoted(name)))
+                })?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            Failure::usage(format!("cannot read the check {} - it is not UTF-8 text: {error}", quoted(name)))
+            Failure::usage(format!(
+                "cannot read the check {} - it is not UTF-8 text: {error}",
+                quoted(name)
+            ))
         })?;
-        let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+        let stem = path
+            .file_stem()
+            .map_or_else(|| name.into(), |stem| stem.to_string_lossy());
         Self::parse(&stem, &text)
     }
 
     /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
-        let fail = |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
+        let fail =
+            |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
         let check_file: CheckFile = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = text.as_bytes()[..offset]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                + 1;
             fail(format!("line {line}: {}", in_one_line(error.message())))
         })?;
         if check_file.run.is_empty() {
@@ -171,13 +187,27 @@ impl Definition {
         let mut definition = Self {
             name: name.to_owned(),
             database: in_one_line(&check_file.database),
-            kind: KINDS.iter().position(|(kind, _)| *kind == check_file.kind).ok_or_else(|| {
-                let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-                fail(format!("kind {} is not one of {kinds}", quoted(&check_file.kind)))
-            })?,
+            kind: KINDS
+                .iter()
+                .position(|(kind, _)| *kind == check_file.kind)
+                .ok_or_else(|| {
+                    let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+                    fail(format!(
+                        "kind {} is not one of {kinds}",
+                        quoted(&check_file.kind)
+                    ))
+                })?,
             question: in_one_line(&check_file.question),
-            tiers: check_file.tiers.iter().map(|tier| in_one_line(tier)).collect(),
-            cannot_see: check_file.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
+            tiers: check_file
+                .tiers
+                .iter()
+                .map(|tier| in_one_line(tier))
+                .collect(),
+            cannot_see: check_file
+                .cannot_see
+                .iter()
+                .map(|phrase| in_one_line(phrase))
+                .collect(),
             sustained: Sustained {
                 seconds: check_file.sustained.seconds.min(RUN_SEC_MAX),
                 written_bytes: parse_number(&check_file.sustained.written, BYTES)
@@ -185,13 +215,21 @@ impl Definition {
                 why: in_one_line(&check_file.sustained.why),
             },
             runs: Vec::new(),
-            files: check_file.file.into_iter().map(|file| (file.name, file.text)).collect(),
+            files: check_file
+                .file
+                .into_iter()
+                .map(|file| (file.name, file.text))
+                .collect(),
             text: text.to_owned(),
         };
         for mut run in check_file.run {
-            run.parse_criteria(&definition.tiers).map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
+            run.parse_criteria(&definition.tiers)
+                .map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
             if definition.runs.iter().any(|known| known.name == run.name) {
-                return Err(fail(format!("two runs are called {} - rename one", quoted(&run.name))));
+                return Err(fail(format!(
+                    "two runs are called {} - rename one",
+                    quoted(&run.name)
+                )));
             }
             definition.runs.push(run);
         }
@@ -203,10 +241,16 @@ impl Definition {
             .collect();
         let is_unused = |tier: &&String| tier.is_empty() || !tiers_of_limits.contains(tier);
         if let Some(tier) = definition.tiers.iter().find(is_unused) {
-            return Err(fail(format!("tier {}: no limit has this tier - leave it out of tiers", quoted(tier))));
+            return Err(fail(format!(
+                "tier {}: no limit has this tier - leave it out of tiers",
+                quoted(tier)
+            )));
         }
         if let Some((file, _)) = definition.files.iter().find(|(file, _)| !is_plain(file)) {
-            return Err(fail(format!("file {}: a name has only letters, digits, -, _ and .", quoted(file))));
+            return Err(fail(format!(
+                "file {}: a name has only letters, digits, -, _ and .",
+                quoted(file)
+            )));
         }
         Ok(definition)
     }
@@ -236,12 +280,20 @@ impl RunDefinition {
     /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides. No slice is
     /// shorter than 10 s, and no remainder is left, so the slice can be the whole run.
     pub fn slice_sec(&self) -> u64 {
-        let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
+        let mut limited = self
+            .criteria
+            .iter()
+            .filter(|criterion| criterion.deciding_limit().is_some());
         let [least_sec, minute] = SLICE_SEC;
-        let wanted_sec =
-            if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { minute };
+        let wanted_sec = if limited.all(|criterion| !criterion.metric.is_latency()) {
+            self.seconds / 4
+        } else {
+            minute
+        };
         let mut lengths = wanted_sec.clamp(least_sec, minute)..self.seconds;
-        lengths.find(|seconds| self.seconds.is_multiple_of(*seconds)).unwrap_or(self.seconds)
+        lengths
+            .find(|seconds| self.seconds.is_multiple_of(*seconds))
+            .unwrap_or(self.seconds)
     }
 
     /// Parses the criteria. Errors: a mistake in the criteria or in the other fields.
@@ -259,26 +311,50 @@ impl RunDefinition {
         for criterion in std::mem::take(&mut self.criterion) {
             let criterion_text = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
             let criterion = parse_criterion(&self.name, criterion, tiers);
-            self.criteria.push(criterion.map_err(|why| format!("{criterion_text}: {why}"))?);
+            self.criteria
+                .push(criterion.map_err(|why| format!("{criterion_text}: {why}"))?);
         }
         Ok(())
     }
 }
 
-fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> Result<Criterion, String> {
-    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, tier, says } = criterion;
+fn parse_criterion(
+    run: &str,
+    criterion: WrittenCriterion,
+    tiers: &[String],
+) -> Result<Criterion, String> {
+    let WrittenCriterion {
+        stream,
+        metric,
+        below,
+        at_least,
+        source,
+        looked_up,
+        standing,
+        tier,
+        says,
+    } = criterion;
     let limit = match (below, at_least, metric.is_latency()) {
         (None, None, _) => None,
         (Some(below), None, true) if !below.trim_end().ends_with('s') => {
-            return Err(format!("below = {below:?} has no unit - give a time such as 10ms"));
+            return Err(format!(
+                "below = {below:?} has no unit - give a time such as 10ms"
+            ));
         }
-        (Some(below), None, true) => {
-            Some(parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))? as f64)
+        (Some(below), None, true) => Some(
+            parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))?
+                as f64,
+        ),
+        (None, Some(least), false) => Some(
+            parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))?
+                as f64,
+        ),
+        _ => {
+            return Err(
+                "give \"below\" for a latency, or \"at_least\" for a rate (only one of them)"
+                    .into(),
+            );
         }
-        (None, Some(least), false) => {
-            Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
-        }
-        _ => return Err("give \"below\" for a latency, or \"at_least\" for a rate (only one of them)".into()),
     };
     if limit.is_some() && metric == Metric::Mean {
         return Err(
@@ -286,7 +362,8 @@ fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> 
                 .into(),
         );
     }
-    if metric == Metric::Bandwidth && (stream.ends_with("-commits") || stream.ends_with("-flushes")) {
+    if metric == Metric::Bandwidth && (stream.ends_with("-commits") || stream.ends_with("-flushes"))
+    {
         return Err("commits and flushes move no bytes of their own - give iops, or the bandwidth of the writes".into());
     }
     if limit == Some(0.0) {
@@ -300,12 +377,26 @@ fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> 
         );
     }
     let tier = tier.map(|tier| in_one_line(&tier));
-    let rank = tier.as_ref().map(|tier| tiers.iter().position(|known| known == tier).ok_or(tier)).transpose();
-    let rank = rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
+    let rank = tier
+        .as_ref()
+        .map(|tier| tiers.iter().position(|known| known == tier).ok_or(tier))
+        .transpose();
+    let rank =
+        rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
     let is_of_higher_tier = rank.is_some_and(|rank| rank > 0);
     let (run, stream, says) = (run.to_owned(), in_one_line(&stream), in_one_line(&says));
-    let criterion =
-        Criterion { run, stream, metric, limit, source, looked_up, standing, tier, is_of_higher_tier, says };
+    let criterion = Criterion {
+        run,
+        stream,
+        metric,
+        limit,
+        source,
+        looked_up,
+        standing,
+        tier,
+        is_of_higher_tier,
+        says,
+    };
     criterion.sla().map_err(|error| error.to_string())?;
     Ok(criterion)
 }
@@ -320,16 +411,23 @@ static CHECKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../checks");
 
 /// Names of the checks, sorted.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-    let mut names: Vec<_> = CHECKS.files().filter_map(|file| file.path().file_stem()?.to_str()).collect();
+    let mut names: Vec<_> = CHECKS
+        .files()
+        .filter_map(|file| file.path().file_stem()?.to_str())
+        .collect();
     names.sort_unstable();
     names.into_iter()
 }
 
 /// The checks by kind, and by name within a kind.
 pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure> {
-    let mut checks = builtin_names().map(Definition::find).collect::<Result<Vec<_>, _>>()?;
+    let mut checks = builtin_names()
+        .map(Definition::find)
+        .collect::<Result<Vec<_>, _>>()?;
     checks.sort_by_key(|check| check.kind);
-    Ok(grouped(checks.into_iter().map(|check| (KINDS[check.kind].1, check))))
+    Ok(grouped(
+        checks.into_iter().map(|check| (KINDS[check.kind].1, check)),
+    ))
 }
 
 /// The check of a database with the other name `alias`.
@@ -365,20 +463,38 @@ mod tests {
         assert!(builtin_names().count() >= 14);
         for name in builtin_names() {
             let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
-            assert!(check.seconds() <= SECONDS_MAX, "{name} takes {} s", check.seconds());
+            assert!(
+                check.seconds() <= SECONDS_MAX,
+                "{name} takes {} s",
+                check.seconds()
+            );
             let files = check.files().unwrap();
-            assert!(needed_bytes(&files) <= BYTES_MAX, "{name} makes larger files");
+            assert!(
+                needed_bytes(&files) <= BYTES_MAX,
+                "{name} makes larger files"
+            );
             let site = Site::open("sim:", &files).unwrap();
             for run in &check.runs {
-                let load = check.load(run, &site).unwrap_or_else(|error| panic!("{error}"));
+                let load = check
+                    .load(run, &site)
+                    .unwrap_or_else(|error| panic!("{error}"));
                 assert!(!load.stream_names().is_empty());
             }
             for criterion in check.runs.iter().flat_map(|run| &run.criteria) {
-                let is_cited = criterion.source.as_deref().is_some_and(|source| source.starts_with("https://"));
-                assert!(criterion.limit.is_none() || is_cited, "{name}: {criterion:?}");
+                let is_cited = criterion
+                    .source
+                    .as_deref()
+                    .is_some_and(|source| source.starts_with("https://"));
+                assert!(
+                    criterion.limit.is_none() || is_cited,
+                    "{name}: {criterion:?}"
+                );
                 assert!(!criterion.says.is_empty(), "{name}: {criterion:?}");
             }
-            assert!(!check.cannot_see.is_empty() && !check.sustained.why.is_empty(), "{name}");
+            assert!(
+                !check.cannot_see.is_empty() && !check.sustained.why.is_empty(),
+                "{name}"
+            );
             assert!(!KINDS[check.kind].0.is_empty(), "{name} has no kind");
         }
     }
@@ -386,9 +502,16 @@ mod tests {
     /// The options of the job of a stream, without its file.
     fn job_in_short(jobs: &str, stream: &str) -> String {
         const HIDDEN: [&str; 5] = ["#", "ioengine=", "filename=", "size=", "long_"];
-        let job = stream.rsplit_once('-').map_or_else(String::new, |(job, _)| format!("{job}]\n"));
-        let section = jobs.split('[').find_map(|section| section.strip_prefix(&job)).unwrap_or_default();
-        let options = section.lines().filter(|line| HIDDEN.iter().all(|hidden| !line.starts_with(hidden)));
+        let job = stream
+            .rsplit_once('-')
+            .map_or_else(String::new, |(job, _)| format!("{job}]\n"));
+        let section = jobs
+            .split('[')
+            .find_map(|section| section.strip_prefix(&job))
+            .unwrap_or_default();
+        let options = section
+            .lines()
+            .filter(|line| HIDDEN.iter().all(|hidden| !line.starts_with(hidden)));
         options.collect::<Vec<_>>().join(" ").trim_end().to_owned()
     }
 
@@ -396,21 +519,53 @@ mod tests {
     fn tables() -> String {
         let mut text = String::new();
         for (heading, checks) in builtin_by_kind().unwrap_or_else(|error| panic!("{error}")) {
-            text += &format!("\n### {heading}\n\n| Check | Run: criterion | Job | Limit | Standing | Source |\n");
+            text += &format!(
+                "\n### {heading}\n\n| Check | Run: criterion | Job | Limit | Standing | Source |\n"
+            );
             text += "|---|---|---|---|---|---|\n";
             for check in checks {
                 let name = format!("{}, {}", check.name, span(check.seconds()));
-                let rows = check.runs.iter().flat_map(|run| run.criteria.iter().map(move |criterion| (run, criterion)));
+                let rows = check
+                    .runs
+                    .iter()
+                    .flat_map(|run| run.criteria.iter().map(move |criterion| (run, criterion)));
                 let rows = rows.filter_map(|(run, criterion)| {
-                    let Criterion { stream, standing, tier, source, looked_up, .. } = criterion;
-                    let (limit, read, source) = (criterion.limit_text()?, looked_up.as_ref()?, source.as_ref()?);
-                    let tier = tier.iter().map(|tier| format!(", for {tier}")).collect::<String>();
-                    let (what, job) = (criterion.metric_and_stream(), job_in_short(&run.jobs, stream));
-                    let columns = format!("{}: {what} | `{job}` | {limit} | {}{tier}", run.name, (*standing)?);
-                    Some(format!("| {name} | {columns} | [read {read}]({source}) |\n"))
+                    let Criterion {
+                        stream,
+                        standing,
+                        tier,
+                        source,
+                        looked_up,
+                        ..
+                    } = criterion;
+                    let (limit, read, source) = (
+                        criterion.limit_text()?,
+                        looked_up.as_ref()?,
+                        source.as_ref()?,
+                    );
+                    let tier = tier
+                        .iter()
+                        .map(|tier| format!(", for {tier}"))
+                        .collect::<String>();
+                    let (what, job) = (
+                        criterion.metric_and_stream(),
+                        job_in_short(&run.jobs, stream),
+                    );
+                    let columns = format!(
+                        "{}: {what} | `{job}` | {limit} | {}{tier}",
+                        run.name,
+                        (*standing)?
+                    );
+                    Some(format!(
+                        "| {name} | {columns} | [read {read}]({source}) |\n"
+                    ))
                 });
                 let rows = rows.collect::<String>();
-                text += &if rows.is_empty() { format!("| {name} | | | no published limit | | |\n") } else { rows };
+                text += &if rows.is_empty() {
+                    format!("| {name} | | | no published limit | | |\n")
+                } else {
+                    rows
+                };
             }
         }
         text + "\n"
@@ -422,7 +577,10 @@ mod tests {
         let page = std::fs::read_to_string(path).unwrap();
         let (before, rest) = page.split_once("<!-- limits -->\n").unwrap();
         let (_, after) = rest.split_once("<!-- end of limits -->").unwrap();
-        let wanted = format!("{before}<!-- limits -->\n{}<!-- end of limits -->{after}", tables());
+        let wanted = format!(
+            "{before}<!-- limits -->\n{}<!-- end of limits -->{after}",
+            tables()
+        );
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, &wanted).unwrap();
         }

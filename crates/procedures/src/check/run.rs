@@ -5,8 +5,8 @@ use super::site::Site;
 use super::{Definition, FileState, FileUse, RunDefinition};
 use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
-    Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, for_option, judge,
-    outcome_of_run,
+    Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends,
+    for_option, judge, outcome_of_run,
 };
 use load::workload::fio::FioLoad;
 use results::files::{self, ReplaceTarget};
@@ -51,14 +51,17 @@ pub struct Request<'a> {
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
 pub fn perform(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
     check_usable(&request.dir).map_err(Failure::environment)?;
-    let new_dirs = files::create_dirs(&request.dir)
-        .map_err(|error| Failure::environment(format!("cannot create {} - {error}", request.dir.display())))?;
+    let new_dirs = files::create_dirs(&request.dir).map_err(|error| {
+        Failure::environment(format!("cannot create {} - {error}", request.dir.display()))
+    })?;
     // A check that was refused before its first run leaves no directory. A directory with a run is not removed.
     performed(request, signal_handler).inspect_err(|_| new_dirs.remove())
 }
 
 fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
-    let Request { definition, path, .. } = request;
+    let Request {
+        definition, path, ..
+    } = request;
     let started_unix_ms = now_unix_ms();
     let file_uses = definition.files()?;
     let site = Site::open(path, &file_uses)?;
@@ -72,13 +75,30 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         ));
     }
     // Find mistakes in all runs before anything is written.
-    let loads = definition.runs.iter().map(|run| definition.load(run, &site));
+    let loads = definition
+        .runs
+        .iter()
+        .map(|run| definition.load(run, &site));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
-    lay_out(request, &site, &file_uses, FileState::Shared, "", signal_handler)?;
+    lay_out(
+        request,
+        &site,
+        &file_uses,
+        FileState::Shared,
+        "",
+        signal_handler,
+    )?;
     let (mut completed, mut stop_reason) = (Vec::new(), None);
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
         let stopped = || signal_handler.signal_received().is_some();
-        match lay_out(request, &site, &file_uses, FileState::Rewritten, &run.name, signal_handler) {
+        match lay_out(
+            request,
+            &site,
+            &file_uses,
+            FileState::Rewritten,
+            &run.name,
+            signal_handler,
+        ) {
             Err(_) if stopped() && number > 0 => {
                 stop_reason = Some(format!("the check was stopped before its run {}", run.name));
                 break;
@@ -87,24 +107,36 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         }
         completed.push(perform_run(request, &site, run, load, signal_handler)?);
         let is_own = |used: &FileUse| used.state != FileState::Shared && used.run == run.name;
-        let own_files: Vec<_> =
-            file_uses.iter().filter(|(_, used)| is_own(used)).map(|(name, _)| name.clone()).collect();
+        let own_files: Vec<_> = file_uses
+            .iter()
+            .filter(|(_, used)| is_own(used))
+            .map(|(name, _)| name.clone())
+            .collect();
         site.remove(&own_files);
         if stopped() {
             let next = definition.runs.get(number + 1);
-            stop_reason = next.map(|next| format!("the check was stopped before its run {}", next.name));
+            stop_reason =
+                next.map(|next| format!("the check was stopped before its run {}", next.name));
             break;
         }
     }
     let mut sustained = definition.sustained.clone();
     if site.may_have_credits() && sustained.seconds < CREDITS_SEC {
         sustained.seconds = CREDITS_SEC;
-        sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
+        sustained.why = format!(
+            "{} A virtual disk can have burst credits for 30 minutes.",
+            sustained.why
+        );
     }
     // A failing disk also writes little, which does not prove that a cache answered.
     let is_broken = completed.iter().any(|done| done.is_broken);
-    let cached = completed.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
-    let has_failed = completed.iter().any(|done| done.run.outcome == Outcome::Fail);
+    let cached = completed
+        .iter()
+        .find_map(|done| done.cached.clone())
+        .filter(|_| !is_broken);
+    let has_failed = completed
+        .iter()
+        .any(|done| done.run.outcome == Outcome::Fail);
     let why_invalid = cached.or(stop_reason.filter(|_| !has_failed));
     let check = Check {
         format_version: CHECK_FORMAT_VERSION,
@@ -120,7 +152,10 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         sentence: String::new(),
         remarks: remarks(&site, &file_uses, &completed),
         tiers: definition.tiers.clone(),
-        criteria: completed.iter().flat_map(|done| done.criteria.clone()).collect(),
+        criteria: completed
+            .iter()
+            .flat_map(|done| done.criteria.clone())
+            .collect(),
         runs: completed.iter().map(|done| done.run.clone()).collect(),
         sustained,
         cannot_see: definition.cannot_see.clone(),
@@ -166,11 +201,24 @@ struct CompletedRun {
 }
 
 impl Request<'_> {
-    fn run_request<'r>(&'r self, site: &'r Site, load: FioLoad, dir: PathBuf) -> RunRequest<'r, FioLoad> {
-        let erase = if site.own_files.is_empty() { self.erase } else { &site.own_files };
+    fn run_request<'r>(
+        &'r self,
+        site: &'r Site,
+        load: FioLoad,
+        dir: PathBuf,
+    ) -> RunRequest<'r, FioLoad> {
+        let erase = if site.own_files.is_empty() {
+            self.erase
+        } else {
+            &site.own_files
+        };
         RunRequest {
             dir,
-            consents: Consents { erase, other_devices: &site.own_files, shared: false },
+            consents: Consents {
+                erase,
+                other_devices: &site.own_files,
+                shared: false,
+            },
             quiet: self.quiet,
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
@@ -204,13 +252,25 @@ fn lay_out(
             load.files.clear();
         }
         let text = units::bytes(bytes as f64);
-        console::note(&format!("{}: writing {file}, {text}, before the test", request.definition.name));
-        match write_layout(load, signal_handler, |load, dir| request.run_request(site, load, dir))? {
+        console::note(&format!(
+            "{}: writing {file}, {text}, before the test",
+            request.definition.name
+        ));
+        match write_layout(load, signal_handler, |load, dir| {
+            request.run_request(site, load, dir)
+        })? {
             None => {}
             Some(_) if signal_handler.signal_received().is_some() => {
-                return Err(Failure::invalid(format!("stopped while {file} was written, before its run")));
+                return Err(Failure::invalid(format!(
+                    "stopped while {file} was written, before its run"
+                )));
             }
-            Some(why) => return Err(Failure::device(format!("cannot write {text} to {} - {why}", site.path))),
+            Some(why) => {
+                return Err(Failure::device(format!(
+                    "cannot write {text} to {} - {why}",
+                    site.path
+                )));
+            }
         }
     }
     Ok(())
@@ -224,8 +284,14 @@ fn perform_run(
     signal_handler: &SignalHandler,
 ) -> Result<CompletedRun, Failure> {
     let jobs = definition.check_jobs(&request.definition)?;
-    load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
-    let left = request.definition.runs.iter().skip_while(|run| run.name != definition.name).map(|run| run.seconds);
+    load.check_buffers()
+        .map_err(|error| Failure::environment(error.to_string()))?;
+    let left = request
+        .definition
+        .runs
+        .iter()
+        .skip_while(|run| run.name != definition.name)
+        .map(|run| run.seconds);
     console::note(&format!(
         "{}, run {}: {}; {} left in all",
         request.definition.name,
@@ -249,12 +315,21 @@ fn perform_run(
         failure: None,
     };
     let sla = load.thresholds().map_err(Failure::usage)?;
-    let full_request =
-        RunRequest { sla, slice_sec: definition.slice_sec(), ..request.run_request(site, load, dir.clone()) };
+    let full_request = RunRequest {
+        sla,
+        slice_sec: definition.slice_sec(),
+        ..request.run_request(site, load, dir.clone())
+    };
     let verdict = run(full_request, signal_handler, observer)?.recorded()?;
-    let Some(fio_run) = runs.pop() else { return Err(Failure::environment("a run without results")) };
-    let percents: Vec<_> =
-        definition.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
+    let Some(fio_run) = runs.pop() else {
+        return Err(Failure::environment("a run without results"));
+    };
+    let percents: Vec<_> = definition
+        .criteria
+        .iter()
+        .filter_map(|criterion| criterion.metric.percent())
+        .chain([50.0, 99.0])
+        .collect();
     let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
     let manifest = run_dir::manifest(&dir).map_err(Failure::environment)?;
     let waits = cpu_waits(&dir, &manifest)?;
@@ -264,7 +339,10 @@ fn perform_run(
         Some(judge(criterion, &verdict, figures, &change_points))
     });
     let mut criteria: Vec<Judged> = judged.collect();
-    let threads = manifest.engine_facts["issuing_threads"].as_u64().unwrap_or(1).max(1);
+    let threads = manifest.engine_facts["issuing_threads"]
+        .as_u64()
+        .unwrap_or(1)
+        .max(1);
     let waited = wait_share(&waits, 0, &manifest) / threads as f64;
     let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
         format!(
@@ -277,20 +355,34 @@ fn perform_run(
     // The search found no depth that holds the latency goal, or the load is an assumption: no criterion demands it.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let is_in_doubt = outcome == Outcome::Invalid && verdict.outcome == Outcome::Fail;
-    for judged in criteria.iter_mut().filter(|judged| is_in_doubt && judged.outcome == Outcome::Fail) {
+    for judged in criteria
+        .iter_mut()
+        .filter(|judged| is_in_doubt && judged.outcome == Outcome::Fail)
+    {
         judged.outcome = Outcome::Invalid;
     }
     let bytes_moved = |kind: &str| -> u64 {
-        figures.iter().filter(|(name, _)| name.contains(kind)).map(|(_, figures)| figures.bytes).sum()
+        figures
+            .iter()
+            .filter(|(name, _)| name.contains(kind))
+            .map(|(_, figures)| figures.bytes)
+            .sum()
     };
     let (read_bytes, written_bytes) = (bytes_moved("-reads"), bytes_moved("-writes"));
     let disk = fio_run.disk_bytes();
     let cached = disk.and_then(|by_disk| {
-        let each = [("read", read_bytes, by_disk[0]), ("wrote", written_bytes, by_disk[1])].into_iter();
-        each.filter_map(|(did, moved, by_disk)| cache_evidence(definition, did, moved, by_disk)).next()
+        let each = [
+            ("read", read_bytes, by_disk[0]),
+            ("wrote", written_bytes, by_disk[1]),
+        ]
+        .into_iter();
+        each.filter_map(|(did, moved, by_disk)| cache_evidence(definition, did, moved, by_disk))
+            .next()
     });
     let new_files = jobs.iter().filter(|_| site.files_bytes.is_some());
-    let overwritten = new_files.filter_map(|job| overwritten(definition, job, &figures)).collect();
+    let overwritten = new_files
+        .filter_map(|job| overwritten(definition, job, &figures))
+        .collect();
     Ok(CompletedRun {
         run: CheckedRun {
             name: definition.name.clone(),
@@ -309,8 +401,13 @@ fn perform_run(
         figures: if is_goal_alone { Vec::new() } else { figures },
         overwritten,
         busy_host,
-        missed_goal: is_goal_alone
-            .then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
+        missed_goal: is_goal_alone.then(|| {
+            format!(
+                "run {}: {}",
+                definition.name,
+                verdict.reason().unwrap_or_default()
+            )
+        }),
         cached,
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
@@ -318,7 +415,11 @@ fn perform_run(
 }
 
 /// A sentence if a job wrote its new file more than once.
-fn overwritten(definition: &RunDefinition, job: &CheckJob, figures: &[(String, Figures)]) -> Option<String> {
+fn overwritten(
+    definition: &RunDefinition,
+    job: &CheckJob,
+    figures: &[(String, Figures)],
+) -> Option<String> {
     let name = format!("{}-writes", job.job.name);
     let (_, written) = figures.iter().find(|(stream, _)| *stream == name)?;
     let is_new = matches!(job.state, FileState::Fresh | FileState::Appended);
@@ -342,12 +443,19 @@ fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure
     while let Some(record) = intervals.next().map_err(Failure::environment)? {
         waits.push((record.counts.after_sec, record.counts.run_delay_ns));
     }
-    Ok(if manifest.simulated { Vec::new() } else { waits })
+    Ok(if manifest.simulated {
+        Vec::new()
+    } else {
+        waits
+    })
 }
 
 /// The waits for a CPU after `from_sec`, as a fraction of the time.
 fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
-    let later: Vec<_> = waits.iter().filter(|(after_sec, _)| *after_sec > from_sec).collect();
+    let later: Vec<_> = waits
+        .iter()
+        .filter(|(after_sec, _)| *after_sec > from_sec)
+        .collect();
     let waited_ns: u64 = later.iter().map(|(_, ns)| ns).sum();
     waited_ns as f64 / (later.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9)
 }
@@ -367,7 +475,12 @@ fn burst_ends_in(
 }
 
 /// A sentence if the page cache or another layer answered instead of the disk; `None` if the disk answered.
-fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_bytes: u64) -> Option<String> {
+fn cache_evidence(
+    definition: &RunDefinition,
+    verb: &str,
+    job_bytes: u64,
+    disk_bytes: u64,
+) -> Option<String> {
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
@@ -381,10 +494,23 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
 }
 
 fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]) -> Vec<String> {
-    let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
-    remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
+    let mut remarks: Vec<_> = runs
+        .iter()
+        .filter_map(|done| done.missed_goal.clone())
+        .collect();
+    remarks.extend(
+        runs.iter()
+            .flat_map(|done| &done.run.burst_ends)
+            .map(|end| format!("a burst ended: {end}")),
+    );
     remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
-    let busy = runs.iter().filter_map(|done| Some(format!("run {}: {}", done.run.name, done.busy_host.as_ref()?)));
+    let busy = runs.iter().filter_map(|done| {
+        Some(format!(
+            "run {}: {}",
+            done.run.name,
+            done.busy_host.as_ref()?
+        ))
+    });
     remarks.extend(busy);
     if site.files_bytes.is_none() && files.values().any(|used| used.state != FileState::Shared) {
         remarks.push(
@@ -404,23 +530,34 @@ fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]
 }
 
 /// Writes the files of the check with the figures in their placeholders: `{RUN/STREAM.METRIC}`, `{path}`.
-fn write_files(request: &Request<'_>, runs: &[CompletedRun], check: &mut Check) -> Result<(), Failure> {
+fn write_files(
+    request: &Request<'_>,
+    runs: &[CompletedRun],
+    check: &mut Check,
+) -> Result<(), Failure> {
     for (name, template) in &request.definition.files {
         let text = match fill_template(template, request.path, runs) {
             Ok(text) => text,
             Err(missing) => {
-                check.remarks.push(format!("{name} was not written: {missing}"));
+                check
+                    .remarks
+                    .push(format!("{name} was not written: {missing}"));
                 continue;
             }
         };
         let path = request.dir.join(name);
-        files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile)
-            .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))?;
+        files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile).map_err(|error| {
+            Failure::environment(format!("cannot write {} - {error}", path.display()))
+        })?;
         check.files.push(name.clone());
     }
     let path = request.dir.join("check.toml");
-    files::replace(&path, request.definition.text.as_bytes(), ReplaceTarget::NewFile)
-        .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
+    files::replace(
+        &path,
+        request.definition.text.as_bytes(),
+        ReplaceTarget::NewFile,
+    )
+    .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
 /// Fills the placeholders of a template with figures. Comments (lines with #) without a figure are left out. Errors: a
@@ -445,14 +582,21 @@ fn fill_line(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String
             let (run, of_stream) = placeholder.split_once('/')?;
             let (stream, metric) = of_stream.split_once('.')?;
             let completed_run = runs.iter().find(|done| done.run.name == run)?;
-            let (_, figures) = completed_run.figures.iter().find(|(name, _)| name == stream)?;
-            figures.value(Metric::try_from(metric.to_owned()).ok()?).filter(|value| *value >= 1.0)
+            let (_, figures) = completed_run
+                .figures
+                .iter()
+                .find(|(name, _)| name == stream)?;
+            figures
+                .value(Metric::try_from(metric.to_owned()).ok()?)
+                .filter(|value| *value >= 1.0)
         };
         text += &match placeholder {
-            "path" => {
-                fs::canonicalize(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
-            }
-            _ => (figure().ok_or_else(|| format!("there is no value for {placeholder}"))? as u64).to_string(),
+            "path" => fs::canonicalize(path).map_or_else(
+                |_| path.to_owned(),
+                |path| path.to_string_lossy().into_owned(),
+            ),
+            _ => (figure().ok_or_else(|| format!("there is no value for {placeholder}"))? as u64)
+                .to_string(),
         };
         text += rest;
     }

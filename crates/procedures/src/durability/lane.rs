@@ -30,14 +30,23 @@ pub(super) fn in_words(errors: &[LaneError]) -> String {
     let mut groups = grouped(errors.iter().map(|error| (error.outcome, error)));
     groups.sort_by_key(|(outcome, _)| !outcome.is_of_vanished_drive());
     let phrase = |(outcome, same): (Outcome, Vec<&LaneError>)| {
-        let LaneError { lane, mode, operation, .. } = same[0];
+        let LaneError {
+            lane,
+            mode,
+            operation,
+            ..
+        } = same[0];
         let others = match same.len() - 1 {
             0 => String::new(),
             others => format!(", and {others} more"),
         };
         format!("lane {lane} ({mode}): {operation} failed: {outcome}{others}")
     };
-    groups.into_iter().map(phrase).collect::<Vec<_>>().join("; ")
+    groups
+        .into_iter()
+        .map(phrase)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// A thread of a lane.
@@ -71,15 +80,27 @@ impl Worker {
         dir: Option<&Dir>,
     ) -> Result<Self, Failure> {
         let lane = shared.session.lanes[number].clone();
-        let failed = |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
+        let failed =
+            |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
         let writer = match (lane.mode, dir) {
             (Mode::Fdatasync | Mode::Fua, _) => Writer::Direct,
-            (Mode::Rename, Some(dir)) => Writer::Files(dir.clone(), dir.open_to_sync().map_err(failed)?),
+            (Mode::Rename, Some(dir)) => {
+                Writer::Files(dir.clone(), dir.open_to_sync().map_err(failed)?)
+            }
             (mode, _) => Writer::Cached(target.cached_writer(mode == Mode::Dsync).map_err(failed)?),
         };
         let random = Random::for_part(shared.session.id.0 as u64, number as u64);
         let buf = one_buffer(lane.write_bytes as usize)?;
-        Ok(Self { shared, lane, number, target: target.clone(), writer, random, buf, sequence: 0 })
+        Ok(Self {
+            shared,
+            lane,
+            number,
+            target: target.clone(),
+            writer,
+            random,
+            buf,
+            sequence: 0,
+        })
     }
 
     pub(super) fn run(&mut self) {
@@ -96,7 +117,10 @@ impl Worker {
                 return;
             }
             if room == 0 || state.is_changing || !shared.is_turn_of(self.lane.mode, state.phase) {
-                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = shared
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             state.busy += 1;
@@ -118,8 +142,17 @@ impl Worker {
     /// Reads a block after a lane failed, to learn if the drive still answers. A file system whose drive vanished may
     /// answer writes with EROFS, and a lane that waited for its turn has no error of its own.
     fn read_back(&mut self) {
-        let outcome = perform(self.target.fd(), OpKind::Read, self.lane.at, &mut self.buf, WriteSync::No);
-        let error = self.error(format!("{} at byte {}", OpKind::Read, self.lane.at), outcome);
+        let outcome = perform(
+            self.target.fd(),
+            OpKind::Read,
+            self.lane.at,
+            &mut self.buf,
+            WriteSync::No,
+        );
+        let error = self.error(
+            format!("{} at byte {}", OpKind::Read, self.lane.at),
+            outcome,
+        );
         let mut state = self.shared.lock();
         match outcome {
             Outcome::Done => state.answered += 1,
@@ -128,24 +161,49 @@ impl Worker {
     }
 
     fn error(&self, operation: String, outcome: Outcome) -> LaneError {
-        LaneError { lane: self.number, mode: self.lane.mode, operation, outcome }
+        LaneError {
+            lane: self.number,
+            mode: self.lane.mode,
+            operation,
+            outcome,
+        }
     }
 
     /// Writes some blocks, and returns when all are durable.
     fn batch(&mut self, room: u64) -> Result<(), LaneError> {
-        let writes = if self.lane.mode.is_alone() { 1 } else { 1 + self.random.below(BATCH_MAX.min(room)) };
+        let writes = if self.lane.mode.is_alone() {
+            1
+        } else {
+            1 + self.random.below(BATCH_MAX.min(room))
+        };
         for _ in 0..writes {
             self.sequence += 1;
             let slot = self.lane.slot(self.sequence);
             fill(&mut self.buf, &mut self.random);
             put_secret(&mut self.buf, self.shared.secret);
-            stamp(&mut self.buf, self.shared.session.id, self.number as u32, &self.lane, slot, self.sequence);
+            stamp(
+                &mut self.buf,
+                self.shared.session.id,
+                self.number as u32,
+                &self.lane,
+                slot,
+                self.sequence,
+            );
             let offset = self.lane.offset(slot);
-            let sync = if self.lane.mode == Mode::Fua { WriteSync::Data } else { WriteSync::No };
+            let sync = if self.lane.mode == Mode::Fua {
+                WriteSync::Data
+            } else {
+                WriteSync::No
+            };
             match &self.writer {
-                Writer::Files(dir, handle) => replace(dir, handle, self.number as u32, slot, &self.buf)
-                    .map_err(|error| self.error("replacing a file".to_owned(), outcome_of(&error)))?,
-                Writer::Direct | Writer::Cached(_) => self.carry_out(OpKind::Write, offset, sync)?,
+                Writer::Files(dir, handle) => {
+                    replace(dir, handle, self.number as u32, slot, &self.buf).map_err(|error| {
+                        self.error("replacing a file".to_owned(), outcome_of(&error))
+                    })?
+                }
+                Writer::Direct | Writer::Cached(_) => {
+                    self.carry_out(OpKind::Write, offset, sync)?
+                }
             }
         }
         match self.lane.mode {
@@ -162,7 +220,11 @@ impl Worker {
             Writer::Direct | Writer::Files(..) => self.target.fd(),
         };
         let mut none = Buf::empty();
-        let buf = if kind == OpKind::Write { &mut self.buf } else { &mut none };
+        let buf = if kind == OpKind::Write {
+            &mut self.buf
+        } else {
+            &mut none
+        };
         match perform(fd, kind, offset, buf, sync) {
             Outcome::Done => Ok(()),
             outcome => Err(self.error(format!("{kind} at byte {offset}"), outcome)),
@@ -172,7 +234,8 @@ impl Worker {
 
 /// Content that no drive can compress.
 pub(super) fn fill(buf: &mut [u8], random: &mut Random) {
-    buf.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
+    buf.chunks_exact_mut(8)
+        .for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
 }
 
 /// Replaces the file of a slot as databases do: write, fsync, rename, fsync of the directory.
@@ -187,5 +250,7 @@ fn replace(dir: &Dir, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> io
 
 fn outcome_of(error: &io::Error) -> Outcome {
     // Without an error number: not all bytes were written.
-    error.raw_os_error().map_or(Outcome::Short(0), Outcome::Errno)
+    error
+        .raw_os_error()
+        .map_or(Outcome::Short(0), Outcome::Errno)
 }

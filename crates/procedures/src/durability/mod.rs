@@ -40,7 +40,9 @@ pub const OWN_DIR: &str = "flashproof-durability";
 
 /// Options of `check durability` and of `check witness`.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
+#[command(
+    next_help_heading = "Options of check durability, and of check witness on another machine"
+)]
 pub struct Options {
     /// The witness, which records acknowledged writes
     #[arg(long, value_name = "HOST:PORT")]
@@ -109,7 +111,9 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
     let durability_target = DurabilityTarget::of(request.path)?;
     let on_target = durability_target.session()?;
     let given_secret = request.options.secret;
-    let found_session = given_secret.map(Secret::session).or(on_target.map(|(session, _)| session));
+    let found_session = given_secret
+        .map(Secret::session)
+        .or(on_target.map(|(session, _)| session));
     let secrets = [given_secret, on_target.and_then(|(_, secret)| secret)];
     let secret_of = |record: &Record| {
         let is_of_record = |secret: &Secret| secret.session() == record.session.id;
@@ -121,28 +125,39 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
         found: found_session,
     };
     // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
-    let is_foreign = |record: &Record| request.options.new && found_session != Some(record.session.id);
+    let is_foreign =
+        |record: &Record| request.options.new && found_session != Some(record.session.id);
     // The connection closes here: the writes have one of their own.
-    let reply = Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))?;
+    let reply = Connection::to(request.witness)?
+        .ask(&ask)
+        .map_err(|why| cannot_ask(request.witness, &why))?;
     match reply {
-        Reply::Record(Some(record)) if record.is_open && !is_foreign(&record) => Err(Failure::environment(format!(
-            "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
+        Reply::Record(Some(record)) if record.is_open && !is_foreign(&record) => {
+            Err(Failure::environment(format!(
+                "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
              some seconds, or end the other command",
-            request.path, record.session.id
-        ))),
+                request.path, record.session.id
+            )))
+        }
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
             give_up(request.witness, record.session.id, secret_of(&record))?;
             Err(write::run(request, &durability_target, end_signals)?)
         }
         Reply::Record(Some(record)) if record.judged.is_none() => {
-            record.check().map_err(|why| cannot_ask(request.witness, &why))?;
+            record
+                .check()
+                .map_err(|why| cannot_ask(request.witness, &why))?;
             let secret = secret_of(&record);
             if secret.is_none() && record.session.has_secret() {
                 return Err(without_secret(request, &record));
             }
             // On a file system that is not mounted, all writes would seem lost.
-            let (recorded_disk, current_disk) = (&record.session.disk, durability_target.disk_identity());
-            if found_session != Some(record.session.id) && recorded_disk.is_some() && *recorded_disk != current_disk {
+            let (recorded_disk, current_disk) =
+                (&record.session.disk, durability_target.disk_identity());
+            if found_session != Some(record.session.id)
+                && recorded_disk.is_some()
+                && *recorded_disk != current_disk
+            {
                 return Err(Failure::environment(format!(
                     "cannot examine {} - the session wrote to the disk {}, but the disk is now {} - mount the file \
                      system, or name the device of the session",
@@ -168,7 +183,10 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
             )))
         }
         Reply::Record(_) => Err(write::run(request, &durability_target, end_signals)?),
-        Reply::Kept | Reply::Refused(_) => Err(cannot_ask(request.witness, "its reply does not fit the request")),
+        Reply::Kept | Reply::Refused(_) => Err(cannot_ask(
+            request.witness,
+            "its reply does not fit the request",
+        )),
     }
 }
 
@@ -176,7 +194,9 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
 /// are no files.
 pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
     let durability_target = DurabilityTarget::of(path)?;
-    let given = options.secret.map(|secret| (secret.session(), Some(secret)));
+    let given = options
+        .secret
+        .map(|secret| (secret.session(), Some(secret)));
     match (given.or(durability_target.session()?), &options.witness) {
         (Some((session, secret)), Some(witness)) => give_up(witness, session, secret)?,
         (Some((session, _)), None) => console::warning(&format!(
@@ -190,9 +210,15 @@ pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
 
 /// Tells the witness to stop waiting for a session. A witness that does not know the session has nothing to give up.
 fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<(), Failure> {
-    let judged = Message::Judged { session, sentence: "given up without an examination".to_owned(), secret };
+    let judged = Message::Judged {
+        session,
+        sentence: "given up without an examination".to_owned(),
+        secret,
+    };
     if let Err(why) = Connection::to(witness)?.ask(&judged) {
-        console::warning(&format!("cannot make the witness {witness} give up session {session} - {why}"));
+        console::warning(&format!(
+            "cannot make the witness {witness} give up session {session} - {why}"
+        ));
     }
     Ok(())
 }
@@ -201,7 +227,9 @@ fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<
 fn without_secret(request: &Request<'_>, record: &Record) -> Failure {
     let why = match request.options.secret {
         Some(_) => "--secret gives the secret of another session",
-        None => "its secret is not on the drive: the drive lost everything, or the file system was made again",
+        None => {
+            "its secret is not on the drive: the drive lost everything, or the file system was made again"
+        }
     };
     Failure::environment(format!(
         "cannot examine {} - session {} with {} waits, but {why} - run the same command with --secret SECRET, which \
@@ -249,41 +277,70 @@ fn examine_session(
     let mut counts = Vec::new();
     for (number, lane) in (0_u32..).zip(&session.lanes) {
         let mut buf = one_buffer(lane.write_bytes as usize)?;
-        let lane_counts = examine(session.id, number, lane, record.upto[number as usize], |slot, pass| {
-            if lane.mode == Mode::Rename {
-                let path = durability_target.dir.as_ref().map(|dir| dir.join(file_name(number, slot)));
-                match path.map(|path| read_file(&path, u64::from(lane.write_bytes) + 1)) {
-                    Some(Ok(bytes)) => pass(Slot::Bytes(&bytes)),
-                    Some(Err(error)) if error.kind() != ErrorKind::NotFound => pass(Slot::Unreadable),
-                    _ => pass(Slot::Missing),
+        let lane_counts = examine(
+            session.id,
+            number,
+            lane,
+            record.upto[number as usize],
+            |slot, pass| {
+                if lane.mode == Mode::Rename {
+                    let path = durability_target
+                        .dir
+                        .as_ref()
+                        .map(|dir| dir.join(file_name(number, slot)));
+                    match path.map(|path| read_file(&path, u64::from(lane.write_bytes) + 1)) {
+                        Some(Ok(bytes)) => pass(Slot::Bytes(&bytes)),
+                        Some(Err(error)) if error.kind() != ErrorKind::NotFound => {
+                            pass(Slot::Unreadable)
+                        }
+                        _ => pass(Slot::Missing),
+                    }
+                    return Ok::<_, Failure>(());
                 }
-                return Ok::<_, Failure>(());
-            }
-            let Some(target) = &target else {
-                pass(Slot::Missing);
-                return Ok(());
-            };
-            match perform(target.fd(), OpKind::Read, lane.offset(slot), &mut buf, WriteSync::No) {
-                Outcome::Done => pass(Slot::Bytes(&buf)),
-                Outcome::Short(bytes) => pass(Slot::Bytes(&buf[..bytes as usize])),
-                _ => {
-                    unreadable += 1;
-                    pass(Slot::Unreadable);
+                let Some(target) = &target else {
+                    pass(Slot::Missing);
+                    return Ok(());
+                };
+                match perform(
+                    target.fd(),
+                    OpKind::Read,
+                    lane.offset(slot),
+                    &mut buf,
+                    WriteSync::No,
+                ) {
+                    Outcome::Done => pass(Slot::Bytes(&buf)),
+                    Outcome::Short(bytes) => pass(Slot::Bytes(&buf[..bytes as usize])),
+                    _ => {
+                        unreadable += 1;
+                        pass(Slot::Unreadable);
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         counts.push(lane_counts);
     }
     if unreadable > 0 {
-        console::warning(&format!("{}: {} could not be read", request.path, count(unreadable, "write")));
+        console::warning(&format!(
+            "{}: {} could not be read",
+            request.path,
+            count(unreadable, "write")
+        ));
     }
     let durability = conclude(request, durability_target, record, &counts)?;
     // The witness accepts only short, printable sentences.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
-    let judged = Message::Judged { session: session.id, sentence, secret };
-    let report_result = Connection::to(request.witness)
-        .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
+    let judged = Message::Judged {
+        session: session.id,
+        sentence,
+        secret,
+    };
+    let report_result = Connection::to(request.witness).and_then(|mut witness| {
+        witness
+            .ask(&judged)
+            .map(drop)
+            .map_err(|why| cannot_ask(request.witness, &why))
+    });
     let remove_result = match durability.outcome {
         // Keep the files: the witness will ask for this session again.
         _ if report_result.is_err() => Ok(false),
@@ -291,10 +348,17 @@ fn examine_session(
         _ => durability_target.remove(),
     };
     if durability.outcome == Verdict::Fail && durability_target.dir.is_some() {
-        console::notice(&format!("the files in {} stay for further examination; --remove removes them", request.path));
+        console::notice(&format!(
+            "the files in {} stay for further examination; --remove removes them",
+            request.path
+        ));
     }
     // Failures from here on do not affect the result.
-    report_result.err().into_iter().chain(remove_result.err()).for_each(|failure| console::warning(&failure.message));
+    report_result
+        .err()
+        .into_iter()
+        .chain(remove_result.err())
+        .for_each(|failure| console::warning(&failure.message));
     Ok(durability)
 }
 
@@ -306,17 +370,25 @@ fn conclude(
 ) -> Result<Durability, Failure> {
     let boot_id = this_process()
         .ok_or_else(|| {
-            Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
+            Failure::environment(
+                "cannot tell if this machine was restarted - /proc has no boot_id - mount /proc",
+            )
         })?
         .boot_id;
-    let state_after_cut =
-        StateAfterCut { boot_id, power: durability_target.power(), is_drive_cut: request.options.drive_cut };
+    let state_after_cut = StateAfterCut {
+        boot_id,
+        power: durability_target.power(),
+        is_drive_cut: request.options.drive_cut,
+    };
     Ok(Durability::conclude(
         record,
         counts,
         &state_after_cut,
         durability_target.claims(),
-        durability_target.disk.as_ref().and_then(DeviceFacts::name_and_model),
+        durability_target
+            .disk
+            .as_ref()
+            .and_then(DeviceFacts::name_and_model),
     ))
 }
 
@@ -341,13 +413,24 @@ fn new_file_name(lane: u32) -> String {
 /// A page-aligned buffer.
 fn one_buffer(len: usize) -> Result<Buf, Failure> {
     let buf = Pool::new(len).ok().and_then(|mut pool| pool.cut(len));
-    buf.ok_or_else(|| Failure::environment(format!("cannot get {len} bytes of memory for a buffer")))
+    buf.ok_or_else(|| {
+        Failure::environment(format!("cannot get {len} bytes of memory for a buffer"))
+    })
 }
 
 /// Performs an operation at `offset`, on the whole `buf`.
-fn perform(fd: BorrowedFd<'_>, kind: OpKind, offset: u64, buf: &mut Buf, sync: WriteSync) -> Outcome {
+fn perform(
+    fd: BorrowedFd<'_>,
+    kind: OpKind,
+    offset: u64,
+    buf: &mut Buf,
+    sync: WriteSync,
+) -> Outcome {
     let bytes = std::mem::replace(buf, Buf::empty());
-    let mut op = Op { sync, ..Op::new(kind, offset, bytes.len() as u32, bytes) };
+    let mut op = Op {
+        sync,
+        ..Op::new(kind, offset, bytes.len() as u32, bytes)
+    };
     let outcome = sys::call::perform_call(fd, 0, &mut op);
     *buf = op.buf;
     outcome

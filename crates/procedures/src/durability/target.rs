@@ -34,7 +34,8 @@ pub(super) struct DurabilityTarget {
 
 impl DurabilityTarget {
     pub(super) fn of(path: &str) -> Result<Self, Failure> {
-        let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        let cannot =
+            |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {
             return Err(Failure::usage(
                 "cannot check the durability of a simulated drive - it stores no data - name a device or a directory",
@@ -49,29 +50,54 @@ impl DurabilityTarget {
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
         } else {
-            let facts = discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
+            let facts =
+                discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };
         // A restart can change the kernel's name of a device, but not its links.
-        let absolute = if dir.is_some() { fs::canonicalize(path) } else { std::path::absolute(path) };
+        let absolute = if dir.is_some() {
+            fs::canonicalize(path)
+        } else {
+            std::path::absolute(path)
+        };
         let absolute = || absolute.map(|path| path.to_string_lossy().into_owned());
-        let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
+        let target = identity
+            .map_or_else(absolute, Ok)
+            .map_err(|error| cannot(error.to_string()))?;
         let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter();
-        let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
-        let machine = machine.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let machine = machine
+            .filter_map(|file| fs::read_to_string(file).ok())
+            .map(|text| text.trim().to_owned());
+        let machine = machine
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or_default();
         let subject = printable(&format!("{machine}: {target}")).into_owned();
-        Ok(Self { path: path.to_owned(), dir, disk, subject })
+        Ok(Self {
+            path: path.to_owned(),
+            dir,
+            disk,
+            subject,
+        })
     }
 
     /// Identity of the disk, and the mount point of a directory's file system. The disk is left out if it is a loop
     /// device, which may change with the next mount.
     pub(super) fn disk_identity(&self) -> Option<String> {
-        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
+        let disk = self
+            .disk
+            .as_ref()
+            .filter(|disk| disk.loop_backing.is_none());
         let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
-        let mount_dir = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
-        let parts: Vec<_> =
-            disk.into_iter().chain(mount_dir.map(|at| format!("mounted at {}", at.display()))).collect();
+        let mount_dir = self
+            .dir
+            .as_ref()
+            .and_then(|_| mount_point(Path::new(&self.path)));
+        let parts: Vec<_> = disk
+            .into_iter()
+            .chain(mount_dir.map(|at| format!("mounted at {}", at.display())))
+            .collect();
         (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
@@ -88,13 +114,18 @@ impl DurabilityTarget {
         let path = self.target_path();
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound && self.dir.is_some() => Ok(None),
-            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => {
-                Err(Failure::environment(format!("cannot read {path} - it is not a regular file - remove it")))
-            }
+            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => Err(Failure::environment(
+                format!("cannot read {path} - it is not a regular file - remove it"),
+            )),
             _ => match Target::read_only(&path, 0) {
                 Ok(target) => Ok(Some(target)),
                 // A power cut can leave an empty file.
-                Err(_) if self.dir.is_some() && fs::metadata(&path).is_ok_and(|file| file.len() == 0) => Ok(None),
+                Err(_)
+                    if self.dir.is_some()
+                        && fs::metadata(&path).is_ok_and(|file| file.len() == 0) =>
+                {
+                    Ok(None)
+                }
                 Err(error) => Err(Failure::environment(error)),
             },
         }
@@ -102,7 +133,9 @@ impl DurabilityTarget {
 
     /// The session on the target with its secret, if one is there.
     pub(super) fn session(&self) -> Result<Option<(SessionId, Option<Secret>)>, Failure> {
-        let Some(target) = self.to_read()? else { return Ok(None) };
+        let Some(target) = self.to_read()? else {
+            return Ok(None);
+        };
         let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
         let mut buf = one_buffer(4096)?;
         // Read in steps, so that an unreadable sector hides no other.
@@ -115,16 +148,26 @@ impl DurabilityTarget {
 
     /// Names of all files that these lanes use in the directory.
     pub(super) fn file_names(lanes: &[Lane]) -> Vec<String> {
-        let rename_lanes = (0_u32..).zip(lanes).filter(|(_, lane)| lane.mode == Mode::Rename);
+        let rename_lanes = (0_u32..)
+            .zip(lanes)
+            .filter(|(_, lane)| lane.mode == Mode::Rename);
         let rename_files = rename_lanes.flat_map(|(number, lane)| {
-            (0..u64::from(lane.slots)).map(move |slot| file_name(number, slot)).chain([new_file_name(number)])
+            (0..u64::from(lane.slots))
+                .map(move |slot| file_name(number, slot))
+                .chain([new_file_name(number)])
         });
-        std::iter::once("data".to_owned()).chain(rename_files).collect()
+        std::iter::once("data".to_owned())
+            .chain(rename_files)
+            .collect()
     }
 
     pub(super) fn claims(&self) -> Claims {
         let disk = self.disk.clone().unwrap_or_default();
-        Claims { write_cache: disk.write_cache, fua: disk.fua, atomic_write_bytes: disk.atomic_write_bytes }
+        Claims {
+            write_cache: disk.write_cache,
+            fua: disk.fua,
+            atomic_write_bytes: disk.atomic_write_bytes,
+        }
     }
 
     /// Directory of the disk in sysfs, which disappears with the disk; `None` if the disk is unknown or not the only one.
@@ -138,15 +181,19 @@ impl DurabilityTarget {
         let number = self.disk.as_ref()?.disk_number()?;
         let smart = Controller::find(Path::new("/"), number)?.smart().ok()?;
         let short = |counter: u128| u64::try_from(counter).unwrap_or(u64::MAX);
-        Some(PowerCounts { cycles: short(smart.power_cycles), unsafe_shutdowns: short(smart.unsafe_shutdowns) })
+        Some(PowerCounts {
+            cycles: short(smart.power_cycles),
+            unsafe_shutdowns: short(smart.unsafe_shutdowns),
+        })
     }
 
     /// Removes directory and files. Returns false if there are none.
     pub(super) fn remove(&self) -> Result<bool, Failure> {
         match &self.dir {
             Some(dir) if dir.exists() => {
-                OwnDir::make(Path::new(&self.path), OWN_DIR, &[], 0)
-                    .map_err(|why| Failure::environment(format!("cannot remove {} - {why}", dir.display())))?;
+                OwnDir::make(Path::new(&self.path), OWN_DIR, &[], 0).map_err(|why| {
+                    Failure::environment(format!("cannot remove {} - {why}", dir.display()))
+                })?;
                 Ok(true)
             }
             _ => Ok(false),
@@ -158,8 +205,9 @@ impl DurabilityTarget {
 fn mount_point(path: &Path) -> Option<PathBuf> {
     let mut mount_dir = fs::canonicalize(path).ok()?;
     let device = fs::metadata(&mount_dir).ok()?.dev();
-    while let Some(above) =
-        mount_dir.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device))
+    while let Some(above) = mount_dir
+        .parent()
+        .filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device))
     {
         mount_dir = above.to_owned();
     }

@@ -8,7 +8,9 @@
 
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
+use conclusions::durability::witness::{
+    FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse,
+};
 use results::files::{self, ReplaceTarget};
 use results::units::{count, in_one_line};
 use rustix::fs::FlockOperation;
@@ -65,10 +67,20 @@ impl Witness {
     pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .map_err(|error| Failure::environment(format!("cannot listen at {address} - {error}")))?;
-        let session_file = SessionFile::open(path)
-            .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
-        Ok(Self { listener, session_file: Arc::new(Mutex::new(session_file)), open_connections: Arc::default() })
+            .map_err(|error| {
+                Failure::environment(format!("cannot listen at {address} - {error}"))
+            })?;
+        let session_file = SessionFile::open(path).map_err(|why| {
+            Failure::environment(format!(
+                "cannot keep sessions in {} - {why}",
+                path.display()
+            ))
+        })?;
+        Ok(Self {
+            listener,
+            session_file: Arc::new(Mutex::new(session_file)),
+            open_connections: Arc::default(),
+        })
     }
 
     /// The address that testers connect to.
@@ -78,7 +90,11 @@ impl Witness {
 
     /// Sessions that were cut or ended and are not examined yet, a line each.
     pub fn waiting(&self) -> Vec<String> {
-        lock(&self.session_file).register.waiting().map(in_words).collect()
+        lock(&self.session_file)
+            .register
+            .waiting()
+            .map(in_words)
+            .collect()
     }
 
     /// Serves until a signal comes.
@@ -100,17 +116,25 @@ impl Witness {
     }
 
     fn begin(&self, stream: TcpStream, peer: SocketAddr) {
-        let Ok(other_handle) = stream.try_clone() else { return };
+        let Ok(other_handle) = stream.try_clone() else {
+            return;
+        };
         let mut open_connections = lock(&self.open_connections);
         if open_connections.len() >= CONNECTIONS_MAX {
             let Some(idle) = open_connections.iter().position(|open| !open.has_session) else {
-                console::warning_once(&format!("{peer}: closed, because {CONNECTIONS_MAX} others have sessions"));
+                console::warning_once(&format!(
+                    "{peer}: closed, because {CONNECTIONS_MAX} others have sessions"
+                ));
                 return;
             };
             // The thread of the connection sees the end of its stream.
-            let _ = open_connections.remove(idle).stream.shutdown(Shutdown::Both);
+            let _ = open_connections
+                .remove(idle)
+                .stream
+                .shutdown(Shutdown::Both);
         }
-        let (session_file, shared_list) = (self.session_file.clone(), self.open_connections.clone());
+        let (session_file, shared_list) =
+            (self.session_file.clone(), self.open_connections.clone());
         let spawn_result = thread::Builder::new().spawn(move || {
             if let Err(why) = converse(stream, peer, &session_file, &shared_list) {
                 console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
@@ -118,8 +142,14 @@ impl Witness {
             lock(&shared_list).retain(|open| open.peer != peer);
         });
         match spawn_result {
-            Ok(_) => open_connections.push(OpenConnection { peer, stream: other_handle, has_session: false }),
-            Err(error) => console::warning_once(&format!("cannot start a thread for a connection - {error}")),
+            Ok(_) => open_connections.push(OpenConnection {
+                peer,
+                stream: other_handle,
+                has_session: false,
+            }),
+            Err(error) => {
+                console::warning_once(&format!("cannot start a thread for a connection - {error}"))
+            }
         }
     }
 }
@@ -133,11 +163,26 @@ fn converse(
 ) -> Result<(), String> {
     let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
     let mut own_session = None;
-    let exchange_result = exchange(&mut connection, peer, session_file, open_connections, &mut own_session);
-    let Some(session) = own_session else { return exchange_result };
+    let exchange_result = exchange(
+        &mut connection,
+        peer,
+        session_file,
+        open_connections,
+        &mut own_session,
+    );
+    let Some(session) = own_session else {
+        return exchange_result;
+    };
     let mut session_file = lock(session_file);
-    if session_file.register.find(session).is_some_and(Record::is_running) {
-        let why = exchange_result.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
+    if session_file
+        .register
+        .find(session)
+        .is_some_and(Record::is_running)
+    {
+        let why = exchange_result
+            .clone()
+            .err()
+            .unwrap_or_else(|| "the command closed its connection".to_owned());
         let message = match connection.fell_silent {
             true => Message::Silent { session },
             false => Message::End {
@@ -163,10 +208,14 @@ fn exchange(
     while let Some(line) = connection.receive(REPLY_TIMEOUT)? {
         let message = parse(&line);
         let begins = matches!(message, Ok(Message::Begin(_)));
-        let reply = message.and_then(|message| lock(session_file).receive(&message, own_session, peer));
+        let reply =
+            message.and_then(|message| lock(session_file).receive(&message, own_session, peer));
         if begins {
             let is_own = |open: &&mut OpenConnection| open.peer == peer;
-            lock(open_connections).iter_mut().filter(is_own).for_each(|open| open.has_session = own_session.is_some());
+            lock(open_connections)
+                .iter_mut()
+                .filter(is_own)
+                .for_each(|open| open.has_session = own_session.is_some());
         }
         let refusal = reply.as_ref().err().cloned();
         connection.send(&reply.unwrap_or_else(Reply::Refused))?;
@@ -179,19 +228,29 @@ fn exchange(
 
 impl SessionFile {
     fn open(path: &Path) -> Result<Self, String> {
-        files::check_dir_writable(files::dir_of(path))
-            .map_err(|error| format!("its directory cannot be written: {error}; name a file in another directory"))?;
+        files::check_dir_writable(files::dir_of(path)).map_err(|error| {
+            format!("its directory cannot be written: {error}; name a file in another directory")
+        })?;
         let mut file = open_locked(path)?;
         let (register, mut bytes) = WitnessSessions::load(BufReader::new(&file))?;
         if bytes == 0 {
             bytes = FILE_MARK.len() as u64;
             // An empty or torn file may be readable by others, unlike a new one.
-            let begun =
-                file.set_permissions(Permissions::from_mode(files::PRIVATE)).and_then(|()| files::set_len(&file, 0));
-            begun.and_then(|()| file.write_all(FILE_MARK.as_bytes())).map_err(|error| error.to_string())?;
+            let begun = file
+                .set_permissions(Permissions::from_mode(files::PRIVATE))
+                .and_then(|()| files::set_len(&file, 0));
+            begun
+                .and_then(|()| file.write_all(FILE_MARK.as_bytes()))
+                .map_err(|error| error.to_string())?;
         }
         files::set_len(&file, bytes).map_err(|error| error.to_string())?;
-        Ok(Self { register, path: path.to_owned(), file, bytes, shorten_at: FILE_MAX })
+        Ok(Self {
+            register,
+            path: path.to_owned(),
+            file,
+            bytes,
+            shorten_at: FILE_MAX,
+        })
     }
 
     /// Answers a message. Errors: refused, or not written to the file.
@@ -202,20 +261,28 @@ impl SessionFile {
         peer: SocketAddr,
     ) -> Result<Reply, String> {
         match message {
-            Message::Ask { format_version, subject, found } => {
-                Ok(self.register.answer(*format_version, subject, *found))
+            Message::Ask {
+                format_version,
+                subject,
+                found,
+            } => Ok(self.register.answer(*format_version, subject, *found)),
+            Message::Silent { .. } | Message::Dropped { .. } => {
+                Err("only the witness writes this message".to_owned())
             }
-            Message::Silent { .. } | Message::Dropped { .. } => Err("only the witness writes this message".to_owned()),
             Message::Alive { session } if *own_session == Some(*session) => Ok(Reply::Kept),
             Message::Begin(_) => {
                 while let Some(session) = self.register.superfluous() {
                     self.append(&line(&Message::Dropped { session })?)?;
-                    self.register.change(&Message::Dropped { session }, &mut None)?;
+                    self.register
+                        .change(&Message::Dropped { session }, &mut None)?;
                     console::note(&format!("session {session} was dropped to make room"));
                 }
-                self.apply_and_append(message, own_session, peer).map(|()| Reply::Kept)
+                self.apply_and_append(message, own_session, peer)
+                    .map(|()| Reply::Kept)
             }
-            _ => self.apply_and_append(message, own_session, peer).map(|()| Reply::Kept),
+            _ => self
+                .apply_and_append(message, own_session, peer)
+                .map(|()| Reply::Kept),
         }
     }
 
@@ -229,23 +296,40 @@ impl SessionFile {
         self.shorten()?;
         self.register.change(message, own_session)?;
         let line = match message.clone() {
-            Message::Judged { session, sentence, .. } => line(&Message::Judged { session, sentence, secret: None })?,
+            Message::Judged {
+                session, sentence, ..
+            } => line(&Message::Judged {
+                session,
+                sentence,
+                secret: None,
+            })?,
             message => line(&message)?,
         };
-        self.append(&line).inspect_err(|_| self.register.undo(message))?;
+        self.append(&line)
+            .inspect_err(|_| self.register.undo(message))?;
         match message {
-            Message::Begin(session) => {
-                console::note(&format!("{peer}: session {} of {} began", session.id, session.path))
+            Message::Begin(session) => console::note(&format!(
+                "{peer}: session {} of {} began",
+                session.id, session.path
+            )),
+            Message::End { session, why, .. } => {
+                console::note(&format!("{peer}: session {session} ended: {why}"))
             }
-            Message::End { session, why, .. } => console::note(&format!("{peer}: session {session} ended: {why}")),
             Message::Silent { session } => {
-                let waits = self.register.find(*session).map(in_words).unwrap_or_default();
+                let waits = self
+                    .register
+                    .find(*session)
+                    .map(in_words)
+                    .unwrap_or_default();
                 console::notice(&format!("{peer}: sent nothing more: {waits}"));
             }
-            Message::Judged { session, sentence, .. } => {
-                console::notice(&format!("{peer}: session {session}: {sentence}"))
-            }
-            Message::Durable { .. } | Message::Ask { .. } | Message::Alive { .. } | Message::Dropped { .. } => {}
+            Message::Judged {
+                session, sentence, ..
+            } => console::notice(&format!("{peer}: session {session}: {sentence}")),
+            Message::Durable { .. }
+            | Message::Ask { .. }
+            | Message::Alive { .. }
+            | Message::Dropped { .. } => {}
         }
         Ok(())
     }
@@ -293,7 +377,10 @@ fn open_locked(path: &Path) -> Result<File, String> {
     }
     // Another witness may have replaced the file before it ended.
     let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    match (file.metadata().map(identity), fs::symlink_metadata(path).map(identity)) {
+    match (
+        file.metadata().map(identity),
+        fs::symlink_metadata(path).map(identity),
+    ) {
         (Ok(opened), Ok(named)) if opened == named => Ok(file),
         _ => Err("it was replaced just now; start again".to_owned()),
     }
@@ -331,7 +418,9 @@ impl Connection {
                 "cannot reach the witness {witness} - {why} - start it there: flashproof check witness --listen {witness} --file FILE"
             ))
         };
-        let addresses = witness.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+        let addresses = witness
+            .to_socket_addrs()
+            .map_err(|error| failed(error.to_string()))?;
         let mut why = "the name has no address".to_owned();
         for address in addresses {
             match TcpStream::connect_timeout(&address, REPLY_TIMEOUT).and_then(Self::new) {
@@ -346,11 +435,17 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
-        Ok(Self { stream, buffer: Vec::new(), fell_silent: false })
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+            fell_silent: false,
+        })
     }
 
     pub(super) fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
-        self.stream.write_all(&line(message)?).map_err(|error| error.to_string())
+        self.stream
+            .write_all(&line(message)?)
+            .map_err(|error| error.to_string())
     }
 
     /// The next line, without its line feed; `None` at the end of the connection. Errors: among others,
@@ -371,7 +466,9 @@ impl Connection {
                 self.fell_silent = true;
                 return Err(format!("no whole line within {} s", timeout.as_secs()));
             }
-            self.stream.set_read_timeout(Some(remaining)).map_err(|error| error.to_string())?;
+            self.stream
+                .set_read_timeout(Some(remaining))
+                .map_err(|error| error.to_string())?;
             let mut bytes = [0; 4096];
             let room = (LINE_MAX - self.buffer.len()).min(bytes.len());
             match self.stream.read(&mut bytes[..room]) {
@@ -389,7 +486,9 @@ impl Connection {
     /// Sends a message and returns the answer. Errors: among others, a refusal.
     pub(super) fn ask(&mut self, message: &Message) -> Result<Reply, String> {
         self.send(message)?;
-        let line = self.receive(REPLY_TIMEOUT)?.ok_or("the connection was closed")?;
+        let line = self
+            .receive(REPLY_TIMEOUT)?
+            .ok_or("the connection was closed")?;
         match parse(&line)? {
             Reply::Refused(why) => Err(results::units::in_one_line(&why)),
             reply => Ok(reply),

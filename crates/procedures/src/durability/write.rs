@@ -91,7 +91,9 @@ pub(super) struct State {
 
 impl State {
     fn has_error_of_vanished_drive(&self) -> bool {
-        self.errors.iter().any(|error| error.outcome.is_of_vanished_drive())
+        self.errors
+            .iter()
+            .any(|error| error.outcome.is_of_vanished_drive())
     }
 }
 
@@ -112,32 +114,60 @@ pub(super) fn run(
 ) -> Result<Failure, Failure> {
     let lanes = lanes_of(&request.options.modes, durability_target.dir.is_some());
     if lanes.is_empty() {
-        return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
+        return Err(Failure::usage(
+            "cannot test the mode rename on a device - it needs files - name a directory",
+        ));
     }
     // `own_dir` holds the lock of the directory until the writes end.
     let (target, own_dir) = open(request, durability_target, &lanes)?;
     let dir = own_dir.as_ref().map(|own| &own.dir);
     let secret = new_secret()?;
     let session = begin(durability_target, secret, lanes)?;
-    console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
+    console::note(&format!(
+        "{}: writing {} once, before the test",
+        request.path,
+        bytes(size(&session.lanes) as f64)
+    ));
     lay_out(&session, secret, &target)?;
     if let Some(dir) = dir {
         let parent = Dir::open(Path::new(&durability_target.path));
-        let sync_result =
-            parent.and_then(|parent| [dir, &parent].into_iter().try_for_each(|dir| dir.open_to_sync()?.sync_all()));
-        sync_result.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.path().display())))?;
+        let sync_result = parent.and_then(|parent| {
+            [dir, &parent]
+                .into_iter()
+                .try_for_each(|dir| dir.open_to_sync()?.sync_all())
+        });
+        sync_result.map_err(|error| {
+            Failure::device(format!("cannot sync {} - {error}", dir.path().display()))
+        })?;
     }
     let mut connection = Connection::to(request.witness)?;
-    connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
-    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, end_signals.stop_hint()));
+    connection
+        .ask(&Message::Begin(session.clone()))
+        .map_err(|why| cannot_ask(request.witness, &why))?;
+    console::notice(&format!(
+        "session {} writes to {}; {}",
+        session.id,
+        request.path,
+        end_signals.stop_hint()
+    ));
     console::notice(&format!(
         "secret {secret}: note it down; after a drive lost everything, only --secret {secret} examines the session"
     ));
 
     let zeros = vec![0; session.lanes.len()];
-    let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
+    let state = State {
+        durable: zeros.clone(),
+        confirmed: zeros,
+        ..State::default()
+    };
     let sysfs_dir = durability_target.sysfs_dir();
-    let shared = Arc::new(Shared { session, secret, sysfs_dir, state: Mutex::new(state), changed: Condvar::new() });
+    let shared = Arc::new(Shared {
+        session,
+        secret,
+        sysfs_dir,
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+    });
     let mut threads = Vec::new();
     for number in 0..shared.session.lanes.len() {
         let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
@@ -151,7 +181,10 @@ pub(super) fn run(
     while threads.iter().any(|thread| !thread.is_finished()) && stop_instant.elapsed() < HANG {
         thread::sleep(POLL_INTERVAL);
     }
-    let hung = threads.iter().filter(|thread| !thread.is_finished()).count() as u64;
+    let hung = threads
+        .iter()
+        .filter(|thread| !thread.is_finished())
+        .count() as u64;
     shared.wait_for_vanished_drive(request, end_signals);
     shared.lock().is_over = true;
     shared.changed.notify_all();
@@ -166,11 +199,23 @@ pub(super) fn run(
 fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
-    let is_wanted = |mode: &Mode| (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename);
+    let is_wanted = |mode: &Mode| {
+        (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename)
+    };
     for mode in Mode::ALL.into_iter().filter(is_wanted) {
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
-            let slots = if mode == Mode::Rename { SLOTS_OF_FILES } else { SLOTS };
-            let lane = Lane { mode, write_bytes, slots, at: if mode == Mode::Rename { 0 } else { offset }, scattered };
+            let slots = if mode == Mode::Rename {
+                SLOTS_OF_FILES
+            } else {
+                SLOTS
+            };
+            let lane = Lane {
+                mode,
+                write_bytes,
+                slots,
+                at: if mode == Mode::Rename { 0 } else { offset },
+                scattered,
+            };
             if mode != Mode::Rename {
                 offset += lane.bytes().next_multiple_of(LANE_ALIGN);
             }
@@ -182,7 +227,10 @@ fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
 
 /// Size that the lanes need of the device or of the data file, bytes.
 fn size(lanes: &[Lane]) -> u64 {
-    let ends = lanes.iter().filter(|lane| lane.mode != Mode::Rename).map(|lane| lane.at + lane.bytes());
+    let ends = lanes
+        .iter()
+        .filter(|lane| lane.mode != Mode::Rename)
+        .map(|lane| lane.at + lane.bytes());
     ends.max().unwrap_or(LANE_ALIGN)
 }
 
@@ -203,10 +251,19 @@ fn open(
     let mut dir = None;
     if durability_target.dir.is_some() {
         let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
-        let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
+        let of_files = lanes
+            .iter()
+            .filter(|lane| lane.mode == Mode::Rename)
+            .map(Lane::bytes)
+            .sum::<u64>();
         let names = DurabilityTarget::file_names(lanes);
-        let mut own_dir =
-            OwnDir::make(Path::new(&durability_target.path), OWN_DIR, &names, size + of_files).map_err(cannot)?;
+        let mut own_dir = OwnDir::make(
+            Path::new(&durability_target.path),
+            OWN_DIR,
+            &names,
+            size + of_files,
+        )
+        .map_err(cannot)?;
         own_dir.stays = true;
         console::note(&format!(
             "writing files, {} in total, in {}; they stay until they are read after the cut",
@@ -217,7 +274,10 @@ fn open(
         dir = Some(own_dir);
     }
     let target = Target::writable(consent(&[guard_request], request.erase, &[])?.remove(0));
-    target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
+    target
+        .notes()
+        .iter()
+        .for_each(|note| console::warning(&format!("{}: {note}", target.name())));
     Ok((Arc::new(target), dir))
 }
 
@@ -225,13 +285,23 @@ fn new_secret() -> Result<Secret, Failure> {
     let mut secret = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut secret))
-        .map_err(|error| Failure::environment(format!("cannot choose a secret - {error} - check /dev/urandom")))?;
+        .map_err(|error| {
+            Failure::environment(format!(
+                "cannot choose a secret - {error} - check /dev/urandom"
+            ))
+        })?;
     Ok(Secret(u128::from_le_bytes(secret)))
 }
 
-fn begin(durability_target: &DurabilityTarget, secret: Secret, lanes: Vec<Lane>) -> Result<Session, Failure> {
+fn begin(
+    durability_target: &DurabilityTarget,
+    secret: Secret,
+    lanes: Vec<Lane>,
+) -> Result<Session, Failure> {
     let process = this_process().ok_or_else(|| {
-        Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
+        Failure::environment(
+            "cannot tell this boot from the next - /proc has no boot_id - mount /proc",
+        )
     })?;
     Ok(Session {
         format_version: FORMAT_VERSION,
@@ -264,14 +334,30 @@ fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Fai
                 put_secret(part, secret);
                 stamp(part, session.id, number, lane, slot, 0);
             }
-            let outcome = perform(target.fd(), OpKind::Write, lane.offset(first), &mut buf, WriteSync::No);
+            let outcome = perform(
+                target.fd(),
+                OpKind::Write,
+                lane.offset(first),
+                &mut buf,
+                WriteSync::No,
+            );
             if !outcome.is_done() {
                 return Err(failed(outcome.to_string()));
             }
         }
     }
-    let outcome = perform(target.fd(), OpKind::FlushFile, 0, &mut Buf::empty(), WriteSync::No);
-    if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
+    let outcome = perform(
+        target.fd(),
+        OpKind::FlushFile,
+        0,
+        &mut Buf::empty(),
+        WriteSync::No,
+    );
+    if outcome.is_done() {
+        Ok(())
+    } else {
+        Err(failed(outcome.to_string()))
+    }
 }
 
 impl Shared {
@@ -287,7 +373,12 @@ impl Shared {
 
     /// True if both modes with flushes and modes without flushes are tested.
     fn has_phases(&self) -> bool {
-        let fua_lanes = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
+        let fua_lanes = self
+            .session
+            .lanes
+            .iter()
+            .filter(|lane| lane.mode == Mode::Fua)
+            .count();
         fua_lanes > 0 && fua_lanes < self.session.lanes.len()
     }
 
@@ -303,7 +394,10 @@ impl Shared {
             if let Some(signal) = end_signals.wait(POLL_INTERVAL) {
                 self.stop(Stop::Requested(name(signal)));
             }
-            if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
+            if request
+                .seconds
+                .is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into())
+            {
                 self.stop(Stop::Requested("the time of --for has passed".to_owned()));
             }
             // Operations on a vanished drive may hang instead of failing.
@@ -347,7 +441,8 @@ impl Shared {
 
     /// True if the drive is known to have lost its power or its link during the writes.
     fn has_drive_vanished(&self) -> bool {
-        self.has_device_failed() && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
+        self.has_device_failed()
+            && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
     }
 
     /// True if the drive failed, but every lane could read afterwards: the drive has power.
@@ -371,7 +466,10 @@ impl Shared {
             VANISH_MAX.as_secs()
         ));
         let wait_start = Instant::now();
-        while !self.has_drive_vanished() && wait_start.elapsed() < VANISH_MAX && end_signals.received().is_none() {
+        while !self.has_drive_vanished()
+            && wait_start.elapsed() < VANISH_MAX
+            && end_signals.received().is_none()
+        {
             thread::sleep(POLL_INTERVAL);
         }
     }
@@ -383,8 +481,14 @@ impl Shared {
             let mut state = self.lock();
             let wait_start = Instant::now();
             while state.durable == state.confirmed && state.phase == sent_phase && !state.is_over {
-                let Some(remaining) = HEARTBEAT.checked_sub(wait_start.elapsed()) else { break };
-                state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
+                let Some(remaining) = HEARTBEAT.checked_sub(wait_start.elapsed()) else {
+                    break;
+                };
+                state = self
+                    .changed
+                    .wait_timeout(state, remaining)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
             }
             let has_progress = state.durable != state.confirmed || state.phase != sent_phase;
             let (phase, upto, is_over) = (state.phase, state.durable.clone(), state.is_over);
@@ -392,7 +496,11 @@ impl Shared {
             drop(state);
             let session = self.session.id;
             let message = match has_progress {
-                true => Message::Durable { session, phase, upto: upto.clone() },
+                true => Message::Durable {
+                    session,
+                    phase,
+                    upto: upto.clone(),
+                },
                 false => Message::Alive { session },
             };
             let ask_result = connection.ask(&message).and_then(|_| {
@@ -401,8 +509,18 @@ impl Shared {
                     Some(Stop::Requested(why)) => why,
                     Some(Stop::Device) => self.device_failure(),
                 };
-                let (why, vanished) = (printable(&why).chars().take(400).collect(), self.has_drive_vanished());
-                connection.ask(&Message::End { session, why, vanished, failed: false }).map(drop)
+                let (why, vanished) = (
+                    printable(&why).chars().take(400).collect(),
+                    self.has_drive_vanished(),
+                );
+                connection
+                    .ask(&Message::End {
+                        session,
+                        why,
+                        vanished,
+                        failed: false,
+                    })
+                    .map(drop)
             });
             if let Err(why) = ask_result {
                 return self.stop(Stop::Witness(why));
@@ -444,7 +562,9 @@ impl Shared {
         };
         let so_far = format!("after {writes}, of which the witness confirmed {confirmed}{hung}");
         match &state.stop {
-            None => Failure::environment(format!("the writes ended {so_far}, for an unknown reason")),
+            None => {
+                Failure::environment(format!("the writes ended {so_far}, for an unknown reason"))
+            }
             Some(Stop::Requested(why)) => Failure::invalid(format!(
                 "cannot judge durability - the writes ended ({why}) {so_far}, but the power was not cut - cut the \
                  power while they run"

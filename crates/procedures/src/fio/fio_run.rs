@@ -8,7 +8,8 @@ use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
-    Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState, Totals, VerifyTotals,
+    Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState,
+    Totals, VerifyTotals,
 };
 use results::cell::Interval;
 use results::judge::{End, RunResult};
@@ -89,10 +90,21 @@ impl FioRun {
 
     /// Goals that jobs missed, a sentence each. A stopped search has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
-        let missed = |thread: &JobClone| Some((thread.job.name.clone(), thread.progress.failure()?.to_owned()));
+        let missed = |thread: &JobClone| {
+            Some((
+                thread.job.name.clone(),
+                thread.progress.failure()?.to_owned(),
+            ))
+        };
         let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
-        let unmeasured = if is_complete { self.unmeasured() } else { Vec::new() };
-        let too_slow = missed.iter().map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
+        let unmeasured = if is_complete {
+            self.unmeasured()
+        } else {
+            Vec::new()
+        };
+        let too_slow = missed
+            .iter()
+            .map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
         let too_short = unmeasured.iter().filter(|name| missed.iter().all(|(of, _)| of != *name)).map(|name| {
             format!(
                 "job {} did not measure at the depth for latency_target: its runtime ended before it had run at that \
@@ -108,28 +120,39 @@ impl FioRun {
     pub fn cut_short(&self) -> Vec<String> {
         let cut_text = |thread: &JobClone| {
             let job = &thread.job;
-            let planned_ops = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
+            let planned_ops = job
+                .number_ios
+                .filter(|_| !job.time_based)?
+                .saturating_mul(job.loops);
             let (done_ops, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
-            (done_ops < planned_ops && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
-                format!(
-                    "job {} was ended by its runtime after {} of {}",
-                    quoted(&job.name),
-                    Grouped(done_ops),
-                    count(planned_ops, "operation")
-                )
-            })
+            (done_ops < planned_ops && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns())
+                .then(|| {
+                    format!(
+                        "job {} was ended by its runtime after {} of {}",
+                        quoted(&job.name),
+                        Grouped(done_ops),
+                        count(planned_ops, "operation")
+                    )
+                })
         };
         self.load.threads.iter().filter_map(cut_text).collect()
     }
 
     /// Jobs that did less than their size because their devices end earlier, a sentence each.
     fn beyond_the_end(&self) -> Vec<String> {
-        let bytes_of =
-            |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
+        let bytes_of = |entry: usize| {
+            self.kinds(entry)[..KINDS - 1]
+                .iter()
+                .flatten()
+                .map(|kind| kind.bytes)
+                .sum::<u64>()
+        };
         let short = |(number, entry): (usize, &ReportEntry)| {
             let job = &entry.job;
             let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.skip == 0;
-            let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else { return None };
+            let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
+                return None;
+            };
             let (threads, done_bytes) = (|| self.load.threads_of(number), bytes_of(number));
             let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
             let is_measured = job.ramp_ns == 0 || (self.is_done_in_ramp(number) && done_bytes > 0);
@@ -138,19 +161,34 @@ impl FioRun {
                 && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
-            let planned_bytes =
-                (of_file / unit * unit * names).saturating_mul(job.loops).saturating_mul(entry.threads.len() as u64);
-            let failed = self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0);
-            (is_whole && !job.time_based && !job.trim_write && !failed && done_bytes < planned_bytes).then(|| {
-                format!(
-                    "job {} did {} of size={}: its devices are smaller",
-                    quoted(&job.name),
-                    units::bytes(done_bytes as f64),
-                    units::bytes(planned_bytes as f64)
-                )
-            })
+            let planned_bytes = (of_file / unit * unit * names)
+                .saturating_mul(job.loops)
+                .saturating_mul(entry.threads.len() as u64);
+            let failed = self
+                .kinds(number)
+                .into_iter()
+                .flatten()
+                .any(|kind| kind.errors > 0);
+            (is_whole
+                && !job.time_based
+                && !job.trim_write
+                && !failed
+                && done_bytes < planned_bytes)
+                .then(|| {
+                    format!(
+                        "job {} did {} of size={}: its devices are smaller",
+                        quoted(&job.name),
+                        units::bytes(done_bytes as f64),
+                        units::bytes(planned_bytes as f64)
+                    )
+                })
         };
-        let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
+        let entries = self
+            .load
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.job.steady == Default::default());
         entries.filter_map(short).collect()
     }
 
@@ -178,7 +216,12 @@ impl FioRun {
                      clones with parts after the ramp time - give a shorter ramp_time, or more work"
                 );
             }
-            match self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0) {
+            match self
+                .kinds(number)
+                .into_iter()
+                .flatten()
+                .any(|kind| kind.ops > 0)
+            {
                 true => format!(
                     "job {name} ended within its ramp_time of {ramp}, so its report covers the whole job, without a warm-up"
                 ),
@@ -206,9 +249,20 @@ impl FioRun {
 
     /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
     fn end_ns(&self, entry: usize, kinds: &[Option<&KindStats>; KINDS]) -> u64 {
-        let timed = self.load.threads_of(entry).filter(|thread| !thread.is_done());
-        let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
-        kinds.iter().flatten().map(|kind| kind.last_completion_ns).chain(timed_ns).max().unwrap_or(0)
+        let timed = self
+            .load
+            .threads_of(entry)
+            .filter(|thread| !thread.is_done());
+        let timed_ns = timed
+            .map(|thread| thread.end_ns().min(self.totals.ran_ns))
+            .max();
+        kinds
+            .iter()
+            .flatten()
+            .map(|kind| kind.last_completion_ns)
+            .chain(timed_ns)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Time of an entry for each kind of operation, nanoseconds. In a job that reads its writes back, writes and
@@ -223,24 +277,39 @@ impl FioRun {
                 (true, _) => own_ns,
             }
         };
-        let longest_ns = |kind| self.load.threads_of(entry).map(|thread| kind_ns(thread, kind)).max();
+        let longest_ns = |kind| {
+            self.load
+                .threads_of(entry)
+                .map(|thread| kind_ns(thread, kind))
+                .max()
+        };
         std::array::from_fn(|kind| longest_ns(kind).unwrap_or(0).max(1))
     }
 
     /// Names of jobs that searched for a depth, but did not measure at the depth found.
     fn unmeasured(&self) -> Vec<&str> {
-        let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
+        let has_ops = |number| {
+            self.kinds(number)
+                .into_iter()
+                .flatten()
+                .any(|kind| kind.ops > 0)
+        };
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
-            entry.job.target().is_some() && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
+            entry.job.target().is_some()
+                && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
         });
-        unmeasured.map(|(_, entry)| entry.job.name.as_str()).collect()
+        unmeasured
+            .map(|(_, entry)| entry.job.name.as_str())
+            .collect()
     }
 
     /// Recorded results of an entry by kind.
     pub fn kinds(&self, entry: usize) -> [Option<&KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
-        for ((recorded_entry, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
+        for ((recorded_entry, kind, _), recorded) in
+            self.load.reported().into_iter().zip(&self.totals.kinds)
+        {
             if let (true, Some(place)) = (recorded_entry == entry, kinds.get_mut(kind)) {
                 *place = Some(recorded);
             }
@@ -258,16 +327,26 @@ impl FioRun {
                 bytes: kind.bytes,
                 ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
                 mean_ns: latencies.mean(),
-                percentiles_ns: percents.iter().map(|of| (*of, latencies.value_at_percentile(*of))).collect(),
+                percentiles_ns: percents
+                    .iter()
+                    .map(|of| (*of, latencies.value_at_percentile(*of)))
+                    .collect(),
             };
             std::iter::repeat_n(figures, streams)
         };
-        self.load.reported().into_iter().zip(&self.totals.kinds).flat_map(figures).collect()
+        self.load
+            .reported()
+            .into_iter()
+            .zip(&self.totals.kinds)
+            .flat_map(figures)
+            .collect()
     }
 
     /// Bytes that the disks under the load read and wrote during the run; `None` if no disk is known.
     pub fn disk_bytes(&self) -> Option<[u64; 2]> {
-        let bytes = self.disk_io().map(|(_, io)| [io.read, io.write].map(|of| of.sectors * diskstats::SECTOR_BYTES));
+        let bytes = self
+            .disk_io()
+            .map(|(_, io)| [io.read, io.write].map(|of| of.sectors * diskstats::SECTOR_BYTES));
         bytes.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
     }
 
@@ -282,8 +361,15 @@ impl FioRun {
 
     /// Verification counts of an entry; `None` if nothing is compared.
     fn verified(&self, entry: usize) -> Option<VerifyTotals> {
-        let mut sum = self.load.entries[entry].job.verifies().then(VerifyTotals::default)?;
-        for counts in self.load.threads_of(entry).map(|thread| &thread.progress.verify) {
+        let mut sum = self.load.entries[entry]
+            .job
+            .verifies()
+            .then(VerifyTotals::default)?;
+        for counts in self
+            .load
+            .threads_of(entry)
+            .map(|thread| &thread.progress.verify)
+        {
             sum.bytes += counts.checked_bytes.get();
             sum.wrong_blocks += counts.wrong_blocks.get();
             sum.not_read_bytes += counts.due_bytes.get();
@@ -293,51 +379,76 @@ impl FioRun {
     }
 
     fn jobs(&self) -> impl Iterator<Item = JobReport<'_>> {
-        let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
+        let ops_of = |number| {
+            self.kinds(number)
+                .into_iter()
+                .flatten()
+                .map(|kind| kind.ops)
+                .sum::<u64>()
+        };
         let total_ops: u64 = (0..self.load.entries.len()).map(ops_of).sum();
-        self.load.entries.iter().enumerate().map(move |(number, entry)| {
-            let first_thread = &self.load.threads[entry.threads[0]];
-            let kinds = self.kinds(number);
-            let threads = || self.load.threads_of(number);
-            let level_ops = |level: usize| threads().map(|thread| thread.progress.levels[level].get()).sum();
-            let counts_from_ns =
-                Some(counts_from_ns(&self.load, number)).filter(|from_ns| *from_ns < self.totals.ran_ns);
-            // If the ramp time is measured, counting begins before the start delay.
-            let from_ns = if self.is_done_in_ramp(number) { entry.job.start_delay_ns } else { entry.job.from_ns() };
-            let begin_ns = counts_from_ns.unwrap_or_default().max(from_ns);
-            let end_ns = self.end_ns(number, &kinds);
-            JobReport {
-                name: entry.job.name.clone(),
-                group: entry.group,
-                jobs: entry.threads.len(),
-                description: entry.job.description.clone(),
-                options: entry.job.given_options.clone(),
-                depth: Some(first_thread.progress.depth.get())
-                    .filter(|depth| *depth > 0)
-                    .unwrap_or(entry.job.in_flight_max()),
-                target: entry.job.target().map(|target| LatencyTarget {
-                    latency_ns: target.latency_ns,
-                    window_us: target.window_ns / 1_000,
-                    percentile: target.percentile,
-                }),
-                begin_ns,
-                end_ns,
-                kinds_ns: self.kinds_ns(number, begin_ns, end_ns),
-                error: self.error.or_else(|| threads().find_map(|thread| thread.progress.error())),
-                started_unix_ms: self.started_unix_ms,
-                levels: std::array::from_fn(level_ops),
-                kinds,
-                verified: self.verified(number),
-                percentiles_of: entry.job.percentiles_of,
-                percentiles: entry.job.percentiles.clone(),
-                kb_base: entry.job.kb_base,
-                elapsed_ns: self.totals.ran_ns + if self.measures_ramp() { 0 } else { entry.job.ramp_end_ns() },
-                steady: steady_state(first_thread),
-                priorities: by_priority(threads()),
-                // Threads serve several jobs: each job gets CPU time in proportion to its operations.
-                cpu: self.cpu.part(ops_of(number), total_ops),
-            }
-        })
+        self.load
+            .entries
+            .iter()
+            .enumerate()
+            .map(move |(number, entry)| {
+                let first_thread = &self.load.threads[entry.threads[0]];
+                let kinds = self.kinds(number);
+                let threads = || self.load.threads_of(number);
+                let level_ops = |level: usize| {
+                    threads()
+                        .map(|thread| thread.progress.levels[level].get())
+                        .sum()
+                };
+                let counts_from_ns = Some(counts_from_ns(&self.load, number))
+                    .filter(|from_ns| *from_ns < self.totals.ran_ns);
+                // If the ramp time is measured, counting begins before the start delay.
+                let from_ns = if self.is_done_in_ramp(number) {
+                    entry.job.start_delay_ns
+                } else {
+                    entry.job.from_ns()
+                };
+                let begin_ns = counts_from_ns.unwrap_or_default().max(from_ns);
+                let end_ns = self.end_ns(number, &kinds);
+                JobReport {
+                    name: entry.job.name.clone(),
+                    group: entry.group,
+                    jobs: entry.threads.len(),
+                    description: entry.job.description.clone(),
+                    options: entry.job.given_options.clone(),
+                    depth: Some(first_thread.progress.depth.get())
+                        .filter(|depth| *depth > 0)
+                        .unwrap_or(entry.job.in_flight_max()),
+                    target: entry.job.target().map(|target| LatencyTarget {
+                        latency_ns: target.latency_ns,
+                        window_us: target.window_ns / 1_000,
+                        percentile: target.percentile,
+                    }),
+                    begin_ns,
+                    end_ns,
+                    kinds_ns: self.kinds_ns(number, begin_ns, end_ns),
+                    error: self
+                        .error
+                        .or_else(|| threads().find_map(|thread| thread.progress.error())),
+                    started_unix_ms: self.started_unix_ms,
+                    levels: std::array::from_fn(level_ops),
+                    kinds,
+                    verified: self.verified(number),
+                    percentiles_of: entry.job.percentiles_of,
+                    percentiles: entry.job.percentiles.clone(),
+                    kb_base: entry.job.kb_base,
+                    elapsed_ns: self.totals.ran_ns
+                        + if self.measures_ramp() {
+                            0
+                        } else {
+                            entry.job.ramp_end_ns()
+                        },
+                    steady: steady_state(first_thread),
+                    priorities: by_priority(threads()),
+                    // Threads serve several jobs: each job gets CPU time in proportion to its operations.
+                    cpu: self.cpu.part(ops_of(number), total_ops),
+                }
+            })
     }
 }
 
@@ -361,17 +472,27 @@ fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u
     let mut merged = BTreeMap::new();
     for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
         for (key, part) in latencies.latencies().iter() {
-            report::fio::add(merged.entry(*key).or_insert_with(report::fio::durations), part);
+            report::fio::add(
+                merged.entry(*key).or_insert_with(report::fio::durations),
+                part,
+            );
         }
     }
-    merged.into_iter().map(|((direction, priority), latencies)| (direction, priority, latencies)).collect()
+    merged
+        .into_iter()
+        .map(|((direction, priority), latencies)| (direction, priority, latencies))
+        .collect()
 }
 
 /// Start of the reported part of an entry, nanoseconds since counting began.
 fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
-    let from_ns = load
-        .threads_of(entry)
-        .map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_end_ns()));
+    let from_ns = load.threads_of(entry).map(|thread| {
+        thread
+            .progress
+            .counts_from_ns
+            .get()
+            .saturating_sub(thread.job.ramp_end_ns())
+    });
     from_ns.max().unwrap_or(0)
 }
 
@@ -400,7 +521,9 @@ pub struct FioRunObserver<'a> {
 
 impl RunObserver for FioRunObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
-        let Some(fio_run) = self.runs.last_mut() else { return };
+        let Some(fio_run) = self.runs.last_mut() else {
+            return;
+        };
         fio_run.begin(manifest.devices.len(), manifest.started_unix_ms);
         // Not before the guard has consented: a refused run changes no earlier log.
         match Logs::create(&fio_run.load, self.force, manifest.started_unix_ms) {
@@ -417,7 +540,10 @@ impl RunObserver for FioRunObserver<'_> {
         }
         write_dumps(&fio_run.load, self.force);
         let why = self.trigger.check(&fio_run.load, interval.index + 1);
-        if self.status_sec.is_some_and(|every| (interval.index + 1).is_multiple_of(every)) {
+        if self
+            .status_sec
+            .is_some_and(|every| (interval.index + 1).is_multiple_of(every))
+        {
             self.failure = (self.show)(self.runs).err().or(self.failure.take());
         }
         why
@@ -428,7 +554,9 @@ impl RunObserver for FioRunObserver<'_> {
     }
 
     fn missed(&self, end: &End) -> Vec<String> {
-        self.runs.last().map_or_else(Vec::new, |ran| ran.missed(end.is_complete()))
+        self.runs
+            .last()
+            .map_or_else(Vec::new, |ran| ran.missed(end.is_complete()))
     }
 
     fn notes(&self) -> Vec<String> {
@@ -452,20 +580,55 @@ impl RunObserver for FioRunObserver<'_> {
 fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
     let number = |name: &str| -> Option<DeviceNumber> {
         let metadata = fs::metadata(name).ok()?;
-        let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        let device = if metadata.file_type().is_block_device() {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
         Some(DeviceNumber::of_stat(device))
     };
-    let numbers: HashSet<_> = load.devices.iter().filter_map(|name| number(name.as_str())).collect();
-    let disks = if numbers.is_empty() { Vec::new() } else { diskstats::read(Path::new("/")).unwrap_or_default() };
-    disks.into_iter().filter(|disk| numbers.contains(&disk.device)).collect()
+    let numbers: HashSet<_> = load
+        .devices
+        .iter()
+        .filter_map(|name| number(name.as_str()))
+        .collect();
+    let disks = if numbers.is_empty() {
+        Vec::new()
+    } else {
+        diskstats::read(Path::new("/")).unwrap_or_default()
+    };
+    disks
+        .into_iter()
+        .filter(|disk| numbers.contains(&disk.device))
+        .collect()
 }
 
 /// I/O of the disks under `runs` during the runs.
 fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
-    let in_runs = runs.iter().flat_map(|ran| ran.disk_io().map(|(disk, did)| (&disk.name, (did, ran.totals.ran_ns))));
+    let in_runs = runs.iter().flat_map(|ran| {
+        ran.disk_io()
+            .map(|(disk, did)| (&disk.name, (did, ran.totals.ran_ns)))
+    });
     let total = |(name, in_runs): (&String, Vec<(Counters, u64)>)| {
-        let (mut sum, mut all_busy_ms, mut all_ran_ns) = (Disk { name: name.clone(), ..Disk::default() }, 0, 0);
-        for (Counters { read, write, busy_ms, queue_ms, .. }, ran_ns) in in_runs {
+        let (mut sum, mut all_busy_ms, mut all_ran_ns) = (
+            Disk {
+                name: name.clone(),
+                ..Disk::default()
+            },
+            0,
+            0,
+        );
+        for (
+            Counters {
+                read,
+                write,
+                busy_ms,
+                queue_ms,
+                ..
+            },
+            ran_ns,
+        ) in in_runs
+        {
             for (direction, did) in [read, write].into_iter().enumerate() {
                 sum.ios[direction] += did.completed;
                 sum.merges[direction] += did.merged;

@@ -42,10 +42,19 @@ impl LogKind {
 
     /// Mean and maximum of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
     fn values(self, sample: &Sample) -> [u64; 2] {
-        let Sample { ops, bytes, latency_ns, length_ns, max_ns, .. } = *sample;
+        let Sample {
+            ops,
+            bytes,
+            latency_ns,
+            length_ns,
+            max_ns,
+            ..
+        } = *sample;
         let per_sec = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
         let value = match self {
-            Self::Bandwidth if length_ns == 0 => u128::from(bytes) * 1_000_000 / u128::from(latency_ns.max(1)),
+            Self::Bandwidth if length_ns == 0 => {
+                u128::from(bytes) * 1_000_000 / u128::from(latency_ns.max(1))
+            }
             Self::Bandwidth => per_sec(bytes) / 1_024,
             Self::Latency | Self::Histogram => u128::from(latency_ns / ops.max(1)),
             Self::Iops if length_ns == 0 => 1,
@@ -59,31 +68,58 @@ impl LogKind {
     fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
-            let sums =
-                sample.bins.chunks(1 << job.log_hist_coarseness).map(|bins| bins.iter().sum::<u32>().to_string());
+            let sums = sample
+                .bins
+                .chunks(1 << job.log_hist_coarseness)
+                .map(|bins| bins.iter().sum::<u32>().to_string());
             let sums = sums.collect::<Vec<_>>().join(", ");
             return format!("{ms}, {}, {}, {sums}\n", sample.direction, sample.max_bytes);
         }
-        let bytes = if sample.length_ns == 0 { sample.bytes } else { 0 };
-        let offset = if job.log_offset { format!(", {}", sample.offset) } else { String::new() };
+        let bytes = if sample.length_ns == 0 {
+            sample.bytes
+        } else {
+            0
+        };
+        let offset = if job.log_offset {
+            format!(", {}", sample.offset)
+        } else {
+            String::new()
+        };
         let priority = match job.log_prio {
             true => format!("{:#06x}", sample.priority),
             false => u8::from(sample.priority >> 13 == REAL_TIME).to_string(),
         };
         let issued_ns = match self {
-            Self::Latency if sample.length_ns == 0 => sample.end_ns.saturating_sub(sample.latency_ns),
+            Self::Latency if sample.length_ns == 0 => {
+                sample.end_ns.saturating_sub(sample.latency_ns)
+            }
             _ => 0,
         };
-        let issued = if job.log_issue_time { format!(", {issued_ns}") } else { String::new() };
-        let values = self.values(sample).into_iter().zip(job.log_values).filter(|(_, is_logged)| *is_logged);
+        let issued = if job.log_issue_time {
+            format!(", {issued_ns}")
+        } else {
+            String::new()
+        };
+        let values = self
+            .values(sample)
+            .into_iter()
+            .zip(job.log_values)
+            .filter(|(_, is_logged)| *is_logged);
         let values: String = values.map(|(value, _)| format!("{value}, ")).collect();
-        format!("{ms}, {values}{}, {bytes}{offset}, {priority}{issued}\n", sample.direction)
+        format!(
+            "{ms}, {values}{}, {bytes}{offset}, {priority}{issued}\n",
+            sample.direction
+        )
     }
 }
 
 /// File of a clone's log. `prefix`: value of the log's option; if empty, the name of the job.
 fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
-    let prefix = if prefix.is_empty() { &thread.job.name } else { prefix };
+    let prefix = if prefix.is_empty() {
+        &thread.job.name
+    } else {
+        prefix
+    };
     match thread.job.per_job_logs {
         true => format!("{prefix}_{ending}.{}.log", thread.number).into(),
         false => format!("{prefix}_{ending}.log").into(),
@@ -92,29 +128,49 @@ fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
 
 /// Logs of samples of each clone.
 fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
-    load.threads.iter().enumerate().flat_map(|(clone_index, thread)| {
-        let job = &thread.job;
-        let clone_log = move |(log, prefix): (LogKind, &Option<String>)| {
-            let prefix = prefix.as_ref()?;
-            let path = |(ending, is_filled): &(&str, bool)| (log_of(thread, prefix, ending), *is_filled);
-            Some((clone_index, log, log.endings().iter().map(path).collect()))
-        };
-        let logs = job.logs.iter().chain([&job.hist_log]);
-        [LogKind::Bandwidth, LogKind::Latency, LogKind::Iops, LogKind::Histogram]
+    load.threads
+        .iter()
+        .enumerate()
+        .flat_map(|(clone_index, thread)| {
+            let job = &thread.job;
+            let clone_log = move |(log, prefix): (LogKind, &Option<String>)| {
+                let prefix = prefix.as_ref()?;
+                let path = |(ending, is_filled): &(&str, bool)| {
+                    (log_of(thread, prefix, ending), *is_filled)
+                };
+                Some((clone_index, log, log.endings().iter().map(path).collect()))
+            };
+            let logs = job.logs.iter().chain([&job.hist_log]);
+            [
+                LogKind::Bandwidth,
+                LogKind::Latency,
+                LogKind::Iops,
+                LogKind::Histogram,
+            ]
             .into_iter()
             .zip(logs)
             .filter_map(clone_log)
-    })
+        })
 }
 
 /// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each clone
 /// has its own file.
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
-    load.threads.iter().enumerate().filter_map(|(clone_index, thread)| {
-        let name = thread.job.write_iolog.as_ref()?;
-        let is_first = thread.clone == 0 && !thread.job.numbers_iolog;
-        Some((clone_index, if is_first { name.into() } else { format!("{name}.{}", thread.number).into() }))
-    })
+    load.threads
+        .iter()
+        .enumerate()
+        .filter_map(|(clone_index, thread)| {
+            let name = thread.job.write_iolog.as_ref()?;
+            let is_first = thread.clone == 0 && !thread.job.numbers_iolog;
+            Some((
+                clone_index,
+                if is_first {
+                    name.into()
+                } else {
+                    format!("{name}.{}", thread.number).into()
+                },
+            ))
+        })
 }
 
 /// The real-time class of ioprio_set(2).
@@ -122,8 +178,12 @@ const REAL_TIME: u16 = 1;
 
 /// Checks that the logs of `load` can be written.
 pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
-    let paths = logs_of(load).flat_map(|(.., paths)| paths).map(|(path, _)| path);
-    paths.chain(iologs_of(load).map(|(_, path)| path)).try_for_each(|path| write(&path, None, force))
+    let paths = logs_of(load)
+        .flat_map(|(.., paths)| paths)
+        .map(|(path, _)| path);
+    paths
+        .chain(iologs_of(load).map(|(_, path)| path))
+        .try_for_each(|path| write(&path, None, force))
 }
 
 /// Writes `text` as a log to `path`; `None`: only checks. Replaces an earlier log; any other file only with `force`.
@@ -132,8 +192,12 @@ fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_log = |text: &str| {
         // The text may end within a long histogram line, so only the first fields are checked.
         let fields = text.lines().next().unwrap_or_default().split(',').take(6);
-        let is_hex =
-            |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
+        let is_hex = |field: &str| {
+            field
+                .trim()
+                .strip_prefix("0x")
+                .is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok())
+        };
         let is_field = |field: &str| is_number(field) || is_hex(field);
         text.starts_with(IOLOG) || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
     };
@@ -151,27 +215,47 @@ impl Logs {
     /// Creates or truncates the logs.
     pub fn create(load: &FioLoad, force: bool, started_unix_ms: u64) -> Result<Self, Failure> {
         let mut files = HashMap::new();
-        let samples = logs_of(load).flat_map(|(.., paths)| paths).map(|(path, _)| (path, String::new()));
-        for (path, text) in samples.chain(iologs_of(load).map(|(place, path)| (path, head(&load.threads[place])))) {
+        let samples = logs_of(load)
+            .flat_map(|(.., paths)| paths)
+            .map(|(path, _)| (path, String::new()));
+        for (path, text) in
+            samples.chain(iologs_of(load).map(|(place, path)| (path, head(&load.threads[place]))))
+        {
             write(&path, Some(&text), force)?;
             let file = files::open_output_to_append(&path)
                 .map_err(|error| Failure::environment(not_written("log", &path, &error)))?;
             files.insert(path, file);
         }
-        Ok(Self { files, started_unix_ms })
+        Ok(Self {
+            files,
+            started_unix_ms,
+        })
     }
 
     /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
-        let take = |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));
-        let taken_samples: Vec<_> =
-            load.threads.iter().map(|thread| [take(&thread.samples), take(&thread.histograms)]).collect();
+        let take =
+            |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));
+        let taken_samples: Vec<_> = load
+            .threads
+            .iter()
+            .map(|thread| [take(&thread.samples), take(&thread.histograms)])
+            .collect();
         for (clone_index, log, paths) in logs_of(load) {
             let clone_samples = &taken_samples[clone_index][usize::from(log == LogKind::Histogram)];
-            let Some(samples) = clone_samples.as_ref().filter(|samples| !samples.is_empty()) else { continue };
+            let Some(samples) = clone_samples.as_ref().filter(|samples| !samples.is_empty()) else {
+                continue;
+            };
             let job = &load.threads[clone_index].job;
-            let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_end_ns() / 1_000_000 } else { 0 };
-            let text: String = samples.iter().map(|sample| log.line(sample, job, begin_ms)).collect();
+            let begin_ms = if job.log_unix_epoch {
+                self.started_unix_ms + job.ramp_end_ns() / 1_000_000
+            } else {
+                0
+            };
+            let text: String = samples
+                .iter()
+                .map(|sample| log.line(sample, job, begin_ms))
+                .collect();
             for (path, _) in paths.iter().filter(|(_, is_filled)| *is_filled) {
                 self.append(path, &text)?;
             }
@@ -187,22 +271,40 @@ impl Logs {
     }
 
     fn append(&mut self, path: &Path, text: &str) -> Result<(), String> {
-        let Some(file) = self.files.get_mut(path) else { return Ok(()) };
-        file.write_all(text.as_bytes()).map_err(|error| not_written("log", path, &error))
+        let Some(file) = self.files.get_mut(path) else {
+            return Ok(());
+        };
+        file.write_all(text.as_bytes())
+            .map_err(|error| not_written("log", path, &error))
     }
 }
 
 /// Lines before the logged operations.
 fn head(thread: &JobClone) -> String {
     let of_file = |name: &String| format!("0 {name} add\n0 {name} open\n");
-    format!("{IOLOG}\n") + &thread.job.names(thread.clone).iter().map(of_file).collect::<String>()
+    format!("{IOLOG}\n")
+        + &thread
+            .job
+            .names(thread.clone)
+            .iter()
+            .map(of_file)
+            .collect::<String>()
 }
 
 /// Number of log lines dropped because they were not written in time.
 pub fn left_out(load: &FioLoad) -> u64 {
-    let samples = load.threads.iter().flat_map(|thread| thread.samples.iter().chain(&thread.histograms));
-    let issued = load.threads.iter().filter_map(|thread| thread.issued.as_ref());
-    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.dropped.get())).sum()
+    let samples = load
+        .threads
+        .iter()
+        .flat_map(|thread| thread.samples.iter().chain(&thread.histograms));
+    let issued = load
+        .threads
+        .iter()
+        .filter_map(|thread| thread.issued.as_ref());
+    samples
+        .map(|samples| samples.left_out())
+        .chain(issued.map(|issued| issued.dropped.get()))
+        .sum()
 }
 
 #[cfg(test)]
@@ -222,11 +324,26 @@ mod tests {
             max_ns: 152_970,
             ..Sample::default()
         };
-        let (plain, with_offset) = (Job::default(), Job { log_offset: true, ..Job::default() });
+        let (plain, with_offset) = (
+            Job::default(),
+            Job {
+                log_offset: true,
+                ..Job::default()
+            },
+        );
         // Lines that fio wrote for such an operation.
-        assert_eq!(LogKind::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
-        assert_eq!(LogKind::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
-        assert_eq!(LogKind::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
+        assert_eq!(
+            LogKind::Bandwidth.line(&operation, &with_offset, 0),
+            "1, 53552, 1, 8192, 40960, 0\n"
+        );
+        assert_eq!(
+            LogKind::Latency.line(&operation, &plain, 0),
+            "1, 152970, 1, 8192, 0\n"
+        );
+        assert_eq!(
+            LogKind::Iops.line(&operation, &plain, 0),
+            "1, 1, 1, 8192, 0\n"
+        );
         let mean = Sample {
             end_ns: 500_000_000,
             ops: 100,
@@ -234,18 +351,45 @@ mod tests {
             length_ns: 500_000_000,
             ..operation.clone()
         };
-        assert_eq!(LogKind::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
         assert_eq!(
-            LogKind::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0),
+            LogKind::Bandwidth.line(&mean, &plain, 0),
+            "500, 16, 1, 0, 0\n"
+        );
+        assert_eq!(
+            LogKind::Latency.line(
+                &Sample {
+                    offset: 0,
+                    ..mean.clone()
+                },
+                &with_offset,
+                0
+            ),
             "500, 50000, 1, 0, 0, 0\n"
         );
         assert_eq!(LogKind::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
-        let all = Job { log_values: [true, true], log_issue_time: true, ..with_offset };
-        assert_eq!(LogKind::Latency.line(&operation, &all, 0), "1, 152970, 152970, 1, 8192, 40960, 0, 1847029\n");
+        let all = Job {
+            log_values: [true, true],
+            log_issue_time: true,
+            ..with_offset
+        };
         assert_eq!(
-            LogKind::Latency.line(&Sample { max_ns: 90_000, ..mean.clone() }, &all, 0),
+            LogKind::Latency.line(&operation, &all, 0),
+            "1, 152970, 152970, 1, 8192, 40960, 0, 1847029\n"
+        );
+        assert_eq!(
+            LogKind::Latency.line(
+                &Sample {
+                    max_ns: 90_000,
+                    ..mean.clone()
+                },
+                &all,
+                0
+            ),
             "500, 50000, 90000, 1, 0, 40960, 0, 0\n"
         );
-        assert_eq!(LogKind::Iops.line(&mean, &all, 0), "500, 200, 200, 1, 0, 40960, 0, 0\n");
+        assert_eq!(
+            LogKind::Iops.line(&mean, &all, 0),
+            "500, 200, 200, 1, 0, 40960, 0, 0\n"
+        );
     }
 }

@@ -6,7 +6,9 @@ mod logs;
 use engine::DeviceName;
 pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
-use load::workload::fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
+use load::workload::fio::{
+    FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs,
+};
 pub use logs::{Logs, check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
@@ -34,18 +36,26 @@ pub fn lay_out<'a>(
     for load in layouts {
         let (name, bytes) = (load.devices[0].clone(), load.files.values().sum());
         let old_bytes = load.threads[0].job.offset.bytes_of(bytes);
-        let verb = if old_bytes > 0 { "extending" } else { "laying out" };
+        let verb = if old_bytes > 0 {
+            "extending"
+        } else {
+            "laying out"
+        };
         console::notice(&format!("{verb} the file {name}: {bytes} bytes"));
         let refused = |failure: Failure| match old_bytes {
             0 => failure,
             // The guard does not know the file as flashproof's.
             _ => {
                 let why = too_short(&name, bytes, old_bytes);
-                Failure::environment(format!("{why}; flashproof extends only its own files: {failure}"))
+                Failure::environment(format!(
+                    "{why}; flashproof extends only its own files: {failure}"
+                ))
             }
         };
         if let Some(why) = write_layout(load, signal_handler, &request).map_err(refused)? {
-            return Err(Failure::environment(format!("cannot lay out the file {name} - {why}")));
+            return Err(Failure::environment(format!(
+                "cannot lay out the file {name} - {why}"
+            )));
         }
     }
     Ok(())
@@ -60,9 +70,15 @@ pub fn write_layout<'a>(
     let run_dir = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
     // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
-    let request = RunRequest { sla, quiet: true, trace: false, ..request(load, run_dir.dir().to_owned()) };
+    let request = RunRequest {
+        sla,
+        quiet: true,
+        trace: false,
+        ..request(load, run_dir.dir().to_owned())
+    };
     let verdict = run(request, signal_handler, &mut NoObserver)?.recorded()?;
-    Ok((verdict.outcome != Outcome::Measured).then(|| verdict.reason().unwrap_or_default().to_owned()))
+    Ok((verdict.outcome != Outcome::Measured)
+        .then(|| verdict.reason().unwrap_or_default().to_owned()))
 }
 
 /// Unit of the size of a file that a layout keeps.
@@ -82,7 +98,8 @@ fn path_state(name: &str) -> PathState {
         Ok(metadata) if metadata.is_file() => PathState::File(metadata.len()),
         // A missing name under /dev is a mistyped device.
         Err(error)
-            if error.kind() == ErrorKind::NotFound && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
+            if error.kind() == ErrorKind::NotFound
+                && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
         {
             PathState::Nothing
         }
@@ -101,22 +118,34 @@ fn too_short(name: &DeviceName, required_bytes: u64, len: u64) -> String {
 /// earlier runs with their sizes; the files of this run are inserted.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
-pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<FioLoad>, Failure> {
+pub fn resolve_file_sizes(
+    load: &mut FioLoad,
+    known_sizes: &mut HashMap<String, u64>,
+) -> Result<Vec<FioLoad>, Failure> {
     let (mut layouts, mut device) = (Vec::new(), None);
     let lays_out = load.reads() || load.jobs().any(|job| job.overwrite);
     for name in &load.devices.clone() {
         if name.drive().is_some() {
             continue;
         }
-        let state =
-            known_sizes.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
+        let state = known_sizes
+            .get(name.as_str())
+            .map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
         if load.appends_to(name) && !matches!(state, PathState::Device) {
-            let end = if let PathState::File(len) = state { len } else { 0 };
+            let end = if let PathState::File(len) = state {
+                len
+            } else {
+                0
+            };
             load.appended.insert(name.to_string(), end);
         }
         let required_bytes = load.required_file_bytes(name);
         // The layout keeps the data that the file has, in whole blocks.
-        let kept_bytes = if let PathState::File(len) = state { len / LAYOUT_BLOCK * LAYOUT_BLOCK } else { 0 };
+        let kept_bytes = if let PathState::File(len) = state {
+            len / LAYOUT_BLOCK * LAYOUT_BLOCK
+        } else {
+            0
+        };
         let (size, is_short) = match (state, required_bytes) {
             (PathState::Device, _) => {
                 if load.writes_to(name) {
@@ -130,9 +159,10 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
             {
                 return Err(Failure::usage(too_short(name, required_bytes, len)));
             }
-            (PathState::File(len), required_bytes) => {
-                (required_bytes.unwrap_or(len).max(len), required_bytes.is_some_and(|wanted| len < wanted))
-            }
+            (PathState::File(len), required_bytes) => (
+                required_bytes.unwrap_or(len).max(len),
+                required_bytes.is_some_and(|wanted| len < wanted),
+            ),
             (PathState::Nothing, Some(required_bytes)) => (required_bytes, true),
             (PathState::Nothing, None) => {
                 return Err(Failure::usage(format!(
@@ -173,17 +203,35 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
         ("end_fsync", "1".into()),
         ("direct", u8::from(block >= 4096).to_string()),
     ];
-    let options = options.map(|(name, value)| GivenOption::new(name, value, "layout")).into();
-    let section = Section { name: "layout".into(), options };
+    let options = options
+        .map(|(name, value)| GivenOption::new(name, value, "layout"))
+        .into();
+    let section = Section {
+        name: "layout".into(),
+        options,
+    };
     let parsed_load = load_of(&[section], false).ok().flatten();
-    let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
-    Ok(FioLoad { files: [(name.to_string(), offset + bytes)].into(), ..parsed_load.ok_or_else(cannot)? })
+    let cannot = || {
+        Failure::usage(format!(
+            "cannot create a file called {}",
+            quoted(name.as_str())
+        ))
+    };
+    Ok(FioLoad {
+        files: [(name.to_string(), offset + bytes)].into(),
+        ..parsed_load.ok_or_else(cannot)?
+    })
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
 pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
-    let context = ParseContext { readonly, ..ParseContext::default() };
-    let mut loads = jobs(sections, &context, &mut Vec::new()).and_then(runs).map_err(Failure::usages)?;
+    let context = ParseContext {
+        readonly,
+        ..ParseContext::default()
+    };
+    let mut loads = jobs(sections, &context, &mut Vec::new())
+        .and_then(runs)
+        .map_err(Failure::usages)?;
     Ok(loads.pop())
 }
 
@@ -205,15 +253,30 @@ fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTar
 
 /// Writes blocks that failed verification to files, for jobs with verify_dump.
 pub fn write_dumps(load: &FioLoad, force: bool) {
-    let replace_target = if force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
+    let replace_target = if force {
+        ReplaceTarget::UserFile
+    } else {
+        ReplaceTarget::NewFile
+    };
     for thread in &load.threads {
         for damage in thread.progress.verify.take_dumps() {
             let names = thread.job.names(thread.clone);
-            let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
-            for (version, block) in [("received", Some(&damage.received)), ("expected", damage.expected.as_ref())] {
+            let file = names
+                .get(damage.file)
+                .and_then(|name| Path::new(name).file_name()?.to_str())
+                .unwrap_or("block");
+            for (version, block) in [
+                ("received", Some(&damage.received)),
+                ("expected", damage.expected.as_ref()),
+            ] {
                 let Some(block) = block else { continue };
                 let name = format!("{file}.{}.{version}", damage.offset);
-                write(&format!("the {version} block"), &name, block, replace_target);
+                write(
+                    &format!("the {version} block"),
+                    &name,
+                    block,
+                    replace_target,
+                );
             }
         }
     }
@@ -225,12 +288,23 @@ pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;
         let is_wanted = is_all || job.verify.saves_state.unwrap_or_else(|| !thread.is_done());
-        let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
+        let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else {
+            continue;
+        };
         let name = VerifyState::file_name(&job.name, *number);
         let is_replaced = VerifyState::load(Path::new(&name)).is_ok();
-        let replace_target = if is_replaced { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
+        let replace_target = if is_replaced {
+            ReplaceTarget::UserFile
+        } else {
+            ReplaceTarget::NewFile
+        };
         let files = job.names(thread.clone).len() as u32;
-        write("state of the verification", &name, &state.encode(&job.name, *number, files), replace_target);
+        write(
+            "state of the verification",
+            &name,
+            &state.encode(&job.name, *number, files),
+            replace_target,
+        );
     }
 }
 
@@ -273,7 +347,10 @@ pub struct Trigger {
 impl Trigger {
     /// Errors: the trigger file exists already.
     pub fn check_unpulled(&self) -> Result<(), Failure> {
-        let existing = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
+        let existing = self
+            .file
+            .as_ref()
+            .filter(|file| fs::symlink_metadata(file).is_ok());
         existing.map_or(Ok(()), |file| {
             Err(Failure::usage(format!(
                 "cannot wait for the trigger file {} - it exists already, and fio would fire at once and remove it - \
@@ -288,15 +365,23 @@ impl Trigger {
         if let Some(why) = self.pulled.get() {
             return Some(why.clone());
         }
-        let by_file = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
+        let by_file = self
+            .file
+            .as_ref()
+            .filter(|file| fs::symlink_metadata(file).is_ok());
         let why = match (by_file, self.after_sec) {
             (Some(file), _) => {
                 if let Err(error) = files::remove_file(file) {
-                    console::warning(&format!("cannot remove the trigger file {} - {error}", file.display()));
+                    console::warning(&format!(
+                        "cannot remove the trigger file {} - {error}",
+                        file.display()
+                    ));
                 }
                 format!("ended by the trigger file {}", file.display())
             }
-            (None, Some(after)) if ran_sec >= after => format!("ended by trigger-timeout after {after} s"),
+            (None, Some(after)) if ran_sec >= after => {
+                format!("ended by trigger-timeout after {after} s")
+            }
             _ => return None,
         };
         save_states(load, true);
@@ -304,7 +389,9 @@ impl Trigger {
             match Command::new("/bin/sh").arg("-c").arg(command).status() {
                 Ok(status) if status.success() => {}
                 Ok(status) => console::warning(&format!("the trigger command failed: {status}")),
-                Err(error) => console::warning(&format!("cannot run the trigger command - {error}")),
+                Err(error) => {
+                    console::warning(&format!("cannot run the trigger command - {error}"))
+                }
             }
         }
         Some(self.pulled.get_or_init(|| why).clone())

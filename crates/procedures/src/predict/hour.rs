@@ -72,19 +72,44 @@ impl<'a> HourSearch<'a> {
         signal_handler: &'a SignalHandler,
     ) -> Result<Self, Failure> {
         // A fixed seed, so that the same baseline predicts the same rating.
-        let base =
-            |name: &str| series::load_1x(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
+        let base = |name: &str| {
+            series::load_1x(
+                load.config.as_deref(),
+                &[format!("{name}+seed=1")],
+                load.as_act,
+                "predict",
+            )
+        };
         let steady = console::quietly(|| base(&drive.steady))?;
         let period_sec = period_sec(drive)?;
         let stalled = |(ms, every_s): (f64, f64)| {
-            let window_sec =
-                (WINDOW_STALLS * ms / 1e3).clamp(*WINDOW_SEC.start(), *WINDOW_SEC.end()).max(2.0 * ms / 1e3);
+            let window_sec = (WINDOW_STALLS * ms / 1e3)
+                .clamp(*WINDOW_SEC.start(), *WINDOW_SEC.end())
+                .max(2.0 * ms / 1e3);
             let window_sec = window_sec.min(every_s.max(1.0)).ceil();
-            let name = format!("{}+stall-ms={ms:.3}+stall-every-s={window_sec}", drive.steady);
-            Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, stalls_from_mean(HOUR_SEC / every_s)))
+            let name = format!(
+                "{}+stall-ms={ms:.3}+stall-every-s={window_sec}",
+                drive.steady
+            );
+            Ok::<_, Failure>((
+                console::quietly(|| base(&name))?,
+                window_sec,
+                stalls_from_mean(HOUR_SEC / every_s),
+            ))
         };
-        let stalled = drive.stalls.map(stalled).transpose()?.filter(|(_, _, stalls)| *stalls > 0.0);
-        let mut search = Self { steady, stalled, period_sec, load, signal_handler, offered_1x: Offered::default() };
+        let stalled = drive
+            .stalls
+            .map(stalled)
+            .transpose()?
+            .filter(|(_, _, stalls)| *stalls > 0.0);
+        let mut search = Self {
+            steady,
+            stalled,
+            period_sec,
+            load,
+            signal_handler,
+            offered_1x: Offered::default(),
+        };
         // A first run determines the rates of 1x.
         search.run(&search.steady.clone(), 1.0, 1)?;
         Ok(search)
@@ -92,10 +117,18 @@ impl<'a> HourSearch<'a> {
 
     /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
     pub(super) fn highest(&mut self, start: f64) -> Result<Option<f64>, Failure> {
-        let (mut held, mut not_held, mut multiple, mut step) =
-            (None::<f64>, None::<f64>, start.clamp(LEAST, MOST), FIRST_STEP);
+        let (mut held, mut not_held, mut multiple, mut step) = (
+            None::<f64>,
+            None::<f64>,
+            start.clamp(LEAST, MOST),
+            FIRST_STEP,
+        );
         loop {
-            let bound = if self.holds(multiple)? { &mut held } else { &mut not_held };
+            let bound = if self.holds(multiple)? {
+                &mut held
+            } else {
+                &mut not_held
+            };
             *bound = Some(multiple);
             if self.signal_handler.signal_received().is_some() {
                 return Ok(None);
@@ -120,9 +153,12 @@ impl<'a> HourSearch<'a> {
         if steady.outcome != Outcome::Pass {
             return Ok(false);
         }
-        let Some((base, window_sec, stalls)) = self.stalled.clone() else { return Ok(true) };
-        let windows =
-            (OPS / self.offered_1x.iops / multiple / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
+        let Some((base, window_sec, stalls)) = self.stalled.clone() else {
+            return Ok(true);
+        };
+        let windows = (OPS / self.offered_1x.iops / multiple / window_sec)
+            .clamp(*WINDOWS.start(), *WINDOWS.end())
+            .ceil();
         let stalled = self.run(&base, multiple, (windows * window_sec) as u64)?;
         // The first window does not start with a stall.
         let part = stalls * windows * window_sec / (windows - 1.0) / HOUR_SEC;
@@ -132,29 +168,48 @@ impl<'a> HourSearch<'a> {
     /// Length of a run without rare stalls at `multiple` times 1x, seconds.
     fn steady_sec(&self, multiple: f64) -> u64 {
         let Offered { iops, stream_iops } = self.offered_1x;
-        let seconds = (OPS / iops).max(STREAM_OPS / stream_iops).min(OPS_MAX / iops) / multiple;
-        let seconds = (seconds.clamp(*RUN_SEC.start(), *RUN_SEC.end()) as u64).next_multiple_of(INTERVALS);
+        let seconds = (OPS / iops)
+            .max(STREAM_OPS / stream_iops)
+            .min(OPS_MAX / iops)
+            / multiple;
+        let seconds =
+            (seconds.clamp(*RUN_SEC.start(), *RUN_SEC.end()) as u64).next_multiple_of(INTERVALS);
         seconds.max((periods(self.period_sec) * self.period_sec).ceil() as u64)
     }
 
     /// True if an hour is within the limits when `part` of it is like `stalled` and the remainder like `steady`.
     fn mixed_holds(&self, steady: &Verdict, stalled: &Verdict, part: f64) -> bool {
         let shares = |verdict: &Verdict| -> Vec<Vec<f64>> {
-            let of = verdict.groups.iter().map(|group| group.slices.first()?.judged_share.clone());
+            let of = verdict
+                .groups
+                .iter()
+                .map(|group| group.slices.first()?.judged_share.clone());
             of.map(Option::unwrap_or_default).collect()
         };
         let is_within = |steady: &Vec<f64>, stalled: &Vec<f64>| {
-            let mixed = steady.iter().zip(stalled).map(|(steady, stalled)| steady + (stalled - steady) * part);
-            mixed.zip(self.load.sla.limits()).all(|(share, limit)| share < limit.share_max())
+            let mixed = steady
+                .iter()
+                .zip(stalled)
+                .map(|(steady, stalled)| steady + (stalled - steady) * part);
+            mixed
+                .zip(self.load.sla.limits())
+                .all(|(share, limit)| share < limit.share_max())
         };
-        shares(steady).iter().zip(&shares(stalled)).all(|(steady, stalled)| is_within(steady, stalled))
+        shares(steady)
+            .iter()
+            .zip(&shares(stalled))
+            .all(|(steady, stalled)| is_within(steady, stalled))
     }
 
     /// Verdict on `seconds` at `multiple` times the load of `base`.
     fn run(&mut self, base: &Base1x, multiple: f64, seconds: u64) -> Result<Box<Verdict>, Failure> {
         let mut base = base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
-        let interval_sec = if seconds.is_multiple_of(INTERVALS) { seconds / INTERVALS } else { 1 };
+        let interval_sec = if seconds.is_multiple_of(INTERVALS) {
+            seconds / INTERVALS
+        } else {
+            1
+        };
         base.set_report_interval(u32::try_from(interval_sec).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
@@ -193,7 +248,11 @@ struct Offered {
 
 impl RunObserver for Offered {
     fn begins(&mut self, manifest: &Manifest) {
-        let rates = manifest.streams.iter().map(|stream| stream.offered_iops).filter(|iops| *iops > 0.0);
+        let rates = manifest
+            .streams
+            .iter()
+            .map(|stream| stream.offered_iops)
+            .filter(|iops| *iops > 0.0);
         self.iops = rates.clone().sum();
         self.stream_iops = rates.fold(self.iops, f64::min);
     }
@@ -207,7 +266,9 @@ fn period_sec(drive: &FittedDrive) -> Result<f64, Failure> {
 
 /// Number of periods of `period_sec` in a run.
 fn periods(period_sec: f64) -> f64 {
-    (PERIODS_SEC / period_sec).floor().clamp(PERIODS_MIN, PERIODS)
+    (PERIODS_SEC / period_sec)
+        .floor()
+        .clamp(PERIODS_MIN, PERIODS)
 }
 
 /// A sentence about the periods of `drive` if a run has fewer than [`PERIODS`] of them.
@@ -228,12 +289,19 @@ mod tests {
     use results::judge::Sla;
 
     fn drive(steady: &str) -> FittedDrive {
-        FittedDrive { steady: steady.to_owned(), stalls: None }
+        FittedDrive {
+            steady: steady.to_owned(),
+            stalls: None,
+        }
     }
 
     #[test]
     fn a_drive_is_not_rated_above_the_bandwidth_of_its_large_blocks() {
-        let load = PredictedLoad { config: None, sla: Sla::default(), as_act: false };
+        let load = PredictedLoad {
+            config: None,
+            sla: Sla::default(),
+            as_act: false,
+        };
         let signal_handler = SignalHandler::default();
         let drive = drive("sim:channels=64+write-mbps=50");
         let mut search = HourSearch::new(&drive, |mean| mean, &load, &signal_handler).unwrap();
@@ -244,10 +312,17 @@ mod tests {
 
     #[test]
     fn long_windows_shorten_a_run_and_are_said_to() {
-        assert_eq!(few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(), None);
-        let sentence = few_periods(&drive("sim:read-iops=600+window-ms=100000")).unwrap().unwrap();
+        assert_eq!(
+            few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(),
+            None
+        );
+        let sentence = few_periods(&drive("sim:read-iops=600+window-ms=100000"))
+            .unwrap()
+            .unwrap();
         assert!(
-            sentence.contains("per window of 100.0 s (window-ms), so a simulated run has only 2 windows"),
+            sentence.contains(
+                "per window of 100.0 s (window-ms), so a simulated run has only 2 windows"
+            ),
             "{sentence}"
         );
     }

@@ -76,7 +76,11 @@ pub fn predict(
     }
     let (mut predictions, devices) = (Vec::new(), &series_dir.series.devices);
     let path = |number: usize| {
-        let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
+        let name = if devices.len() == 1 {
+            "drive.sim".to_owned()
+        } else {
+            format!("drive-{}.sim", number + 1)
+        };
         series_dir.dir.join(name)
     };
     let replaces = |path: &Path| force || is_ours(path, |text| text.starts_with("sim:"));
@@ -92,7 +96,9 @@ pub fn predict(
             device.name,
             units::count(points.len() as u64, "point")
         ));
-        let Some(prediction) = of_drive(device, &points, load, signal_handler)? else { return Ok(None) };
+        let Some(prediction) = of_drive(device, &points, load, signal_handler)? else {
+            return Ok(None);
+        };
         match &prediction.simulated {
             Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
             // A file from an earlier prediction no longer describes the drive.
@@ -125,21 +131,47 @@ fn of_drive(
         device: device.name.clone(),
         unknown: observations.unknown(device),
         in_doubt,
-        load: load.config.as_ref().map_or_else(|| "ACT's".to_owned(), |path| path.display().to_string()),
+        load: load
+            .config
+            .as_ref()
+            .map_or_else(|| "ACT's".to_owned(), |path| path.display().to_string()),
         limits: load.sla.to_string(),
         ..Prediction::default()
     };
-    let declined = |declined: Declined| Ok(Some(Prediction { declined: Some(declined), ..blank.clone() }));
+    let declined = |declined: Declined| {
+        Ok(Some(Prediction {
+            declined: Some(declined),
+            ..blank.clone()
+        }))
+    };
     if let Some(drift) = observations.drift() {
         return declined(drift);
     }
-    let fit = fit(points, device.size_bytes, MIN_IO_BYTES, observations.stalls.as_ref())
-        .map_err(|why| Failure::invalid(format!("cannot predict from the baseline of {} - {why}", device.name)))?;
+    let fit = fit(
+        points,
+        device.size_bytes,
+        MIN_IO_BYTES,
+        observations.stalls.as_ref(),
+    )
+    .map_err(|why| {
+        Failure::invalid(format!(
+            "cannot predict from the baseline of {} - {why}",
+            device.name
+        ))
+    })?;
     if let Some(cause) = observations.unfit_reason(points, &fit) {
-        return Ok(Some(Prediction { declined: Some(cause), misses: fit.misses, ..blank }));
+        return Ok(Some(Prediction {
+            declined: Some(cause),
+            misses: fit.misses,
+            ..blank
+        }));
     }
-    let Some(ratings) = ratings(&fit, load, signal_handler)? else { return Ok(None) };
-    let Some([rating, low, high]) = interval(ratings) else { return declined(observations.undecided(&fit, ratings)) };
+    let Some(ratings) = ratings(&fit, load, signal_handler)? else {
+        return Ok(None);
+    };
+    let Some([rating, low, high]) = interval(ratings) else {
+        return declined(observations.undecided(&fit, ratings));
+    };
     let mut remarks = vec![
         "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
             .to_owned(),
@@ -147,7 +179,10 @@ fn of_drive(
     remarks.extend(hour::few_periods(&fit.nearest)?);
     remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
-        let (all, doubts) = (units::count(points.len() as u64, "job"), units::number(in_doubt as f64));
+        let (all, doubts) = (
+            units::count(points.len() as u64, "job"),
+            units::number(in_doubt as f64),
+        );
         remarks.insert(
             0,
             format!(
@@ -181,7 +216,8 @@ fn ratings(
     for (number, drive) in [&fit.nearest, &fit.slow, &fit.fast].into_iter().enumerate() {
         // Start the searches for both end drives at the rating of the fitted drive, which is near their ratings.
         let start = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
-        ratings[number] = HourSearch::new(drive, stalls_from_means[number], load, signal_handler)?.highest(start)?;
+        ratings[number] = HourSearch::new(drive, stalls_from_means[number], load, signal_handler)?
+            .highest(start)?;
         if signal_handler.signal_received().is_some() {
             return Ok(None);
         }
@@ -195,10 +231,15 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     if ratings == [None; 3] {
         return Some(ratings);
     }
-    let [Some(rating), Some(slow), Some(fast)] = ratings else { return None };
+    let [Some(rating), Some(slow), Some(fast)] = ratings else {
+        return None;
+    };
     // More channels can make a drive slower, because more slow operations are then in flight.
     let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
-    let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
+    let bounds = [
+        low * (1.0 - MARGIN_PCT / 100.0),
+        high * (1.0 + MARGIN_PCT / 100.0),
+    ];
     let [low, high] = bounds.map(three_digits);
     (high / low <= WIDEST).then_some([Some(rating), Some(low), Some(high)])
 }
@@ -234,14 +275,26 @@ pub(super) struct Observations<'a> {
 impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
-        let watch_of =
-            |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
+        let watch_of = |round: u32| {
+            watches()
+                .rfind(|point| point.round == round)
+                .and_then(|point| point.watch.as_ref())
+        };
         let stalls = watches().find(|point| point.round == 0).and_then(|point| {
             let sum_of = |value_of: fn(&Done) -> f64| point.directions().map(value_of).sum::<f64>();
-            let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64) / sum_of(|done| done.ops as f64);
-            point.watch.as_ref()?.stalls(sum_of(|done| done.iops), mean_us)
+            let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64)
+                / sum_of(|done| done.ops as f64);
+            point
+                .watch
+                .as_ref()?
+                .stalls(sum_of(|done| done.iops), mean_us)
         });
-        let written = |point: &Point| point.writes.as_ref().map_or(0.0, |done| done.ops as f64 * done.bytes_each);
+        let written = |point: &Point| {
+            point
+                .writes
+                .as_ref()
+                .map_or(0.0, |done| done.ops as f64 * done.bytes_each)
+        };
         Self {
             watch: watch_of(0),
             second_watch: watch_of(1),
@@ -254,11 +307,16 @@ impl<'a> Observations<'a> {
     /// Why a drive that drifts has no prediction; `None`: the drive does not drift.
     pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
-        let drift_text = watch.drift().or_else(|| drift_between(watch, self.second_watch?))?;
+        let drift_text = watch
+            .drift()
+            .or_else(|| drift_between(watch, self.second_watch?))?;
         let reason = format!(
             "{drift_text}: the drive's behaviour after an hour is unknown - measure the drive again once it has settled"
         );
-        Some(Declined { cause: DeclinedBy::Drift, reason })
+        Some(Declined {
+            cause: DeclinedBy::Drift,
+            reason,
+        })
     }
 
     /// Why a drive that `fit` does not describe has no prediction; `None`: `fit` describes the drive.
@@ -280,22 +338,31 @@ impl<'a> Observations<'a> {
             units::number(fit.misses.len() as f64),
             units::count(fit.points as u64, "point")
         );
-        Some(match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
-            Some(stalls) => collects(format!("{missed}, and a light load had {}", describe_stalls(stalls))),
-            None => Declined {
-                cause: DeclinedBy::Model,
-                reason: format!(
-                    "{missed}: reads may wait for writes or for a cache, or another program kept the machine busy - \
+        Some(
+            match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
+                Some(stalls) => collects(format!(
+                    "{missed}, and a light load had {}",
+                    describe_stalls(stalls)
+                )),
+                None => Declined {
+                    cause: DeclinedBy::Model,
+                    reason: format!(
+                        "{missed}: reads may wait for writes or for a cache, or another program kept the machine busy - \
                      rate the drive itself"
-                ),
+                    ),
+                },
             },
-        })
+        )
     }
 
     /// Why there is no prediction if the drives at both ends differ too much.
     pub(super) fn undecided(&self, fit: &Fit, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
-        let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
+        let ends = format!(
+            "anything from {} to {} is possible",
+            rating(slow),
+            rating(fast)
+        );
         match &self.stalls {
             Some(stalls) => Declined {
                 cause: DeclinedBy::Stalls,
@@ -318,7 +385,10 @@ impl<'a> Observations<'a> {
         // A real drive is filled before its baseline.
         let unwritten = simulated && self.written_bytes < device.size_bytes as f64;
         let unwritten = if unwritten {
-            format!(", garbage collection once more than {} are written", units::bytes(self.written_bytes))
+            format!(
+                ", garbage collection once more than {} are written",
+                units::bytes(self.written_bytes)
+            )
         } else {
             String::new()
         };
@@ -341,9 +411,13 @@ impl<'a> Observations<'a> {
         } else {
             String::new()
         };
-        let few_stalls = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
-        let few_text = few_stalls
-            .map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
+        let few_stalls = self
+            .stalls
+            .as_ref()
+            .filter(|stalls| stalls.count < PAUSES_MIN);
+        let few_text = few_stalls.map_or(String::new(), |stalls| {
+            format!("how often the drive stalls ({}), ", describe_stalls(stalls))
+        });
         format!(
             "unknown: {few_text}events rarer than one in {}{unwritten}, and the drive's behaviour after {load_span} of \
              load{longer_hint}",
@@ -353,9 +427,14 @@ impl<'a> Observations<'a> {
 
     /// Further remarks on the prediction, a sentence each.
     pub(super) fn remarks(&self, points: &[Point]) -> Vec<String> {
-        let mut remarks: Vec<_> =
-            self.stalls.iter().map(|stalls| format!("the watch saw {}", describe_stalls(stalls))).collect();
-        let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
+        let mut remarks: Vec<_> = self
+            .stalls
+            .iter()
+            .map(|stalls| format!("the watch saw {}", describe_stalls(stalls)))
+            .collect();
+        let saturated = points
+            .iter()
+            .any(|point| point.part == Part::Saturation && point.steady == Some(true));
         remarks.push(
             match saturated {
                 true => "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen",
@@ -370,9 +449,16 @@ impl<'a> Observations<'a> {
 
 /// The parameters that no point bounds at one end, in parentheses; empty if there are none.
 fn without_bound(fit: &Fit) -> String {
-    let unbounded = fit.parameters.iter().filter(|parameter| parameter.low.is_none() || parameter.high.is_none());
+    let unbounded = fit
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.low.is_none() || parameter.high.is_none());
     let names: Vec<&str> = unbounded.map(|parameter| parameter.name.as_str()).collect();
-    if names.is_empty() { String::new() } else { format!(" (no bound: {})", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (no bound: {})", names.join(", "))
+    }
 }
 
 /// Describes how the median latency changed from one watch to a `later` watch; `None` if it did not change.
@@ -387,12 +473,23 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
 }
 
 /// Describes stalls.
-fn describe_stalls(Stalls { count: stall_count, ms, every_s, regular }: &Stalls) -> String {
+fn describe_stalls(
+    Stalls {
+        count: stall_count,
+        ms,
+        every_s,
+        regular,
+    }: &Stalls,
+) -> String {
     let length = units::milliseconds(ms.value);
     match (*stall_count < PAUSES_MIN, regular) {
         (true, _) => format!("{} of {length}", units::count(*stall_count, "stall")),
         (_, true) => {
-            format!("{} of {length}, one every {}", units::count(*stall_count, "stall"), seconds(every_s.value))
+            format!(
+                "{} of {length}, one every {}",
+                units::count(*stall_count, "stall"),
+                seconds(every_s.value)
+            )
         }
         (_, false) => format!(
             "{} of up to {length}, at irregular intervals, one in {} on average",
@@ -403,15 +500,25 @@ fn describe_stalls(Stalls { count: stall_count, ms, every_s, regular }: &Stalls)
 }
 
 fn seconds(sec: f64) -> String {
-    if sec < 60.0 { format!("{} s", units::number(sec)) } else { units::span_about(sec) }
+    if sec < 60.0 {
+        format!("{} s", units::number(sec))
+    } else {
+        units::span_about(sec)
+    }
 }
 
 /// Describes how the writes of the saturation became slower; `None` if they did not become slower.
 fn fell(points: &[Point]) -> Option<String> {
-    let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
+    let rounds: Vec<_> = points
+        .iter()
+        .filter(|point| point.part == Part::Saturation)
+        .collect();
     let max_iops = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
     // A stall slows a single round; garbage collection slows all of the last rounds.
-    let (first, last) = (max_iops(&rounds), max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]));
+    let (first, last) = (
+        max_iops(&rounds),
+        max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]),
+    );
     (last < (1.0 - FELL) * first).then(|| {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
         format!(

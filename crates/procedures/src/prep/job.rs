@@ -77,13 +77,21 @@ impl Job {
         let verified = self.verify()?;
         self.prepared.ended_unix_s = Some(unix_s());
         self.ledger.keep(&self.prepared);
-        Ok(JobResult { prepared: self.prepared, verified, written: self.written })
+        Ok(JobResult {
+            prepared: self.prepared,
+            verified,
+            written: self.written,
+        })
     }
 
     /// Reads back a sample of a prepared device.
     pub(super) fn verify_only(mut self) -> Result<JobResult, Failure> {
         let verified = self.verify()?;
-        Ok(JobResult { prepared: self.prepared, verified, written: self.written })
+        Ok(JobResult {
+            prepared: self.prepared,
+            verified,
+            written: self.written,
+        })
     }
 
     pub(super) fn target(&self) -> Option<&Arc<Target>> {
@@ -93,18 +101,27 @@ impl Job {
     /// Bytes to prepare, and how many of them direct I/O can write.
     pub(super) fn extent(&self) -> (u64, u64) {
         let used_bytes = self.prepared.used_bytes;
-        let unit = self.target().map_or(1, |target| u64::from(target.min_io_bytes()));
+        let unit = self
+            .target()
+            .map_or(1, |target| u64::from(target.min_io_bytes()));
         (used_bytes, used_bytes / unit * unit)
     }
 
     /// Discards the whole device, or the part that is not used.
     fn discard(&mut self) -> Result<(), Failure> {
-        let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
+        let Prepared {
+            discard_first,
+            used_bytes,
+            size_bytes,
+            ..
+        } = self.prepared;
         let start = if discard_first { 0 } else { used_bytes };
         if start == size_bytes {
             return Ok(());
         }
-        let Some(target) = self.target().cloned() else { return Ok(()) };
+        let Some(target) = self.target().cloned() else {
+            return Ok(());
+        };
         self.status.begin(Step::Discard, size_bytes - start, 0, 0);
         for piece in target.discard(start..size_bytes) {
             match piece {
@@ -135,17 +152,39 @@ impl Job {
         let (used_bytes, direct_bytes) = self.extent();
         let (start, pass_bytes) = (self.prepared.mark_bytes, self.prepared.pass_bytes());
         let order = self.order()?;
-        let end = if order.is_some() { pass_bytes } else { direct_bytes };
+        let end = if order.is_some() {
+            pass_bytes
+        } else {
+            direct_bytes
+        };
         let overwritten_content = self.content(Some(OVERWRITTEN_FILL));
-        let random = order.map(|order| RandomPass { order, device_bytes: direct_bytes, overwritten_content });
+        let random = order.map(|order| RandomPass {
+            order,
+            device_bytes: direct_bytes,
+            overwritten_content,
+        });
         let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
         let later_bytes = u64::from(self.prepared.passes() - pass - 1) * used_bytes;
         self.status.begin(step, pass_bytes, start, later_bytes);
         let mark = Arc::new(AtomicU64::new(start));
-        let pass = Pass { device: self.name.clone(), range: start..end, mark: mark.clone(), content, random };
-        let run_result = if start < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
+        let pass = Pass {
+            device: self.name.clone(),
+            range: start..end,
+            mark: mark.clone(),
+            content,
+            random,
+        };
+        let run_result = if start < end {
+            self.run(&pass, Some(&mark))
+        } else {
+            Ok(())
+        };
         // A failed device is not synced again: the earlier record remains valid.
-        if run_result.as_ref().err().is_none_or(|failure| failure.code() == INTERRUPTED) {
+        if run_result
+            .as_ref()
+            .err()
+            .is_none_or(|failure| failure.code() == INTERRUPTED)
+        {
             let (sync_start, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
             self.written.bytes += mark - start;
@@ -161,20 +200,28 @@ impl Job {
 
     /// Offset and content of the remainder at the end of a file, which is shorter than the unit of direct I/O.
     fn remainder(&self, content: Content) -> Option<(u64, Vec<u8>)> {
-        let (used_bytes, direct_bytes) = Some(self.extent()).filter(|(used, direct)| direct < used)?;
+        let (used_bytes, direct_bytes) =
+            Some(self.extent()).filter(|(used, direct)| direct < used)?;
         // The content is computed from the last boundary of a salt block on.
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
-        Some((direct_bytes, bytes.split_off((direct_bytes - begin) as usize)))
+        Some((
+            direct_bytes,
+            bytes.split_off((direct_bytes - begin) as usize),
+        ))
     }
 
     /// Writes the remainder at the end of a file.
     fn write_remainder(&self, content: Content) -> Result<(), Failure> {
-        let (Some(target), Some((offset, bytes))) = (self.target(), self.remainder(content)) else { return Ok(()) };
+        let (Some(target), Some((offset, bytes))) = (self.target(), self.remainder(content)) else {
+            return Ok(());
+        };
         target.write_remainder(&bytes, offset).map_err(|error| {
             let (name, len) = (&self.name, bytes.len());
-            Failure::device(format!("write of {len} bytes at byte {offset} of {name} failed: {error}"))
+            Failure::device(format!(
+                "write of {len} bytes at byte {offset} of {name} failed: {error}"
+            ))
         })
     }
 
@@ -185,21 +232,38 @@ impl Job {
 
     /// Data that the salt pass `fill` writes; `None`: zeros.
     pub(super) fn content(&self, fill: Option<u32>) -> Content {
-        fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
+        fill.map_or(Content::Zeros, |fill| {
+            Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key))
+        })
     }
 
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
-    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Failure> {
+    pub(super) fn run<W: Workload>(
+        &mut self,
+        workload: &W,
+        mark: Option<&Arc<AtomicU64>>,
+    ) -> Result<(), Failure> {
         let facts = EngineFacts::unpaced(&self.engine);
-        let context = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
+        let context = BuildContext {
+            seed: 1,
+            shards_max: 1,
+            cpus: 1,
+            in_flight_max: None,
+        };
         let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
             .build(&self.devices.shapes(), &context, &mut plan)
             .map_err(|error| Failure::environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
-        let run_config =
-            RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, step_ns: u64::MAX, control };
+        let run_config = RunConfig {
+            layout,
+            settings,
+            interval_ns: INTERVAL_NS,
+            slice_ns: u64::MAX,
+            step_ns: u64::MAX,
+            control,
+        };
         let mut tracker = Tracker {
             prepared: &mut self.prepared,
             ledger: &self.ledger,
@@ -210,7 +274,14 @@ impl Job {
             failure: None,
             record_error: None,
         };
-        let run_result = self.engine.run(&run_config, plan.shards, &self.devices, 1, &facts, &mut tracker);
+        let run_result = self.engine.run(
+            &run_config,
+            plan.shards,
+            &self.devices,
+            1,
+            &facts,
+            &mut tracker,
+        );
         if mark.is_some() {
             self.written.ns += tracker.ended_ns;
         }
@@ -220,7 +291,8 @@ impl Job {
         if let Some(failure) = tracker.failure {
             return Err(Failure::device(failure));
         }
-        run_result.map_err(|error: RunError| Failure::environment(format!("{}: {error}", self.name)))?;
+        run_result
+            .map_err(|error: RunError| Failure::environment(format!("{}: {error}", self.name)))?;
         self.check_interrupted()
     }
 
@@ -229,8 +301,13 @@ impl Job {
         match self.control.cause() {
             None => Ok(()),
             Some(EndCause::Requested { .. }) => Err(Failure::invalid("interrupted")),
-            Some(EndCause::Gone { error, .. }) => Err(Failure::device(format!("{} disappeared: {error}", self.name))),
-            Some(EndCause::Failed { message }) => Err(Failure::environment(format!("{}: {message}", self.name))),
+            Some(EndCause::Gone { error, .. }) => Err(Failure::device(format!(
+                "{} disappeared: {error}",
+                self.name
+            ))),
+            Some(EndCause::Failed { message }) => {
+                Err(Failure::environment(format!("{}: {message}", self.name)))
+            }
             Some(other) => Err(Failure::device(format!("{}: {other:?}", self.name))),
         }
     }
@@ -254,16 +331,29 @@ pub(super) enum SampleResult {
 impl Job {
     /// Reads back a sample and compares it with the data of the last pass.
     pub(super) fn verify(&mut self) -> Result<SampleResult, Failure> {
-        let Some(target) = self.target().cloned() else { return Ok(SampleResult::Simulated) };
+        let Some(target) = self.target().cloned() else {
+            return Ok(SampleResult::Simulated);
+        };
         if self.samples == 0 {
             return Ok(SampleResult::No);
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
         let mut compared = self.compare(self.extent().1, self.samples, content, None)?;
         self.compare_remainder(&target, content, &mut compared)?;
-        let Compared { spots, bytes, mismatches, first_mismatch } = compared;
+        let Compared {
+            spots,
+            bytes,
+            mismatches,
+            first_mismatch,
+        } = compared;
         let first_at = first_mismatch.map(|first| first.offset);
-        let sample = VerifiedSample { spots, bytes, mismatches, first_mismatch: first_at, unix_s: unix_s() };
+        let sample = VerifiedSample {
+            spots,
+            bytes,
+            mismatches,
+            first_mismatch: first_at,
+            unix_s: unix_s(),
+        };
         let is_same = self.ledger.keep_sample(&self.prepared, &sample);
         self.prepared.sample = Some(sample.clone());
         match first_mismatch {
@@ -285,7 +375,11 @@ impl Job {
     /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
     /// discarded, or a new file may have the inode number of an old file: neither changes the record.
     pub(super) fn check_resumable(&mut self) -> Result<(), Failure> {
-        let Prepared { passes_done, mark_bytes, .. } = self.prepared;
+        let Prepared {
+            passes_done,
+            mark_bytes,
+            ..
+        } = self.prepared;
         let (_, direct_bytes) = self.extent();
         // Data after the mark are yet to be written, so nothing is checked at the start of a pass.
         let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
@@ -294,7 +388,11 @@ impl Job {
         };
         // In a random pass, only writes that are not overwritten later can be checked.
         let order = self.order()?;
-        let end = end.min(if order.is_some() { self.prepared.pass_bytes() } else { direct_bytes });
+        let end = end.min(if order.is_some() {
+            self.prepared.pass_bytes()
+        } else {
+            direct_bytes
+        });
         if self.target().is_none() || end == 0 {
             return Ok(());
         }
@@ -304,8 +402,12 @@ impl Job {
             (order, writes)
         });
         let content = self.content(self.prepared.fill_of(pass));
-        let Compared { spots, mismatches, first_mismatch, .. } =
-            self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
+        let Compared {
+            spots,
+            mismatches,
+            first_mismatch,
+            ..
+        } = self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
         match first_mismatch {
             None => Ok(()),
             Some(first) => Err(Failure::environment(format!(
@@ -330,8 +432,17 @@ impl Job {
         let compared = Arc::new(Mutex::new(Compared::default()));
         let seed = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
-        let read_back = ReadBack { device, end, order, spots, seed, content, compared: compared.clone() };
-        self.status.begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
+        let read_back = ReadBack {
+            device,
+            end,
+            order,
+            spots,
+            seed,
+            content,
+            compared: compared.clone(),
+        };
+        self.status
+            .begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
         if end > 0 {
             self.run(&read_back, None)?;
         }
@@ -339,13 +450,24 @@ impl Job {
         Ok(compared)
     }
 
-    fn compare_remainder(&self, target: &Target, content: Content, compared: &mut Compared) -> Result<(), Failure> {
-        let Some((offset, expected)) = self.remainder(content) else { return Ok(()) };
+    fn compare_remainder(
+        &self,
+        target: &Target,
+        content: Content,
+        compared: &mut Compared,
+    ) -> Result<(), Failure> {
+        let Some((offset, expected)) = self.remainder(content) else {
+            return Ok(());
+        };
         let mut actual = vec![0; expected.len()];
-        target.read_remainder(&mut actual, offset).map_err(|error| {
-            let (name, len) = (&self.name, expected.len());
-            Failure::device(format!("read of {len} bytes at byte {offset} of {name} failed: {error}"))
-        })?;
+        target
+            .read_remainder(&mut actual, offset)
+            .map_err(|error| {
+                let (name, len) = (&self.name, expected.len());
+                Failure::device(format!(
+                    "read of {len} bytes at byte {offset} of {name} failed: {error}"
+                ))
+            })?;
         compared.compare(offset, &expected, &actual);
         Ok(())
     }
@@ -373,7 +495,9 @@ impl Ledger {
     pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Failure> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
-            Failure::environment(format!("cannot begin to prepare {path} - its old record would become wrong: {error}"))
+            Failure::environment(format!(
+                "cannot begin to prepare {path} - its old record would become wrong: {error}"
+            ))
         })
     }
 
@@ -387,15 +511,21 @@ impl Ledger {
     /// Records only the sample. False if the record no longer belongs to `prepared`: a test or another preparation
     /// may have begun on a device that is only read.
     pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &VerifiedSample) -> bool {
-        let Some(identity) = &self.identity else { return true };
-        self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
-            self.warn_once(prepared, &error);
-            true
-        })
+        let Some(identity) = &self.identity else {
+            return true;
+        };
+        self.records
+            .keep_sample(identity, prepared, sample)
+            .unwrap_or_else(|error| {
+                self.warn_once(prepared, &error);
+                true
+            })
     }
 
     fn record(&self, prepared: &Prepared) -> Result<(), StateError> {
-        self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared))
+        self.identity.as_ref().map_or(Ok(()), |identity| {
+            self.records.keep_prepared(identity, prepared)
+        })
     }
 
     fn warn_once(&self, prepared: &Prepared, error: &StateError) {
@@ -411,7 +541,9 @@ impl Ledger {
     pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Failure> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
-            return Err(Failure::device(format!("{name} cannot sync written data to its medium: {error}")));
+            return Err(Failure::device(format!(
+                "{name} cannot sync written data to its medium: {error}"
+            )));
         }
         prepared.mark_bytes = mark;
         self.keep(prepared);
@@ -440,9 +572,18 @@ mod tests {
         let prepared = begun("serial a");
         let failure = ledger.begin(&prepared).unwrap_err();
         let begin = "cannot begin to prepare /dev/x - its old record would become wrong";
-        assert!(failure.code() == 3 && failure.message.starts_with(begin), "{failure}");
-        ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
+        assert!(
+            failure.code() == 3 && failure.message.starts_with(begin),
+            "{failure}"
+        );
+        ledger
+            .records
+            .keep("serial a", prepared.size_bytes, PREPARATION)
+            .unwrap();
         ledger.begin(&prepared).unwrap();
-        assert_eq!(ledger.records.find("serial a").unwrap().prepared, Some(prepared));
+        assert_eq!(
+            ledger.records.find("serial a").unwrap().prepared,
+            Some(prepared)
+        );
     }
 }

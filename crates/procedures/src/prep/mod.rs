@@ -80,7 +80,9 @@ impl Preparation {
     /// failed device, 3 for a failure of the host, 4 if interrupted.
     pub fn run(&self, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         if self.verify && self.samples == 0 {
-            return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
+            return Err(Failure::usage(
+                "cannot verify with --samples 0 - nothing would be read - leave --samples out",
+            ));
         }
         let simulated = self.simulated()?;
         let drives = match &simulated {
@@ -94,10 +96,16 @@ impl Preparation {
             Some(drives) => open::simulate(&self.options, drives)?,
         };
         let engine = Arc::new(Engine::choose(&Demand::default(), &drives[0].devices)?);
-        let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(self, engine.clone())).collect();
+        let jobs: Vec<_> = drives
+            .into_iter()
+            .map(|drive| drive.job(self, engine.clone()))
+            .collect();
         let _armed = signal_handler.arm(jobs.iter().map(|job| job.control.clone()).collect());
         if self.style == Style::Plain {
-            for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
+            for Prepared {
+                path, size_bytes, ..
+            } in jobs.iter().map(|job| &job.prepared)
+            {
                 console::result(&format!(
                     "{path} size = {size_bytes} bytes, {} large blocks\n",
                     size_bytes / u64::from(BLOCK_BYTES)
@@ -113,9 +121,15 @@ impl Preparation {
     pub fn plan(&self) -> Result<String, Failure> {
         let prepared = match self.simulated()? {
             None => open::plan(self)?,
-            Some(drives) => open::simulate(&self.options, &drives)?.into_iter().map(|drive| drive.prepared).collect(),
+            Some(drives) => open::simulate(&self.options, &drives)?
+                .into_iter()
+                .map(|drive| drive.prepared)
+                .collect(),
         };
-        Ok(prepared.iter().map(|prepared| planned(prepared, self.samples)).collect())
+        Ok(prepared
+            .iter()
+            .map(|prepared| planned(prepared, self.samples))
+            .collect())
     }
 
     /// The simulated drives, if all devices are simulated; `None` if all are real.
@@ -141,20 +155,28 @@ impl Preparation {
             .map(|job| {
                 let (status, verify) = (job.status.clone(), self.verify);
                 thread::Builder::new().name("prep".into()).spawn(move || {
-                    let ended = if verify { job.verify_only() } else { job.prepare() };
+                    let ended = if verify {
+                        job.verify_only()
+                    } else {
+                        job.prepare()
+                    };
                     status.end(ended.is_ok());
                     (ended, start.elapsed().as_secs())
                 })
             })
             .collect();
-        let threads = spawned.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
+        let threads = spawned
+            .map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
         while threads.iter().any(|thread| !thread.is_finished()) {
             bars.draw();
             thread::sleep(REFRESH_INTERVAL);
         }
         bars.draw();
         // A panic in a job has ended the program already.
-        Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+        Ok(threads
+            .into_iter()
+            .filter_map(|thread| thread.join().ok())
+            .collect())
     }
 
     /// Prints the results. Returns the exit code of the failures; a failed device has precedence.
@@ -163,14 +185,23 @@ impl Preparation {
             match result {
                 Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
                 Err(failure) if failure.code() == INTERRUPTED => {
-                    let command = command().into_iter().filter(|argument| argument != "--restart");
-                    let command: Vec<_> = command.map(|argument| console::shell_quoted(&argument)).collect();
-                    console::notice(&format!("{name}: interrupted; to resume: {}", command.join(" ")));
+                    let command = command()
+                        .into_iter()
+                        .filter(|argument| argument != "--restart");
+                    let command: Vec<_> = command
+                        .map(|argument| console::shell_quoted(&argument))
+                        .collect();
+                    console::notice(&format!(
+                        "{name}: interrupted; to resume: {}",
+                        command.join(" ")
+                    ));
                 }
                 Err(failure) => console::error(&failure.message),
             }
         }
-        let failures = job_ends.iter().filter_map(|(result, _)| result.as_ref().err());
+        let failures = job_ends
+            .iter()
+            .filter_map(|(result, _)| result.as_ref().err());
         Ok(failures.map(Failure::code).min().map(ExitCode::from))
     }
 }
@@ -181,31 +212,55 @@ type JobEnd = (Result<JobResult, Failure>, u64);
 /// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {
     match prepared {
-        Prepared { random: Some(random), size_bytes, .. } => format!(
+        Prepared {
+            random: Some(random),
+            size_bytes,
+            ..
+        } => format!(
             "random writes of {} bytes, {} bytes in all (over-provisioning {}{})",
             random.block_bytes,
             random.pass_bytes,
             BothConventions(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),
-            if prepared.discard_first { ", after a discard" } else { "" },
+            if prepared.discard_first {
+                ", after a discard"
+            } else {
+                ""
+            },
         ),
-        Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),
-        Prepared { zeros: true, fills, .. } => format!("zeros and {fills} x salt"),
+        Prepared {
+            zeros: true,
+            fills: 0,
+            ..
+        } => "zeros".to_owned(),
+        Prepared {
+            zeros: true, fills, ..
+        } => format!("zeros and {fills} x salt"),
         Prepared { fills, .. } => format!("{fills} x salt"),
     }
 }
 
 /// Bytes to prepare, as text.
 fn part(prepared: &Prepared) -> String {
-    let Prepared { used_bytes, size_bytes, .. } = prepared;
+    let Prepared {
+        used_bytes,
+        size_bytes,
+        ..
+    } = prepared;
     match used_bytes == size_bytes {
         true => format!("{size_bytes} bytes"),
-        false => format!("{used_bytes} of {size_bytes} bytes ({:.1} %)", prepared.use_pct()),
+        false => format!(
+            "{used_bytes} of {size_bytes} bytes ({:.1} %)",
+            prepared.use_pct()
+        ),
     }
 }
 
 /// Plan of a device in one line, with the time at [`PLANNED_RATE`].
 fn planned(prepared: &Prepared, samples: u64) -> String {
-    let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
+    let (total, done) = (
+        u64::from(prepared.passes()),
+        u64::from(prepared.passes_done),
+    );
     let left_bytes = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
     format!(
         "{}: {}, {}: {}; then {} read back. Nothing was written.\n",
@@ -229,10 +284,18 @@ pub(crate) fn to_write(bytes: u64) -> String {
 
 /// Result of a prepared or verified device in one line.
 fn summary(name: &str, result: &JobResult, seconds: u64, verify: bool) -> String {
-    let JobResult { prepared, verified, written } = result;
+    let JobResult {
+        prepared,
+        verified,
+        written,
+    } = result;
     let used_bytes = prepared.used_bytes;
     let part = part(prepared);
-    let seed = if prepared.fills > 0 { format!(" (seed {})", prepared.seed) } else { String::new() };
+    let seed = if prepared.fills > 0 {
+        format!(" (seed {})", prepared.seed)
+    } else {
+        String::new()
+    };
     let passes = passes(prepared) + &seed;
     let read_back = match verified {
         SampleResult::Equal(sample) => {
@@ -248,10 +311,21 @@ fn summary(name: &str, result: &JobResult, seconds: u64, verify: bool) -> String
     let rate_text = match written.ns {
         0 => String::new(),
         // Bytes per microsecond are megabytes per second.
-        ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
+        ns => format!(
+            " written at {:.0} MB/s",
+            written.bytes as f64 * 1e3 / ns as f64
+        ),
     };
     let verb = if verify { "verified" } else { "prepared" };
-    let age_sec = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
-    let age_text = age_sec.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
-    format!("{name}: {verb}{age_text}: {part}, {passes}{rate_text}, {read_back}, in {}\n", clock(seconds))
+    let age_sec = prepared
+        .ended_unix_s
+        .filter(|_| verify)
+        .map(|ended| unix_s().saturating_sub(ended));
+    let age_text = age_sec
+        .map(|ago| format!(", prepared {} ago", clock(ago)))
+        .unwrap_or_default();
+    format!(
+        "{name}: {verb}{age_text}: {part}, {passes}{rate_text}, {read_back}, in {}\n",
+        clock(seconds)
+    )
 }

@@ -5,7 +5,9 @@ use super::job::{Job, Ledger, WriteTotals};
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind};
-use device::guard::{PREPARATION, PreparationState, Prepared, Records, Request, WriteConsent, unix_s};
+use device::guard::{
+    PREPARATION, PreparationState, Prepared, Records, Request, WriteConsent, unix_s,
+};
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
@@ -54,10 +56,14 @@ impl OpenedDrive {
 }
 
 /// Decides the work on each device, before any question about consent.
-fn decided(preparation: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
+fn decided(
+    preparation: &Preparation,
+    records: &Records,
+) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
     let options = preparation.options;
     let discovered = preparation.devices.iter().map(|name| {
-        discover::discover(name, Path::new("/")).map_err(|error| format!("cannot prepare {name} - {error}"))
+        discover::discover(name, Path::new("/"))
+            .map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = collect_all(discovered, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
@@ -95,7 +101,9 @@ pub(super) fn open(preparation: &Preparation) -> Result<Vec<OpenedDrive>, Failur
     let consents = devices::consent(&requests, &preparation.erase, &preparation.others)?;
     let drives = consents.into_iter().zip(decisions);
     collect_all(
-        drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &preparation.options, &records)),
+        drives.map(|(consent, (facts, resume))| {
+            opened(consent, resume, &facts, &preparation.options, &records)
+        }),
         Failure::environment,
     )
 }
@@ -105,7 +113,10 @@ pub(super) fn plan(preparation: &Preparation) -> Result<Vec<Prepared>, Failure> 
     let decisions = decided(preparation, &Records::open(None))?;
     let requests: Vec<_> = decisions.iter().map(|(facts, _)| request(facts)).collect();
     devices::agree(&requests, &preparation.erase, false)?;
-    Ok(decisions.into_iter().map(|(_, resume)| resume.prepared).collect())
+    Ok(decisions
+        .into_iter()
+        .map(|(_, resume)| resume.prepared)
+        .collect())
 }
 
 fn request(facts: &DeviceFacts) -> Request {
@@ -126,14 +137,20 @@ fn opened(
     records: &Records,
 ) -> Result<OpenedDrive, String> {
     let path = &facts.path;
-    consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
+    consent
+        .notes()
+        .iter()
+        .for_each(|note| console::warning(&format!("{path}: {note}")));
     let (current_facts, identity) = (consent.facts(), facts.identity());
     if current_facts.identity() != identity {
-        return Err(format!("cannot prepare {path} - another device took its place - start again"));
+        return Err(format!(
+            "cannot prepare {path} - another device took its place - start again"
+        ));
     }
     // The consent for a file covers the requested length; the file may have grown since the consent.
-    if let Some(size_bytes) =
-        [current_facts.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes)
+    if let Some(size_bytes) = [current_facts.size_bytes, consent.size_bytes()]
+        .iter()
+        .find(|size| **size != facts.size_bytes)
     {
         return Err(format!(
             "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
@@ -148,12 +165,21 @@ fn opened(
     resume.check(current_facts, options, records)?;
     if resume.is_resumed() {
         let Prepared { seed, .. } = resume.prepared;
-        console::note(&format!("{path}: resuming {} (seed {seed})", resume.prepared.progress()));
+        console::note(&format!(
+            "{path}: resuming {} (seed {seed})",
+            resume.prepared.progress()
+        ));
     }
     let key = consent.stamp_key();
     let target = Arc::new(Target::writable(consent));
     let name = DeviceName::Path(facts.path.clone());
-    Ok(OpenedDrive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
+    Ok(OpenedDrive {
+        name,
+        devices: Devices::Real(vec![target]),
+        prepared: resume.prepared,
+        key,
+        identity,
+    })
 }
 
 /// Warns that the preparation cannot be recorded. Refuses if an existing record would become wrong, or if later runs
@@ -166,10 +192,18 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
              start again"
         ))
     };
-    let Prepared { used_bytes, size_bytes, .. } = resume.prepared;
+    let Prepared {
+        used_bytes,
+        size_bytes,
+        ..
+    } = resume.prepared;
     match facts.identity() {
-        Some(identity) if records.has(&identity) => refuse("and its existing record would become wrong"),
-        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part must stay unused"),
+        Some(identity) if records.has(&identity) => {
+            refuse("and its existing record would become wrong")
+        }
+        Some(_) if used_bytes < size_bytes => {
+            refuse("so later runs would not know which part must stay unused")
+        }
         _ => {
             console::warning(&format!(
                 "{path}: this preparation cannot be recorded, so it can neither be resumed after an interruption nor \
@@ -205,9 +239,15 @@ fn warn_unusable_record(records: &Records, name: &str, identity: Option<&str>) {
 
 /// Shows an earlier failed read-back: a preparation that succeeds now does not remove its cause.
 fn warn_failed_read_back(records: &Records, facts: &DeviceFacts) {
-    let record = facts.identity().and_then(|identity| records.find(&identity));
+    let record = facts
+        .identity()
+        .and_then(|identity| records.find(&identity));
     if let Some(failure) = record.and_then(|record| record.failed_read_back) {
-        console::warning(&format!("{}: {} - do not trust it until the cause is known", facts.path, failure.failure()));
+        console::warning(&format!(
+            "{}: {} - do not trust it until the cause is known",
+            facts.path,
+            failure.failure()
+        ));
     }
 }
 
@@ -217,21 +257,32 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
     let drives = devices.iter().map(|name| {
         let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
         let facts = target.facts();
-        let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
-        let identity =
-            facts.identity().ok_or_else(|| cannot("it has no lasting name, so there is no record of it".into()))?;
+        let cannot = |why: String| {
+            format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})")
+        };
+        let identity = facts
+            .identity()
+            .ok_or_else(|| cannot("it has no lasting name, so there is no record of it".into()))?;
         warn_unusable_record(&records, name, Some(&identity));
-        let record = records.find(&identity).filter(|record| record.prepared.is_some());
-        let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
+        let record = records
+            .find(&identity)
+            .filter(|record| record.prepared.is_some());
+        let record = record
+            .ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
         let key = record.key;
-        let Some(prepared) = record.prepared.filter(|prepared| prepared.size_bytes == facts.size_bytes) else {
+        let Some(prepared) = record
+            .prepared
+            .filter(|prepared| prepared.size_bytes == facts.size_bytes)
+        else {
             return Err(cannot(format!(
                 "it had another size when it was prepared, and has {} bytes now",
                 facts.size_bytes
             )));
         };
         if let Some(writer) = &prepared.written_since {
-            return Err(cannot(format!("it was written to since its preparation ({writer})")));
+            return Err(cannot(format!(
+                "it was written to since its preparation ({writer})"
+            )));
         }
         if !prepared.is_complete() {
             return Err(cannot(format!(
@@ -242,24 +293,55 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
         if let Some(contradiction) = PreparationState::of(facts, &records).contradiction() {
             return Err(cannot(contradiction));
         }
-        let prepared = Prepared { path: name.clone(), ..prepared };
-        let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
-        Ok(OpenedDrive { name, devices, prepared, key, identity: Some(identity) })
+        let prepared = Prepared {
+            path: name.clone(),
+            ..prepared
+        };
+        let (name, devices) = (
+            DeviceName::Path(name.clone()),
+            Devices::Real(vec![Arc::new(target)]),
+        );
+        Ok(OpenedDrive {
+            name,
+            devices,
+            prepared,
+            key,
+            identity: Some(identity),
+        })
     });
     collect_all(drives, Failure::environment)
 }
 
 /// Simulated drives; nothing is recorded about them.
-pub(super) fn simulate(options: &PrepOptions, names: &[DeviceName]) -> Result<Vec<OpenedDrive>, Failure> {
+pub(super) fn simulate(
+    options: &PrepOptions,
+    names: &[DeviceName],
+) -> Result<Vec<OpenedDrive>, Failure> {
     let no_records = Records::without_dir();
-    let start_params = StartParams { seed: session::runner::fresh_seed(), unix_s: unix_s() };
-    let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
-        let path = name.to_string();
-        let facts = DeviceFacts { path: path.clone(), size_bytes: spec.capacity_bytes, ..DeviceFacts::default() };
-        let Resume { prepared, .. } = Resume::of(&facts, options, &no_records, start_params)?;
-        let devices = Devices::Simulated(vec![(path, spec)]);
-        Ok::<_, String>(OpenedDrive { name, devices, prepared, key: 0, identity: None })
-    });
+    let start_params = StartParams {
+        seed: session::runner::fresh_seed(),
+        unix_s: unix_s(),
+    };
+    let drives = names
+        .iter()
+        .filter_map(|name| Some((name.clone(), name.drive()?.clone())))
+        .map(|(name, spec)| {
+            let path = name.to_string();
+            let facts = DeviceFacts {
+                path: path.clone(),
+                size_bytes: spec.capacity_bytes,
+                ..DeviceFacts::default()
+            };
+            let Resume { prepared, .. } = Resume::of(&facts, options, &no_records, start_params)?;
+            let devices = Devices::Simulated(vec![(path, spec)]);
+            Ok::<_, String>(OpenedDrive {
+                name,
+                devices,
+                prepared,
+                key: 0,
+                identity: None,
+            })
+        });
     collect_all(drives, Failure::usage)
 }
 
@@ -300,20 +382,34 @@ mod tests {
         }
 
         fn resume(&self) -> Resume {
-            Resume::of(&self.facts(), &WANTED, &self.records, StartParams { seed: 5, unix_s: 1 }).unwrap()
+            Resume::of(
+                &self.facts(),
+                &WANTED,
+                &self.records,
+                StartParams { seed: 5, unix_s: 1 },
+            )
+            .unwrap()
         }
 
         fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
             let guard = Guard::new(Some(self.dir.path().join("state")));
-            guard.consent(&[request(facts)], &mut EraseAnswers::default()).unwrap().remove(0)
+            guard
+                .consent(&[request(facts)], &mut EraseAnswers::default())
+                .unwrap()
+                .remove(0)
         }
 
         /// A place whose preparation was interrupted in its first pass.
         fn interrupted(self) -> Self {
             let facts = self.facts();
-            let prepared = Prepared { mark_bytes: 131_072, ..self.resume().prepared };
+            let prepared = Prepared {
+                mark_bytes: 131_072,
+                ..self.resume().prepared
+            };
             drop(self.consent(&facts));
-            self.records.keep_prepared(&facts.identity().unwrap(), &prepared).unwrap();
+            self.records
+                .keep_prepared(&facts.identity().unwrap(), &prepared)
+                .unwrap();
             self
         }
     }
@@ -321,7 +417,10 @@ mod tests {
     /// The job on `drive`, with the records of the place.
     fn job(drive: OpenedDrive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
-        let mut job = drive.job(&Preparation::with_defaults(Vec::new(), &[], Style::Quiet), engine);
+        let mut job = drive.job(
+            &Preparation::with_defaults(Vec::new(), &[], Style::Quiet),
+            engine,
+        );
         job.ledger.records = place.records.clone();
         job
     }
@@ -330,11 +429,23 @@ mod tests {
     fn nothing_is_written_before_it_is_on_record() {
         let place = Place::new();
         let facts = place.facts();
-        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
+        let drive = || {
+            opened(
+                place.consent(&facts),
+                place.resume(),
+                &facts,
+                &WANTED,
+                &place.records,
+            )
+            .unwrap()
+        };
         let mut frozen = job(drive(), &place);
         frozen.ledger.records = Records::without_dir();
         let failure = frozen.prepare().unwrap_err();
-        assert!(failure.code() == 3 && failure.message.starts_with("cannot begin to prepare"), "{failure}");
+        assert!(
+            failure.code() == 3 && failure.message.starts_with("cannot begin to prepare"),
+            "{failure}"
+        );
         assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
         job(drive(), &place).prepare().unwrap();
         assert!(fs::read(place.file()).unwrap() != vec![0; SIZE]);
@@ -345,10 +456,28 @@ mod tests {
         let place = Place::new();
         let facts = place.facts();
         let identity = facts.identity().unwrap();
-        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
+        let drive = || {
+            opened(
+                place.consent(&facts),
+                place.resume(),
+                &facts,
+                &WANTED,
+                &place.records,
+            )
+            .unwrap()
+        };
         let prepared = job(drive(), &place).prepare().unwrap().prepared;
-        let verified = || Job { prepared: prepared.clone(), ..job(drive(), &place) }.verify_only();
-        let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
+        let verified = || {
+            Job {
+                prepared: prepared.clone(),
+                ..job(drive(), &place)
+            }
+            .verify_only()
+        };
+        let taken = Prepared {
+            written_since: Some("storage test".into()),
+            ..prepared.clone()
+        };
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
         // The other half of the data still shows that the record is that of this file.
@@ -357,7 +486,12 @@ mod tests {
         fs::write(place.file(), content).unwrap();
         let failure = verified().unwrap_err();
         assert_eq!(failure.code(), 3, "the device is blamed");
-        assert!(failure.message.contains("another run began to write to it while it was read back"), "{failure}");
+        assert!(
+            failure
+                .message
+                .contains("another run began to write to it while it was read back"),
+            "{failure}"
+        );
         assert_eq!(place.records.find(&identity).unwrap().prepared, Some(taken));
     }
 
@@ -365,18 +499,47 @@ mod tests {
     fn a_preparation_goes_on_with_its_own_key_only() {
         let place = Place::new().interrupted();
         let (facts, resume) = (place.facts(), place.resume());
-        let drive = opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).unwrap();
-        assert_eq!((Some(drive.key), &drive.identity), (resume.key, &facts.identity()));
+        let drive = opened(
+            place.consent(&facts),
+            resume.clone(),
+            &facts,
+            &WANTED,
+            &place.records,
+        )
+        .unwrap();
+        assert_eq!(
+            (Some(drive.key), &drive.identity),
+            (resume.key, &facts.identity())
+        );
         drop(drive);
-        let other = Resume { key: resume.key.map(|key| key ^ 2), ..resume };
-        let why = opened(place.consent(&facts), other, &facts, &WANTED, &place.records).err().unwrap();
-        assert!(why.contains("the key of the stamps differs - give --restart"), "{why}");
+        let other = Resume {
+            key: resume.key.map(|key| key ^ 2),
+            ..resume
+        };
+        let why = opened(
+            place.consent(&facts),
+            other,
+            &facts,
+            &WANTED,
+            &place.records,
+        )
+        .err()
+        .unwrap();
+        assert!(
+            why.contains("the key of the stamps differs - give --restart"),
+            "{why}"
+        );
     }
     #[track_caller]
     fn refused(place: &Place, facts: &DeviceFacts, resume: &Resume, why: &str) {
         let consent = place.consent(facts);
-        let text = opened(consent, resume.clone(), facts, &WANTED, &place.records).err().expect(why);
-        assert!(text.contains(why) && !text.contains('\n'), "`{why}` is not in `{text}`");
+        let text = opened(consent, resume.clone(), facts, &WANTED, &place.records)
+            .err()
+            .expect(why);
+        assert!(
+            text.contains(why) && !text.contains('\n'),
+            "`{why}` is not in `{text}`"
+        );
     }
 
     #[test]
@@ -391,20 +554,65 @@ mod tests {
             refused(&place, &facts, &resume, why);
         };
         let elsewhere = "another run used it meanwhile, and its record changed - start again";
-        changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
-        changed(Prepared { ended_unix_s: Some(9), ..then.clone() }, elsewhere);
-        changed(Prepared { seed: 9, ..then.clone() }, elsewhere);
         changed(
-            Prepared { written_since: Some("storage test".into()), ..then.clone() },
+            Prepared {
+                mark_bytes: 262_144,
+                ..then.clone()
+            },
+            elsewhere,
+        );
+        changed(
+            Prepared {
+                ended_unix_s: Some(9),
+                ..then.clone()
+            },
+            elsewhere,
+        );
+        changed(
+            Prepared {
+                seed: 9,
+                ..then.clone()
+            },
+            elsewhere,
+        );
+        changed(
+            Prepared {
+                written_since: Some("storage test".into()),
+                ..then.clone()
+            },
             "it was written to since (storage test)",
         );
         place.records.keep_prepared(&identity, &then).unwrap();
-        assert!(opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).is_ok());
+        assert!(
+            opened(
+                place.consent(&facts),
+                resume.clone(),
+                &facts,
+                &WANTED,
+                &place.records
+            )
+            .is_ok()
+        );
 
-        fs::OpenOptions::new().write(true).open(place.file()).unwrap().set_len(2 * SIZE as u64).unwrap();
-        refused(&place, &facts, &resume, "it had 1048576 bytes and has 2097152 now - start again");
+        fs::OpenOptions::new()
+            .write(true)
+            .open(place.file())
+            .unwrap()
+            .set_len(2 * SIZE as u64)
+            .unwrap();
+        refused(
+            &place,
+            &facts,
+            &resume,
+            "it had 1048576 bytes and has 2097152 now - start again",
+        );
         fs::copy(place.file(), place.dir.path().join("other")).unwrap();
         fs::rename(place.dir.path().join("other"), place.file()).unwrap();
-        refused(&place, &facts, &resume, "another device took its place - start again");
+        refused(
+            &place,
+            &facts,
+            &resume,
+            "another device took its place - start again",
+        );
     }
 }

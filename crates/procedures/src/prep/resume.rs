@@ -29,8 +29,15 @@ pub struct PrepOptions {
 
 impl PrepOptions {
     /// Zeros, then salt, on the whole device.
-    pub const DEFAULT: Self =
-        Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, random: None, seed: None, restart: false };
+    pub const DEFAULT: Self = Self {
+        discard_first: false,
+        zeros: true,
+        fills: 1,
+        use_pct: 100,
+        random: None,
+        seed: None,
+        restart: false,
+    };
 
     /// Number of passes over the used part.
     pub fn passes(&self) -> u64 {
@@ -52,9 +59,11 @@ impl RandomWrites {
     /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
     pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
         let block = u64::from(self.block_bytes);
-        let over_provisioning =
-            self.over_provisioning.unwrap_or_else(|| over_provisioning::estimate_from_capacity(size_bytes));
-        let flash_blocks = (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
+        let over_provisioning = self
+            .over_provisioning
+            .unwrap_or_else(|| over_provisioning::estimate_from_capacity(size_bytes));
+        let flash_blocks =
+            (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
         RandomOrder {
             block_bytes: self.block_bytes,
             pass_bytes: flash_blocks.max(used_bytes.div_ceil(block)) * block,
@@ -65,8 +74,20 @@ impl RandomWrites {
 
 /// The order of the writes of `prepared`, if it is random.
 pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
-    let Some(RandomOrder { block_bytes, pass_bytes, cache_bytes }) = prepared.random else { return Ok(None) };
-    let spec = OrderSpec { block_bytes, pass_bytes, cache_bytes, seed: prepared.seed };
+    let Some(RandomOrder {
+        block_bytes,
+        pass_bytes,
+        cache_bytes,
+    }) = prepared.random
+    else {
+        return Ok(None);
+    };
+    let spec = OrderSpec {
+        block_bytes,
+        pass_bytes,
+        cache_bytes,
+        seed: prepared.seed,
+    };
     let order = Order::new(prepared.used_bytes, spec).map_err(|why| {
         let path = &prepared.path;
         format!("cannot prepare {path} for random writes - {why} - lower --over-provisioning or --cache-bytes")
@@ -106,14 +127,31 @@ impl Resume {
         records: &Records,
         start_params: StartParams,
     ) -> Result<Self, String> {
-        let DeviceFacts { path, serial, size_bytes, .. } = facts;
+        let DeviceFacts {
+            path,
+            serial,
+            size_bytes,
+            ..
+        } = facts;
         if !options.restart {
-            let record = facts.identity().and_then(|identity| records.find(&identity));
+            let record = facts
+                .identity()
+                .and_then(|identity| records.find(&identity));
             let recorded = record.and_then(|record| Some((record.prepared?, record.key)));
-            check_same_drive(facts, recorded.as_ref().map(|(prepared, _)| prepared), records)?;
+            check_same_drive(
+                facts,
+                recorded.as_ref().map(|(prepared, _)| prepared),
+                records,
+            )?;
             if let Some((prepared, key)) = recorded.filter(|(own, _)| !own.is_complete()) {
                 check_same_work(facts, &prepared, options)?;
-                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
+                return Ok(Self {
+                    prepared: Prepared {
+                        path: path.clone(),
+                        ..prepared
+                    },
+                    key: Some(key),
+                });
             }
         }
         let used_bytes = used_bytes(path, *size_bytes, options.use_pct)?;
@@ -126,21 +164,35 @@ impl Resume {
             discard_first: discards_first(facts, options),
             zeros: options.zeros,
             fills: options.fills,
-            random: options.random.map(|random| random.order(*size_bytes, used_bytes)),
+            random: options
+                .random
+                .map(|random| random.order(*size_bytes, used_bytes)),
             seed: options.seed.unwrap_or(start_params.seed),
             started_unix_s: start_params.unix_s,
             ..Prepared::default()
         };
         order(&prepared)?;
-        Ok(Self { prepared, key: None })
+        Ok(Self {
+            prepared,
+            key: None,
+        })
     }
 
     /// Decides again once no other process can write to the device: a test or another preparation may have run in
     /// between.
     ///
     /// Errors: the preparation is refused now, or the record has changed.
-    pub(super) fn check(&self, facts: &DeviceFacts, options: &PrepOptions, records: &Records) -> Result<(), String> {
-        let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
+    pub(super) fn check(
+        &self,
+        facts: &DeviceFacts,
+        options: &PrepOptions,
+        records: &Records,
+    ) -> Result<(), String> {
+        let Prepared {
+            seed,
+            started_unix_s: unix_s,
+            ..
+        } = self.prepared;
         match Self::of(facts, options, records, StartParams { seed, unix_s })? == *self {
             true => Ok(()),
             false => Err(format!(
@@ -172,12 +224,22 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 }
 
 /// Refuses if the preparation that was interrupted under this name belongs to another drive.
-fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &Records) -> Result<(), String> {
-    let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
+fn check_same_drive(
+    facts: &DeviceFacts,
+    recorded: Option<&Prepared>,
+    records: &Records,
+) -> Result<(), String> {
+    let (
+        DeviceFacts {
+            path, size_bytes, ..
+        },
+        identity,
+    ) = (facts, facts.identity());
     // If this drive was prepared here later than the other drive, the user means this drive.
     let recorded_start = recorded.map_or(0, |own| own.started_unix_s);
-    let last_record =
-        records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > recorded_start);
+    let last_record = records
+        .last_under(path)
+        .filter(|(_, last)| !last.is_complete() && last.started_unix_s > recorded_start);
     match last_record {
         Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
             "cannot resume {path} - the preparation interrupted under this name ({}) was of {other} with {} bytes, but \
@@ -185,15 +247,23 @@ fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &
              this drive from the beginning",
             last.progress(),
             last.size_bytes,
-            identity.as_deref().unwrap_or("a device without a lasting name"),
+            identity
+                .as_deref()
+                .unwrap_or("a device without a lasting name"),
         )),
         _ => Ok(()),
     }
 }
 
 /// Refuses if `options` would write other data than the data that `prepared` has written so far.
-fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptions) -> Result<(), String> {
-    let DeviceFacts { path, size_bytes, .. } = facts;
+fn check_same_work(
+    facts: &DeviceFacts,
+    prepared: &Prepared,
+    options: &PrepOptions,
+) -> Result<(), String> {
+    let DeviceFacts {
+        path, size_bytes, ..
+    } = facts;
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
         Err(format!(
@@ -202,7 +272,13 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptio
         ))
     };
     if prepared.size_bytes != *size_bytes {
-        return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "give ");
+        return refuse(
+            format!(
+                "when it had {} bytes, and it has {size_bytes} now",
+                prepared.size_bytes
+            ),
+            "give ",
+        );
     }
     if let Some(writer) = &prepared.written_since {
         return refuse(format!("and it was written to since ({writer})"), "give ");
@@ -210,11 +286,27 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptio
     let used = used_bytes(path, *size_bytes, options.use_pct)?;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let compared = [
-        ("seed", prepared.seed.to_string(), options.seed.unwrap_or(prepared.seed).to_string()),
-        ("fills", prepared.fills.to_string(), options.fills.to_string()),
+        (
+            "seed",
+            prepared.seed.to_string(),
+            options.seed.unwrap_or(prepared.seed).to_string(),
+        ),
+        (
+            "fills",
+            prepared.fills.to_string(),
+            options.fills.to_string(),
+        ),
         ("zeros", yes_no(prepared.zeros), yes_no(options.zeros)),
-        ("discard-first", yes_no(prepared.discard_first), yes_no(discards_first(facts, options))),
-        ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
+        (
+            "discard-first",
+            yes_no(prepared.discard_first),
+            yes_no(discards_first(facts, options)),
+        ),
+        (
+            "used bytes (--use-pct)",
+            prepared.used_bytes.to_string(),
+            used.to_string(),
+        ),
         (
             "random writes (--for)",
             describe(prepared.random),
@@ -225,14 +317,27 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptio
     if differences.is_empty() {
         return Ok(());
     }
-    let words: Vec<_> = differences.iter().map(|(name, was, is)| format!("{name} was {was} and is now {is}")).collect();
-    refuse(format!("with other options: {}", words.join(", ")), "give the same options to resume, or ")
+    let words: Vec<_> = differences
+        .iter()
+        .map(|(name, was, is)| format!("{name} was {was} and is now {is}"))
+        .collect();
+    refuse(
+        format!("with other options: {}", words.join(", ")),
+        "give the same options to resume, or ",
+    )
 }
 
 fn describe(random: Option<RandomOrder>) -> String {
-    random.map_or("no".to_owned(), |RandomOrder { block_bytes, pass_bytes, cache_bytes }| {
-        format!("{pass_bytes} bytes in blocks of {block_bytes} with a cache of {cache_bytes}")
-    })
+    random.map_or(
+        "no".to_owned(),
+        |RandomOrder {
+             block_bytes,
+             pass_bytes,
+             cache_bytes,
+         }| {
+            format!("{pass_bytes} bytes in blocks of {block_bytes} with a cache of {cache_bytes}")
+        },
+    )
 }
 
 #[cfg(test)]
@@ -244,26 +349,48 @@ mod tests {
 
     fn subject(identity: &str) -> DeviceFacts {
         let serial = identity.strip_prefix("serial ").map(str::to_owned);
-        DeviceFacts { path: "/dev/x".into(), serial, size_bytes: SIZE, ..DeviceFacts::default() }
+        DeviceFacts {
+            path: "/dev/x".into(),
+            serial,
+            size_bytes: SIZE,
+            ..DeviceFacts::default()
+        }
     }
 
     const WANTED: PrepOptions = PrepOptions::DEFAULT;
 
-    const BEGINNING: StartParams = StartParams { seed: 9, unix_s: 1_000 };
+    const BEGINNING: StartParams = StartParams {
+        seed: 9,
+        unix_s: 1_000,
+    };
 
     /// A preparation of the device `identity` at its start.
     pub(in crate::prep) fn begun(identity: &str) -> Prepared {
-        Resume::of(&subject(identity), &WANTED, &Records::without_dir(), BEGINNING).unwrap().prepared
+        Resume::of(
+            &subject(identity),
+            &WANTED,
+            &Records::without_dir(),
+            BEGINNING,
+        )
+        .unwrap()
+        .prepared
     }
 
     /// Records with a preparation of `serial a`, with seed 5, interrupted in its second pass.
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let beginning = StartParams { seed: 5, ..BEGINNING };
+        let beginning = StartParams {
+            seed: 5,
+            ..BEGINNING
+        };
         let begun = Resume::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
         assert!(!begun.is_resumed());
-        let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
+        let prepared = Prepared {
+            passes_done: 1,
+            mark_bytes: 1 << 20,
+            ..begun.prepared
+        };
         records.keep("serial a", SIZE, PREPARATION).unwrap();
         records.keep_prepared("serial a", &prepared).unwrap();
         (dir, records, prepared)
@@ -274,8 +401,25 @@ mod tests {
         let text = Resume::of(subject, wanted, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
-        let anew = Resume::of(subject, &PrepOptions { restart: true, ..*wanted }, records, BEGINNING).unwrap();
-        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0), "{why}");
+        let anew = Resume::of(
+            subject,
+            &PrepOptions {
+                restart: true,
+                ..*wanted
+            },
+            records,
+            BEGINNING,
+        )
+        .unwrap();
+        assert_eq!(
+            (
+                anew.key,
+                anew.prepared.mark_bytes,
+                anew.prepared.passes_done
+            ),
+            (None, 0, 0),
+            "{why}"
+        );
     }
 
     #[test]
@@ -284,8 +428,16 @@ mod tests {
         let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         let key = Some(records.find("serial a").unwrap().key);
         assert_eq!(resume, Resume { prepared, key });
-        let named =
-            Resume::of(&subject("serial a"), &PrepOptions { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
+        let named = Resume::of(
+            &subject("serial a"),
+            &PrepOptions {
+                seed: Some(5),
+                ..WANTED
+            },
+            &records,
+            BEGINNING,
+        )
+        .unwrap();
         assert!(named.is_resumed());
     }
 
@@ -294,11 +446,39 @@ mod tests {
         let (_dir, records, _) = interrupted();
         let a = subject("serial a");
         for (wanted, why) in [
-            (PrepOptions { seed: Some(7), ..WANTED }, "with other options: seed was 5 and is now 7"),
-            (PrepOptions { fills: 2, zeros: false, ..WANTED }, "fills was 1 and is now 2, zeros was yes and is now no"),
-            (PrepOptions { use_pct: 50, ..WANTED }, "used bytes (--use-pct) was 10485760 and is now 5242880"),
-            (PrepOptions { discard_first: true, ..WANTED }, "discard-first was no and is now yes"),
-            (PrepOptions { fills: 2, ..WANTED }, "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or"),
+            (
+                PrepOptions {
+                    seed: Some(7),
+                    ..WANTED
+                },
+                "with other options: seed was 5 and is now 7",
+            ),
+            (
+                PrepOptions {
+                    fills: 2,
+                    zeros: false,
+                    ..WANTED
+                },
+                "fills was 1 and is now 2, zeros was yes and is now no",
+            ),
+            (
+                PrepOptions {
+                    use_pct: 50,
+                    ..WANTED
+                },
+                "used bytes (--use-pct) was 10485760 and is now 5242880",
+            ),
+            (
+                PrepOptions {
+                    discard_first: true,
+                    ..WANTED
+                },
+                "discard-first was no and is now yes",
+            ),
+            (
+                PrepOptions { fills: 2, ..WANTED },
+                "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
+            ),
         ] {
             refused(&a, &wanted, &records, why);
         }
@@ -310,31 +490,70 @@ mod tests {
         let b = subject("serial b");
         let why = "was of serial a with 10485760 bytes, but the device is now serial b with";
         refused(&b, &WANTED, &records, why);
-        refused(&subject(""), &WANTED, &records, "a device without a lasting name");
-        let elsewhere = DeviceFacts { path: "/dev/y".into(), ..b };
-        assert!(!Resume::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
+        refused(
+            &subject(""),
+            &WANTED,
+            &records,
+            "a device without a lasting name",
+        );
+        let elsewhere = DeviceFacts {
+            path: "/dev/y".into(),
+            ..b
+        };
+        assert!(
+            !Resume::of(&elsewhere, &WANTED, &records, BEGINNING)
+                .unwrap()
+                .is_resumed()
+        );
     }
 
     #[test]
     fn another_size_is_refused() {
         let (_dir, records, _) = interrupted();
-        let grown = DeviceFacts { size_bytes: 2 * SIZE, ..subject("serial a") };
-        refused(&grown, &WANTED, &records, "when it had 10485760 bytes, and it has 20971520 now");
+        let grown = DeviceFacts {
+            size_bytes: 2 * SIZE,
+            ..subject("serial a")
+        };
+        refused(
+            &grown,
+            &WANTED,
+            &records,
+            "when it had 10485760 bytes, and it has 20971520 now",
+        );
     }
 
     #[test]
     fn a_preparation_that_a_test_wrote_into_is_not_gone_on_with() {
         let (_dir, records, prepared) = interrupted();
         records
-            .keep_prepared("serial a", &Prepared { written_since: Some("storage test".into()), ..prepared })
+            .keep_prepared(
+                "serial a",
+                &Prepared {
+                    written_since: Some("storage test".into()),
+                    ..prepared
+                },
+            )
             .unwrap();
-        refused(&subject("serial a"), &WANTED, &records, "and it was written to since (storage test)");
+        refused(
+            &subject("serial a"),
+            &WANTED,
+            &records,
+            "and it was written to since (storage test)",
+        );
     }
 
     #[test]
     fn a_complete_one_begins_anew() {
         let (_dir, records, prepared) = interrupted();
-        records.keep_prepared("serial a", &Prepared { ended_unix_s: Some(1), ..prepared }).unwrap();
+        records
+            .keep_prepared(
+                "serial a",
+                &Prepared {
+                    ended_unix_s: Some(1),
+                    ..prepared
+                },
+            )
+            .unwrap();
         let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         assert_eq!((resume.key, resume.prepared.seed), (None, 9));
     }
@@ -343,7 +562,14 @@ mod tests {
     fn the_part_to_use_is_rounded_down_to_whole_blocks() {
         assert_eq!(used_bytes("x", 1_000_000, 100), Ok(1_000_000));
         assert_eq!(used_bytes("x", 1_000_000, 93), Ok(7 * 131_072));
-        assert_eq!(used_bytes("x", u64::MAX, 50), Ok(((u64::MAX / 2) >> 17) << 17));
-        assert!(used_bytes("x", 1_000_000, 13).unwrap_err().contains("less than one block"));
+        assert_eq!(
+            used_bytes("x", u64::MAX, 50),
+            Ok(((u64::MAX / 2) >> 17) << 17)
+        );
+        assert!(
+            used_bytes("x", 1_000_000, 13)
+                .unwrap_err()
+                .contains("less than one block")
+        );
     }
 }

@@ -52,13 +52,18 @@ pub(super) struct Status {
 impl Status {
     /// Seconds until all steps are done, at the current rate.
     pub(super) fn left_s(&self) -> Option<u64> {
-        let left_bytes = (self.step_bytes.saturating_sub(self.done_bytes) + self.later_bytes) as f64;
-        self.rate.filter(|rate| *rate > 0.0).map(|rate| (left_bytes / rate) as u64)
+        let left_bytes =
+            (self.step_bytes.saturating_sub(self.done_bytes) + self.later_bytes) as f64;
+        self.rate
+            .filter(|rate| *rate > 0.0)
+            .map(|rate| (left_bytes / rate) as u64)
     }
 
     /// Share of this step that is done, percent, rounded down.
     pub(super) fn pct(&self) -> u64 {
-        (u128::from(self.done_bytes) * 100).checked_div(self.step_bytes.into()).map_or(0, |pct| pct.min(100) as u64)
+        (u128::from(self.done_bytes) * 100)
+            .checked_div(self.step_bytes.into())
+            .map_or(0, |pct| pct.min(100) as u64)
     }
 }
 
@@ -77,7 +82,13 @@ impl Shared {
     /// Begins a step of `step_bytes`, of which `done_bytes` are done. `later_bytes`: bytes of later steps.
     pub(super) fn begin(&self, step: Step, step_bytes: u64, done_bytes: u64, later_bytes: u64) {
         let mut inner = self.lock();
-        inner.current = Status { step, done_bytes, step_bytes, later_bytes, rate: None };
+        inner.current = Status {
+            step,
+            done_bytes,
+            step_bytes,
+            later_bytes,
+            rate: None,
+        };
         inner.begun_steps.push(step);
     }
 
@@ -87,7 +98,11 @@ impl Shared {
         status.done_bytes = status.step_bytes.min(status.done_bytes + bytes);
         if ns > 0 {
             let newest = bytes as f64 * 1e9 / ns as f64;
-            status.rate = Some(status.rate.map_or(newest, |rate| rate + (newest - rate) * NEWEST));
+            status.rate = Some(
+                status
+                    .rate
+                    .map_or(newest, |rate| rate + (newest - rate) * NEWEST),
+            );
         }
     }
 
@@ -154,7 +169,12 @@ pub(super) struct Bars {
 
 impl Bars {
     /// Bars for devices by name. If `is_simulated`, times are marked as simulated time.
-    pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, is_simulated: bool) -> Self {
+    pub(super) fn new(
+        style: Style,
+        names: &[String],
+        status: Vec<Shared>,
+        is_simulated: bool,
+    ) -> Self {
         let terminal = console::stderr_is_terminal();
         let printed = vec![(0, 0); names.len()];
         Self {
@@ -176,7 +196,10 @@ impl Bars {
             Style::Plain => self.print_plain(),
             Style::Bars if self.is_terminal => self.redraw(),
             Style::Bars => {
-                if self.last_print.is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL) {
+                if self
+                    .last_print
+                    .is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL)
+                {
                     // There is no rate yet at the first call.
                     if self.last_print.replace(Instant::now()).is_some() {
                         self.lines().iter().for_each(|line| console::note(line));
@@ -204,17 +227,28 @@ impl Bars {
     }
 
     fn lines(&self) -> Vec<String> {
-        let width = self.names.iter().map(|name| name.len().min(NAME_MAX)).max().unwrap_or(0);
+        let width = self
+            .names
+            .iter()
+            .map(|name| name.len().min(NAME_MAX))
+            .max()
+            .unwrap_or(0);
         let lines = self.names.iter().zip(&self.status);
-        lines.map(|(name, status)| line(name, width, &status.now(), self.is_simulated)).collect()
+        lines
+            .map(|(name, status)| line(name, width, &status.now(), self.is_simulated))
+            .collect()
     }
 
     /// Prints new steps and tenths on standard output.
     fn print_plain(&mut self) {
-        for ((name, status), printed) in self.names.iter().zip(&self.status).zip(&mut self.printed) {
+        for ((name, status), printed) in self.names.iter().zip(&self.status).zip(&mut self.printed)
+        {
             let (current, begun_steps) = (status.now(), status.begun());
             let mut text = String::new();
-            for action in begun_steps[printed.0..].iter().filter_map(|step| doing(*step)) {
+            for action in begun_steps[printed.0..]
+                .iter()
+                .filter_map(|step| doing(*step))
+            {
                 text += &format!("{action} device {name}\n");
                 printed.1 = 0;
             }
@@ -256,9 +290,15 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
     let pct = status.pct();
     let full = (pct * WIDTH / 100) as usize;
     let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH as usize - full));
-    let rate = status.rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.0}", rate / 1e6));
+    let rate = status
+        .rate
+        .map_or_else(|| "-".to_owned(), |rate| format!("{:.0}", rate / 1e6));
     let left = status.left_s().map_or_else(|| "--:--:--".to_owned(), clock);
-    let clock_note = if is_simulated { ", of simulated time" } else { "" };
+    let clock_note = if is_simulated {
+        ", of simulated time"
+    } else {
+        ""
+    };
     format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{clock_note}")
 }
 
@@ -281,10 +321,15 @@ pub(super) struct Tracker<'a> {
 impl Sink for Tracker<'_> {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let bytes = interval.cells.iter().map(|cell| cell.counts.bytes).sum();
-        self.status.add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
+        self.status
+            .add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
         self.ended_ns = interval.end_ns;
-        let Some(mark) = self.mark.map(|mark| mark.load(Ordering::Acquire)) else { return Ok(()) };
-        if self.last_record.elapsed() < self.ledger.checkpoint_interval || self.ledger.target.is_none() {
+        let Some(mark) = self.mark.map(|mark| mark.load(Ordering::Acquire)) else {
+            return Ok(());
+        };
+        if self.last_record.elapsed() < self.ledger.checkpoint_interval
+            || self.ledger.target.is_none()
+        {
             return Ok(());
         }
         // Data before the mark are written; this call syncs them before it records the mark.
@@ -298,9 +343,20 @@ impl Sink for Tracker<'_> {
     }
 
     fn failure(&mut self, failure: &FailedOperation) {
-        let FailedOperation { kind, offset, len, error, .. } = failure;
+        let FailedOperation {
+            kind,
+            offset,
+            len,
+            error,
+            ..
+        } = failure;
         let kind = format!("{kind:?}").to_lowercase();
-        let line = || format!("{kind} of {len} bytes at byte {offset} of {} failed: {error}", self.prepared.path);
+        let line = || {
+            format!(
+                "{kind} of {len} bytes at byte {offset} of {} failed: {error}",
+                self.prepared.path
+            )
+        };
         self.failure.get_or_insert_with(line);
     }
 }
@@ -316,19 +372,51 @@ mod tests {
         assert_eq!(shared.now().left_s(), None, "no rate yet");
         shared.add(300, 3_000_000_000);
         let now = shared.now();
-        assert_eq!((now.done_bytes, now.pct(), now.rate, now.left_s()), (500, 50, Some(100.0), Some(15)));
+        assert_eq!(
+            (now.done_bytes, now.pct(), now.rate, now.left_s()),
+            (500, 50, Some(100.0), Some(15))
+        );
         shared.add(0, 1_000_000_000);
         assert_eq!(shared.now().rate, Some(95.0));
     }
 
     #[test]
     fn a_bar_has_step_share_rate_and_time_left() {
-        let status = Status { step: Step::Salt(2), done_bytes: 25, step_bytes: 100, later_bytes: 100, rate: Some(1.0) };
+        let status = Status {
+            step: Step::Salt(2),
+            done_bytes: 25,
+            step_bytes: 100,
+            later_bytes: 100,
+            rate: Some(1.0),
+        };
         let line = |status| line("/dev/x", 8, &status, false);
-        assert_eq!(line(status), "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left");
-        let begun = Status { rate: None, done_bytes: 0, step: Step::Zeros, ..status };
-        assert_eq!(line(begun), "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left");
-        assert_eq!(line(Status { step: Step::Done, ..status }), "/dev/x    done");
-        assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    ended early");
+        assert_eq!(
+            line(status),
+            "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left"
+        );
+        let begun = Status {
+            rate: None,
+            done_bytes: 0,
+            step: Step::Zeros,
+            ..status
+        };
+        assert_eq!(
+            line(begun),
+            "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left"
+        );
+        assert_eq!(
+            line(Status {
+                step: Step::Done,
+                ..status
+            }),
+            "/dev/x    done"
+        );
+        assert_eq!(
+            line(Status {
+                step: Step::BrokenOff,
+                ..status
+            }),
+            "/dev/x    ended early"
+        );
     }
 }

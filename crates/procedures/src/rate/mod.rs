@@ -13,12 +13,14 @@
 mod search;
 
 use crate::configuration::percent;
-use crate::series::{self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase};
+use crate::series::{
+    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase,
+};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::rating::{
-    Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome, conclude,
-    three_digits,
+    Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome,
+    conclude, three_digits,
 };
 use conclusions::series::{Identity, Purpose, Series, State, Step};
 use load::factor::Factor;
@@ -83,9 +85,10 @@ pub struct RateOptions {
 /// Parses the time of the confirmation, which takes at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
-        seconds if seconds < 12 => {
-            Err("give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more".to_owned())
-        }
+        seconds if seconds < 12 => Err(
+            "give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more"
+                .to_owned(),
+        ),
         seconds => Ok(seconds),
     }
 }
@@ -99,20 +102,38 @@ fn resolution(text: &str) -> Result<f64, String> {
 pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
-    let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
+    let first = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[NOT_PREPARED], |options| {
-        may_erase(&request.base, args.no_prep, options)
-    })?;
+    let mut series_dir = SeriesDir::open(
+        &first,
+        args.series.clone(),
+        new_series,
+        &[NOT_PREPARED],
+        |options| may_erase(&request.base, args.no_prep, options),
+    )?;
     series_dir.series.interrupt_running_steps();
-    if series_dir.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
-        console::note(&format!("the search in {} is complete; --fresh starts a new one", series_dir.dir.display()));
+    if series_dir
+        .series
+        .conclusion
+        .as_ref()
+        .is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid)
+    {
+        console::note(&format!(
+            "the search in {} is complete; --fresh starts a new one",
+            series_dir.dir.display()
+        ));
         return series_dir.show_conclusion("", &steps(&series_dir));
     }
     if args.series.dry_run {
         return show_plan(&series_dir, &request, &drives);
     }
-    let signal_handler = SignalHandler::install("run the same command to repeat the step", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "run the same command to repeat the step",
+        CompatMode::Native,
+    )?;
     series_dir.series.conclusion = None;
     series_dir.save()?;
     if let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
@@ -122,12 +143,16 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
     series_dir.print_findings();
     console::note(&summary(&series_dir, &request));
     let Some(finding) = climb(&request, &mut series_dir, &signal_handler)? else {
-        return series_dir
-            .show_interruption(": run the same command to repeat the interrupted step", &steps(&series_dir));
+        return series_dir.show_interruption(
+            ": run the same command to repeat the interrupted step",
+            &steps(&series_dir),
+        );
     };
     let caveats = request.not_comparable(series_dir.term(NOT_PREPARED), &drives.virtual_kinds);
     let mut conclusion = conclude(&series_dir.series, &finding, &args.sla, &caveats);
-    conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
+    conclusion
+        .remarks
+        .extend(finding.held.and_then(|held| request.shortened(held)));
     series_dir.conclude(conclusion)?;
     series_dir.show_conclusion("", &steps(&series_dir))
 }
@@ -199,7 +224,10 @@ impl Slice {
     /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
     fn of(sec: u64, interval_sec: u64) -> Self {
         let round_sec = round_sec(None, sec, interval_sec);
-        Self { sec: sec.div_ceil(round_sec) * round_sec, round_sec }
+        Self {
+            sec: sec.div_ceil(round_sec) * round_sec,
+            round_sec,
+        }
     }
 }
 
@@ -208,7 +236,8 @@ impl Request {
     pub fn of(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
-        let [first_load, highest_load] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
+        let [first_load, highest_load] =
+            [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
         if first_load > highest_load {
             return Err(Failure::usage(format!(
                 "cannot search from {first_load}x (--from) up to {highest_load}x (--up-to) - the first load is the higher one - \
@@ -217,17 +246,32 @@ impl Request {
         }
         let simulated = spec.is_simulated();
         let summary = || LoadSummary::of(base.config(), &[]).ok();
-        let iops = |summary: LoadSummary| summary.flows.iter().map(|flow| flow.rate.per_sec_f64()).sum();
+        let iops = |summary: LoadSummary| {
+            summary
+                .flows
+                .iter()
+                .map(|flow| flow.rate.per_sec_f64())
+                .sum()
+        };
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             first_load,
             highest_load,
             resolution: args.resolution / 100.0,
-            slice: Slice::of(args.slice.unwrap_or(SLICE_SEC).into(), spec.report_interval_sec),
-            bounding_iops: if simulated && args.slice.is_none() { summary().map(iops) } else { None },
+            slice: Slice::of(
+                args.slice.unwrap_or(SLICE_SEC).into(),
+                spec.report_interval_sec,
+            ),
+            bounding_iops: if simulated && args.slice.is_none() {
+                summary().map(iops)
+            } else {
+                None
+            },
             max_sec: args.max_duration.map(f64::from),
             simulated,
-            config_name: file_name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            config_name: file_name
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             sla: args.sla.clone(),
             as_act: base.is_paced_as_published(),
             no_prep: args.no_prep,
@@ -243,7 +287,10 @@ impl Request {
         match self.bounding_iops {
             Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
                 let sec = (SIMULATED_OPS_MAX / (iops * multiple)) as u64;
-                Slice::of(sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec), self.base.spec().report_interval_sec)
+                Slice::of(
+                    sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec),
+                    self.base.spec().report_interval_sec,
+                )
             }
             _ => self.slice,
         }
@@ -267,7 +314,9 @@ impl Request {
     pub fn least_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         match next_run {
             NextRun::Confirm(_) => self.longest_sec(next_run, wait_sec),
-            NextRun::Try(_) | NextRun::Recover(_) => ROUNDS_MIN as u64 * self.slice(next_run.multiple()).round_sec,
+            NextRun::Try(_) | NextRun::Recover(_) => {
+                ROUNDS_MIN as u64 * self.slice(next_run.multiple()).round_sec
+            }
         }
     }
 
@@ -290,7 +339,10 @@ impl Request {
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor: Factor = multiple.to_string().parse().map_err(Failure::usage)?;
         base.multiplied(factor, &devices).map_err(|errors| {
-            let errors: Vec<_> = errors.iter().map(|error| format!("{multiple}x: {error}")).collect();
+            let errors: Vec<_> = errors
+                .iter()
+                .map(|error| format!("{multiple}x: {error}"))
+                .collect();
             Failure::usage(errors.join("\n"))
         })
     }
@@ -304,9 +356,28 @@ impl Request {
             ("resolution", format!("{} %", self.resolution * 100.0)),
             ("length of a round", span(self.slice.round_sec)),
             ("confirmed for", span(self.slice.sec)),
-            ("pacing", if self.as_act { "as ACT" } else { "even" }.to_owned()),
-            ("load of 1x", if self.base.is_standard() { "ACT's" } else { "its own" }.to_owned()),
-            ("preparation", if self.no_prep { "none (--no-prep)" } else { "before the first step" }.to_owned()),
+            (
+                "pacing",
+                if self.as_act { "as ACT" } else { "even" }.to_owned(),
+            ),
+            (
+                "load of 1x",
+                if self.base.is_standard() {
+                    "ACT's"
+                } else {
+                    "its own"
+                }
+                .to_owned(),
+            ),
+            (
+                "preparation",
+                if self.no_prep {
+                    "none (--no-prep)"
+                } else {
+                    "before the first step"
+                }
+                .to_owned(),
+            ),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
         series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
@@ -316,23 +387,40 @@ impl Request {
     /// `virtual_kinds`: kinds of devices that are not drives.
     pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
-            (!self.as_act, "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)"),
+            (
+                !self.as_act,
+                "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)",
+            ),
             (!self.base.is_standard(), "the load of 1x was not ACT's"),
             (self.sla != Sla::default(), "the limits were not ACT's"),
             (self.simulated, "the drive was simulated"),
             (!unprepared.is_empty(), "the drive was not prepared"),
-            (self.slice.sec < SLICE_SEC.into(), "the rating was confirmed for less than an hour"),
+            (
+                self.slice.sec < SLICE_SEC.into(),
+                "the rating was confirmed for less than an hour",
+            ),
         ];
-        let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
+        let reasons = reasons
+            .into_iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, why)| why.to_owned());
         reasons.chain(virtual_kinds.iter().cloned()).collect()
     }
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(
+    series_dir: &SeriesDir,
+    request: &Request,
+    drives: &Drives,
+) -> Result<ExitCode, Failure> {
     let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec();
     let devices = drives.plan(&drives.to_prepare(series_dir.has_begun()));
-    let time_note = if request.simulated { " of simulated time" } else { "" };
+    let time_note = if request.simulated {
+        " of simulated time"
+    } else {
+        ""
+    };
     console::page(&format!(
         "{}\n{devices}the rating is confirmed over {}\ntime under load: from {} to {}{time_note}, depending on the \
          rating; slow spells of a drive add to this time\nnothing was written\n",
@@ -363,23 +451,42 @@ fn steps(series_dir: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
     format!(
         "\n{}\n{}",
-        Table::new("").text(headings).rows(series_dir.series.steps.iter().map(row)),
+        Table::new("")
+            .text(headings)
+            .rows(series_dir.series.steps.iter().map(row)),
         series_dir.format_paths()
     )
 }
 
 fn row(step: &Step) -> Vec<String> {
     let details = Details::of(step);
-    let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
+    let rounds = details
+        .as_ref()
+        .map_or(String::new(), |details| details.judged.rounds.to_string());
     // The table has only the share at the lowest threshold; the report has the others.
-    let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
-    let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
-    vec![step.name.clone(), result_word(step).to_owned(), rounds, worst, step.dir.clone()]
+    let shares = details
+        .iter()
+        .flat_map(|details| &details.judged.shares)
+        .filter_map(|shares| shares.share.first());
+    let worst = shares
+        .copied()
+        .reduce(f64::max)
+        .map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
+    vec![
+        step.name.clone(),
+        result_word(step).to_owned(),
+        rounds,
+        worst,
+        step.dir.clone(),
+    ]
 }
 
 /// Result of a step, in a word or two.
 fn result_word(step: &Step) -> &'static str {
-    match (step.state, Details::of(step).map(|details| details.judged.seen)) {
+    match (
+        step.state,
+        Details::of(step).map(|details| details.judged.seen),
+    ) {
         (State::Done, Some(StepOutcome::Held)) => "held",
         (State::Done, Some(StepOutcome::Failed)) => "not held",
         (State::Done, Some(StepOutcome::Broken)) => "operations failed",

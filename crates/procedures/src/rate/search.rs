@@ -3,7 +3,8 @@
 use super::{Request, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rating::{
-    Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop, Watcher,
+    Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop,
+    Watcher,
 };
 use conclusions::series::{Rule, Series, State, Step};
 use results::cell::Interval;
@@ -67,7 +68,9 @@ impl<'a> SearchRun<'a> {
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // The limit of flashproof or its host that ended such a step need not apply now.
-            if let Some(details) = Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit) {
+            if let Some(details) =
+                Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit)
+            {
                 search.record_result(details.moved, &details.judged);
             }
         }
@@ -77,10 +80,15 @@ impl<'a> SearchRun<'a> {
     /// The next run. `Err`: the finding of the search, if no run is needed, or none fits into the time.
     pub(super) fn next(&self) -> Result<NextRun, SearchResult> {
         let next_run = self.search.next()?;
-        let needed_sec = self.request.least_sec(next_run, self.wait_sec).max(self.lengthened_sec(next_run));
+        let needed_sec = self
+            .request
+            .least_sec(next_run, self.wait_sec)
+            .max(self.lengthened_sec(next_run));
         match self.request.max_sec {
             Some(_) if self.is_time_up => Err(self.search.finding(Stop::TimeUp)),
-            Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
+            Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => {
+                Err(self.search.finding(Stop::TimeUp))
+            }
             _ => Ok(next_run),
         }
     }
@@ -89,12 +97,19 @@ impl<'a> SearchRun<'a> {
     /// spells.
     pub(super) fn range_sec(&self) -> (u64, u64) {
         let request = self.request;
-        let (lowest, highest) = (request.first_load / RANGE_BELOW, request.highest_load * RANGE_ABOVE);
-        let ratings =
-            (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
+        let (lowest, highest) = (
+            request.first_load / RANGE_BELOW,
+            request.highest_load * RANGE_ABOVE,
+        );
+        let ratings = (0..=RATINGS_TRIED)
+            .map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
         let times = ratings.map(|rating| self.time_sec(rating));
-        let (least_sec, most_sec) = times.reduce(|(a, b), (least, most)| (a.min(least), b.max(most))).unwrap_or((0, 0));
-        let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec).max(0.0) as u64);
+        let (least_sec, most_sec) = times
+            .reduce(|(a, b), (least, most)| (a.min(least), b.max(most)))
+            .unwrap_or((0, 0));
+        let left_sec = request
+            .max_sec
+            .map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec).max(0.0) as u64);
         (least_sec.min(left_sec), most_sec.min(left_sec))
     }
 
@@ -135,7 +150,11 @@ impl<'a> SearchRun<'a> {
         };
         // The log of a script has only the result.
         if console::stderr_is_terminal() {
-            console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+            console::note(&format!(
+                "\n{}: at most {}",
+                step.name,
+                span(step.duration_sec)
+            ));
         }
         let (index, heading) = (series_dir.series.steps.len(), step.name.clone());
         series_dir.series.steps.push(step);
@@ -148,10 +167,16 @@ impl<'a> SearchRun<'a> {
             heading: Some(heading.clone()),
             ..RunRequest::new(single_load(load, &heading))
         };
-        let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
+        let mut observer = StepObserver {
+            target: self.target(next_run),
+            step_sec: longest_sec,
+            watcher: None,
+        };
         let verdict = series_dir.run_step(index, step_request, signal_handler, &mut observer)?;
         // There is no watcher if a signal came before the run began.
-        let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
+        let Some(watcher) = observer.watcher else {
+            return Ok(ControlFlow::Break(()));
+        };
         let judged = watcher.judge(&verdict);
         let step = &mut series_dir.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
@@ -159,46 +184,83 @@ impl<'a> SearchRun<'a> {
         let is_cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
         if judged.seen == StepOutcome::Interrupted || is_cut_short {
             self.is_time_up = is_cut_short;
-            let why = if self.is_time_up { "the time limit (--max-duration) was reached" } else { judged.why.as_str() };
+            let why = if self.is_time_up {
+                "the time limit (--max-duration) was reached"
+            } else {
+                judged.why.as_str()
+            };
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
             series_dir.save()?;
-            return Ok(if self.is_time_up { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+            return Ok(if self.is_time_up {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            });
         }
         end(step, next_run, &judged, verdict.ran_sec);
         series_dir.save()?;
         let step = &series_dir.series.steps[index];
-        console::note(&format!("{}: {}: {}", step.name, result_word(step), step.reason));
+        console::note(&format!(
+            "{}: {}: {}",
+            step.name,
+            result_word(step),
+            step.reason
+        ));
         self.record_result(next_run, &judged);
         Ok(ControlFlow::Continue(()))
     }
 
     /// Maximum duration of `next_run`, seconds.
     fn longest_sec(&self, next_run: NextRun) -> u64 {
-        self.request.longest_sec(next_run, self.wait_sec).max(self.lengthened_sec(next_run))
+        self.request
+            .longest_sec(next_run, self.wait_sec)
+            .max(self.lengthened_sec(next_run))
     }
 
     /// Minimum duration of a confirmation, seconds; 0 for other runs.
     fn lengthened_sec(&self, next_run: NextRun) -> u64 {
         let is_confirmation = matches!(next_run, NextRun::Confirm(_));
-        if is_confirmation { self.lengthened * self.request.slice(next_run.multiple()).sec } else { 0 }
+        if is_confirmation {
+            self.lengthened * self.request.slice(next_run.multiple()).sec
+        } else {
+            0
+        }
     }
 
     fn target(&self, next_run: NextRun) -> StepPurpose {
         match next_run {
             // The confirmation covers the rare events of a simulated drive, at little cost.
-            NextRun::Try(_) if self.request.simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
-            NextRun::Try(_) => StepPurpose::Try { wait_sec: self.wait_sec, exact: false },
+            NextRun::Try(_) if self.request.simulated => StepPurpose::Try {
+                wait_sec: 0.0,
+                exact: true,
+            },
+            NextRun::Try(_) => StepPurpose::Try {
+                wait_sec: self.wait_sec,
+                exact: false,
+            },
             NextRun::Confirm(_) => StepPurpose::Whole,
             NextRun::Recover(multiple) => {
-                let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);
-                StepPurpose::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
+                let earlier = self
+                    .shares
+                    .iter()
+                    .rev()
+                    .find(|(at, _)| at.multiple() == multiple);
+                StepPurpose::Return(
+                    earlier
+                        .map(|(_, shares)| shares.clone())
+                        .unwrap_or_default(),
+                )
             }
         }
     }
 
     fn record_result(&mut self, next_run: NextRun, judged: &JudgedStep) {
-        self.our_limit = if judged.seen == StepOutcome::OurLimit { self.our_limit + 1 } else { 0 };
+        self.our_limit = if judged.seen == StepOutcome::OurLimit {
+            self.our_limit + 1
+        } else {
+            0
+        };
         self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
         if self.is_undecided(next_run, judged) {
             self.lengthened *= 2;
@@ -211,9 +273,13 @@ impl<'a> SearchRun<'a> {
                 self.search.record_held(next_run, judged.whole);
             }
             // Simulated drives are new in each run, so they need no recovery from overload.
-            StepOutcome::Failed => self.search.record_not_held(next_run, !self.request.simulated),
+            StepOutcome::Failed => self
+                .search
+                .record_not_held(next_run, !self.request.simulated),
             // A drive that does not recover is still slow.
-            StepOutcome::NotSteady => self.search.record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
+            StepOutcome::NotSteady => self
+                .search
+                .record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
             StepOutcome::Broken => self.search.stop(Stop::Broken),
             // The host may be busy only for a short time, so the run is repeated.
             StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
@@ -225,7 +291,8 @@ impl<'a> SearchRun<'a> {
     /// True if `next_run` must be repeated as a longer run: a confirmation that was held, but ended just after the drive
     /// became slow.
     fn is_undecided(&self, next_run: NextRun, judged: &JudgedStep) -> bool {
-        let is_confirmation = matches!(next_run, NextRun::Confirm(_)) && judged.seen == StepOutcome::Held;
+        let is_confirmation =
+            matches!(next_run, NextRun::Confirm(_)) && judged.seen == StepOutcome::Held;
         is_confirmation && judged.ends_in_new_spell && self.lengthened < LENGTHENED_MAX
     }
 
@@ -237,11 +304,19 @@ impl<'a> SearchRun<'a> {
             NextRun::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
             NextRun::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
         };
-        let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
-        let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
+        let left_sec = request
+            .max_sec
+            .map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
+        let dir = format!(
+            "{:02}-{}",
+            series.steps.len() + 1,
+            name.replace(" at ", "-")
+        );
         let devices = (0..series.devices.len()).collect();
         let round_sec = request.slice(multiple).round_sec;
-        let duration_sec = self.longest_sec(next_run).min(left_sec / round_sec * round_sec);
+        let duration_sec = self
+            .longest_sec(next_run)
+            .min(left_sec / round_sec * round_sec);
         Step::planned(name, dir, multiple, devices, duration_sec, rule).begun(now_unix_ms())
     }
 }
@@ -252,10 +327,16 @@ fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     step.outcome = Some(match judged.seen {
         StepOutcome::Held => Outcome::Pass,
         StepOutcome::Failed | StepOutcome::Broken => Outcome::Fail,
-        StepOutcome::NotSteady | StepOutcome::OurLimit | StepOutcome::Interrupted => Outcome::Invalid,
+        StepOutcome::NotSteady | StepOutcome::OurLimit | StepOutcome::Interrupted => {
+            Outcome::Invalid
+        }
     });
     step.reason.clone_from(&judged.why);
-    step.details = json!(Details { moved: next_run, judged: judged.clone(), ran_sec });
+    step.details = json!(Details {
+        moved: next_run,
+        judged: judged.clone(),
+        ran_sec
+    });
 }
 
 /// Observer of a step's run.

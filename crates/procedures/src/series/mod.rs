@@ -52,7 +52,12 @@ pub const NOT_PREPARED: &str = "not prepared";
 
 /// The load of 1x: from the file `config`; without a file, ACT's load on `devices`, or on a simulated drive if there
 /// are none. `as_act`: with ACT's pacing. `task`: the purpose, for the message if the load cannot be multiplied.
-pub fn load_1x(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
+pub fn load_1x(
+    config: Option<&Path>,
+    devices: &[String],
+    as_act: bool,
+    task: &str,
+) -> Result<Base1x, Failure> {
     let mut devices = parsed(devices)?;
     let base = match config {
         Some(path) => {
@@ -61,10 +66,16 @@ pub fn load_1x(config: Option<&Path>, devices: &[String], as_act: bool, task: &s
         }
         None => {
             if devices.is_empty() {
-                console::note("no device is named: using a simulated drive, whose hours pass in seconds");
+                console::note(
+                    "no device is named: using a simulated drive, whose hours pass in seconds",
+                );
                 devices.push(DeviceName::simulated());
             }
-            let arrival = if as_act { Arrival::Act } else { Arrival::default() };
+            let arrival = if as_act {
+                Arrival::Act
+            } else {
+                Arrival::default()
+            };
             Base1x::of_act(&devices, arrival)
         }
     };
@@ -92,7 +103,10 @@ pub fn new_series(
         began_unix_ms: now_unix_ms(),
         devices,
         config_1x,
-        terms: terms.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        terms: terms
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
         findings: Vec::new(),
         steps: Vec::new(),
         conclusion: None,
@@ -109,7 +123,8 @@ pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<
 
 /// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.
 pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
-    let [today, then] = [0, seconds].map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
+    let [today, then] = [0, seconds]
+        .map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
     match then.split_once(' ') {
         Some((day, clock)) if !today.starts_with(day) => format!("{clock} on {day}"),
         Some((_, clock)) => clock.to_owned(),
@@ -149,8 +164,9 @@ impl Drives {
                 drives.identities.push(file(name, size_bytes));
                 drives.left_unprepared.push(name.clone());
             } else {
-                let facts = discover(name, Path::new("/"))
-                    .map_err(|error| Failure::environment(format!("cannot test {name} - {error}")))?;
+                let facts = discover(name, Path::new("/")).map_err(|error| {
+                    Failure::environment(format!("cannot test {name} - {error}"))
+                })?;
                 if facts.kind == Kind::RegularFile {
                     return Err(Failure::usage(format!(
                         "cannot test {name} - it is a file, not a device - to screen files give a --config with \
@@ -168,20 +184,26 @@ impl Drives {
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
-        self.virtual_kinds.extend(why_not_a_drive(facts, Path::new("/")));
+        self.virtual_kinds
+            .extend(why_not_a_drive(facts, Path::new("/")));
         if PreparationState::of(facts, &Records::open(None)).is_prepared() {
             return;
         }
         match no_prep {
             true => self.left_unprepared.push(facts.path.clone()),
-            false => self.unprepared.push((facts.path.clone(), facts.identity().is_some())),
+            false => self
+                .unprepared
+                .push((facts.path.clone(), facts.identity().is_some())),
         }
     }
 
     /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if
     /// `has_begun`, it is prepared already.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
-        let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !has_begun);
+        let now = self
+            .unprepared
+            .iter()
+            .filter(|(_, is_recordable)| *is_recordable || !has_begun);
         now.map(|(name, _)| name.clone()).collect()
     }
 
@@ -189,21 +211,38 @@ impl Drives {
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let first = match to_prepare.contains(&drive.name) {
-                true => format!(", prepared first: {}", to_write(drive.size_bytes * PrepOptions::DEFAULT.passes())),
+                true => format!(
+                    ", prepared first: {}",
+                    to_write(drive.size_bytes * PrepOptions::DEFAULT.passes())
+                ),
                 false => String::new(),
             };
-            format!("device {}, {}{first}\n", drive.name, bytes(drive.size_bytes as f64))
+            format!(
+                "device {}, {}{first}\n",
+                drive.name,
+                bytes(drive.size_bytes as f64)
+            )
         };
         self.identities.iter().map(line).collect()
     }
 }
 
 fn simulated(name: &str, drive: &DriveSpec) -> Identity {
-    Identity { serial: Some(name.to_owned()), simulated: true, ..file(name, drive.capacity_bytes) }
+    Identity {
+        serial: Some(name.to_owned()),
+        simulated: true,
+        ..file(name, drive.capacity_bytes)
+    }
 }
 
 fn file(name: &str, size_bytes: u64) -> Identity {
-    Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
+    Identity {
+        name: name.to_owned(),
+        model: None,
+        serial: None,
+        size_bytes,
+        simulated: false,
+    }
 }
 
 /// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
@@ -214,7 +253,10 @@ fn identity(facts: &DeviceFacts) -> Identity {
         (None, Some(nsid)) if nsid > 1 => format!(" namespace {nsid}"),
         _ => String::new(),
     };
-    let serial = facts.serial.as_ref().map(|serial| format!("{}{part}", serial.trim()));
+    let serial = facts
+        .serial
+        .as_ref()
+        .map(|serial| format!("{}{part}", serial.trim()));
     Identity {
         name: facts.path.clone(),
         model: facts.model.clone(),
@@ -226,7 +268,10 @@ fn identity(facts: &DeviceFacts) -> Identity {
 
 /// Warns if several devices are parts of one drive, which then carries the load of each.
 fn warn_of_shared_drives(names: &[String]) {
-    for drive in drives_of(names, Path::new("/")).iter().filter(|drive| drive.members.len() > 1) {
+    for drive in drives_of(names, Path::new("/"))
+        .iter()
+        .filter(|drive| drive.members.len() > 1)
+    {
         console::warning(&format!(
             "{} are on one drive, {}, and each of them gets the whole load",
             drive.members.join(" and "),

@@ -6,7 +6,9 @@
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
 use conclusions::rejudge::rejudge_steps_in;
-use conclusions::series::{Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
+use conclusions::series::{
+    Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same,
+};
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::files;
@@ -59,20 +61,33 @@ impl SeriesDir {
         fixed_terms: &[&str],
         ask_consent: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
-        options.html.as_ref().map(|file| check_page(file)).transpose()?;
-        let dir = if options.fresh { unused(first) } else { newest(first) };
+        options
+            .html
+            .as_ref()
+            .map(|file| check_page(file))
+            .transpose()?;
+        let dir = if options.fresh {
+            unused(first)
+        } else {
+            newest(first)
+        };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
             return Err(Failure::usage(format!(
                 "cannot use {shown} for a series - it holds a single run - give another --out"
             )));
         }
-        let cannot =
-            |error| Failure::environment(format!("cannot create the directory {shown} - {error} - give another --out"));
+        let cannot = |error| {
+            Failure::environment(format!(
+                "cannot create the directory {shown} - {error} - give another --out"
+            ))
+        };
         // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer.
         let take_lock = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let exists = dir.is_dir();
-        let mut lock = (exists && !options.dry_run).then(|| take_lock(&dir)).transpose()?;
+        let mut lock = (exists && !options.dry_run)
+            .then(|| take_lock(&dir))
+            .transpose()?;
         let recorded = if exists { recorded_in(&dir)? } else { None };
         // A series refused before its first run does not fix the settings.
         let recorded = recorded.filter(has_begun);
@@ -80,14 +95,27 @@ impl SeriesDir {
             Some(recorded) => gone_on(&dir, recorded, new_series, fixed_terms)?,
             None => new_series,
         };
-        let has_ended = series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
-        let erase = if has_ended { Vec::new() } else { ask_consent(&options)? };
+        let has_ended = series
+            .conclusion
+            .as_ref()
+            .is_some_and(|it| it.outcome != Outcome::Invalid);
+        let erase = if has_ended {
+            Vec::new()
+        } else {
+            ask_consent(&options)?
+        };
         if !exists && !options.dry_run {
             files::create_dirs(&dir).map_err(cannot)?;
             lock = Some(take_lock(&dir)?);
         }
         let process = device::observe::process::this_process();
-        Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
+        Ok(Self {
+            dir,
+            series: Series { process, ..series },
+            options,
+            erase,
+            _lock: lock,
+        })
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
@@ -112,7 +140,13 @@ impl SeriesDir {
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = recorded_in(dir)?.ok_or_else(missing)?;
         require_agreement(dir, &series)?;
-        Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
+        Ok(Self {
+            dir: dir.to_owned(),
+            series,
+            options: Options::default(),
+            erase: Vec::new(),
+            _lock: Some(lock),
+        })
     }
 
     /// Value of a term; empty if there is no such term.
@@ -127,9 +161,18 @@ impl SeriesDir {
 
     /// A line with the number of steps done already; empty at the start.
     pub fn done_before(&self) -> String {
-        match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
+        match self
+            .series
+            .steps
+            .iter()
+            .filter(|step| step.state == State::Done)
+            .count()
+        {
             0 => String::new(),
-            done => format!("\nresuming after {} already done", count(done as u64, "step")),
+            done => format!(
+                "\nresuming after {} already done",
+                count(done as u64, "step")
+            ),
         }
     }
 
@@ -138,7 +181,12 @@ impl SeriesDir {
         if self.series.devices.iter().any(|device| device.simulated) {
             return;
         }
-        let names: Vec<&str> = self.series.devices.iter().map(|device| device.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .series
+            .devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect();
         self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
     }
 
@@ -164,7 +212,10 @@ impl SeriesDir {
     /// Writes the report of the series into its directory. A failure is only a warning: `flashproof report` can write
     /// the report at any time.
     pub fn write_report(&self) {
-        if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
+        if let Err(failure) = self
+            .page()
+            .and_then(|page| write_page(&self.dir.join(REPORT), &page))
+        {
             console::warning(&format!(
                 "cannot write the report of the series: {} - \"flashproof report\" can write it later",
                 failure.message
@@ -178,8 +229,15 @@ impl SeriesDir {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
-        let remarks: String = conclusion.remarks.iter().map(|remark| format!("  {remark}\n")).collect();
-        console::page(&format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence))?;
+        let remarks: String = conclusion
+            .remarks
+            .iter()
+            .map(|remark| format!("  {remark}\n"))
+            .collect();
+        console::page(&format!(
+            "\n{head}{}\n{remarks}{tables}",
+            conclusion.sentence
+        ))?;
         if let Some(file) = &self.options.html {
             write_page(file, &self.page()?)?;
         }
@@ -194,14 +252,20 @@ impl SeriesDir {
     }
 
     fn page(&self) -> Result<String, Failure> {
-        Ok(Document::read(&[&self.dir]).map_err(Failure::environment)?.html())
+        Ok(Document::read(&[&self.dir])
+            .map_err(Failure::environment)?
+            .html())
     }
 
     /// Directory of the series, and its report if there is one, a line each.
     pub fn format_paths(&self) -> String {
         let report = self.dir.join(REPORT);
         let has_report = self.series.conclusion.is_some() && report.exists();
-        let report = if has_report { format!("report: {}\n", report.display()) } else { String::new() };
+        let report = if has_report {
+            format!("report: {}\n", report.display())
+        } else {
+            String::new()
+        };
         format!("series: {}\n{report}", self.dir.display())
     }
 
@@ -216,7 +280,10 @@ fn recorded_in(dir: &Path) -> Result<Option<Series>, Failure> {
     let series = Series::read(dir).map_err(Failure::environment)?;
     if series.is_some() {
         files::require_trusted_file(&dir.join(SERIES)).map_err(|error| {
-            Failure::environment(format!("cannot resume the series in {} - {error}", dir.display()))
+            Failure::environment(format!(
+                "cannot resume the series in {} - {error}",
+                dir.display()
+            ))
         })?;
     }
     Ok(series)
@@ -227,10 +294,18 @@ fn has_begun(series: &Series) -> bool {
 }
 
 /// The series `recorded` in `dir`, if its drives and settings equal those of `new_series`.
-fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[&str]) -> Result<Series, Failure> {
+fn gone_on(
+    dir: &Path,
+    recorded: Series,
+    mut new_series: Series,
+    fixed_terms: &[&str],
+) -> Result<Series, Failure> {
     for name in fixed_terms {
         // An empty list of unprepared drives is not fixed: a drive that was prepared at the start must not be discarded.
-        let recorded_term = recorded.terms.iter().find(|(other, value)| other == name && !value.is_empty());
+        let recorded_term = recorded
+            .terms
+            .iter()
+            .find(|(other, value)| other == name && !value.is_empty());
         if let Some(recorded_term) = recorded_term {
             new_series.terms.retain(|(other, _)| other != name);
             new_series.terms.push(recorded_term.clone());
@@ -247,7 +322,10 @@ fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[
     })?;
     require_agreement(dir, &recorded)?;
     // The same drives may have new names now.
-    Ok(Series { devices: new_series.devices, ..recorded })
+    Ok(Series {
+        devices: new_series.devices,
+        ..recorded
+    })
 }
 
 /// Errors: the runs of the series in `dir` do not support its record.
@@ -265,7 +343,9 @@ fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
 /// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
 /// the serial numbers of the drives, and `load`.
 pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
-    let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
+    let names = drives
+        .iter()
+        .map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
     let name = format!("{command}-{drives}-{}", plain(load));
     Path::new(RESULTS_DIR).join(name.trim_end_matches('-'))
@@ -273,8 +353,18 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
 
 /// A name without characters that are special in a path or to a shell.
 fn plain(name: &str) -> String {
-    let allowed_char = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
-    let mapped: String = name.trim_start_matches("/dev/").chars().map(allowed_char).collect();
+    let allowed_char = |c: char| {
+        if c.is_ascii_alphanumeric() || "._".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let mapped: String = name
+        .trim_start_matches("/dev/")
+        .chars()
+        .map(allowed_char)
+        .collect();
     let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-")
 }
@@ -285,9 +375,9 @@ fn shortened(name: String) -> String {
         return name;
     }
     // FNV-1a: the hash distinguishes names; it need not be secure.
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     // Plain names are ASCII.
     let prefix: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
     format!("{prefix}-{hash:016x}")
@@ -306,18 +396,25 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
 
 /// The first of the numbered directories that does not exist.
 fn unused(first: &Path) -> PathBuf {
-    (1..).map(|number| numbered(first, number)).find(|dir| !dir.exists()).unwrap_or_else(|| first.to_owned())
+    (1..)
+        .map(|number| numbered(first, number))
+        .find(|dir| !dir.exists())
+        .unwrap_or_else(|| first.to_owned())
 }
 
 /// The last of the consecutive numbered directories that exist; `first` if none does.
 fn newest(first: &Path) -> PathBuf {
-    let existing = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
+    let existing = (1..)
+        .map(|number| numbered(first, number))
+        .take_while(|dir| dir.exists());
     existing.last().unwrap_or_else(|| first.to_owned())
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
 pub fn single_load<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
-    load.rounded.iter().for_each(|rounded| console::note(&format!("{name}: {rounded}")));
+    load.rounded
+        .iter()
+        .for_each(|rounded| console::note(&format!("{name}: {rounded}")));
     NamedWorkload::alone(load.workload, load.text)
 }
 
@@ -337,7 +434,10 @@ impl SeriesDir {
         let step = &self.series.steps[index];
         let request = RunRequest {
             dir: self.dir.join(&step.dir),
-            consents: Consents { erase: &self.erase, ..base_request.consents },
+            consents: Consents {
+                erase: &self.erase,
+                ..base_request.consents
+            },
             purpose: Some(step.name.clone()),
             // The jobs of a baseline are not multiples of 1x.
             multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
@@ -351,7 +451,11 @@ impl SeriesDir {
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
                 // A run can serve several steps.
-                let running = self.series.steps.iter_mut().filter(|step| step.state == State::Running);
+                let running = self
+                    .series
+                    .steps
+                    .iter_mut()
+                    .filter(|step| step.state == State::Running);
                 running.for_each(|step| step.interrupt(why));
                 self.save().and(Err(failure))
             }
@@ -359,7 +463,11 @@ impl SeriesDir {
     }
 
     /// Prepares the drives whose record and data do not show a preparation. Returns an exit code if the preparation did not complete.
-    pub fn prepare(&self, drives: &Drives, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
+    pub fn prepare(
+        &self,
+        drives: &Drives,
+        signal_handler: &SignalHandler,
+    ) -> Result<Option<ExitCode>, Failure> {
         let names = drives.to_prepare(self.has_begun());
         if names.is_empty() {
             return Ok(None);
@@ -368,10 +476,21 @@ impl SeriesDir {
             "no preparation, or discarded since: {}; preparing first, because an empty drive is faster than a used one",
             names.join(", ")
         ));
-        let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
-        let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
-        let preparation =
-            Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
+        let erase: Vec<_> = self
+            .erase
+            .iter()
+            .filter(|name| names.contains(name))
+            .cloned()
+            .collect();
+        let others = drives
+            .identities
+            .iter()
+            .map(|drive| drive.name.clone())
+            .collect();
+        let preparation = Preparation {
+            others,
+            ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet))
+        };
         preparation.run(signal_handler)
     }
 }
@@ -384,10 +503,16 @@ mod tests {
     #[test]
     fn names_of_directories_are_plain_and_bounded() {
         assert_eq!(plain("sim:"), "sim");
-        assert_eq!(plain("sim:channels=1+read-us=20"), "sim-channels-1-read-us-20");
+        assert_eq!(
+            plain("sim:channels=1+read-us=20"),
+            "sim-channels-1-read-us-20"
+        );
         assert_eq!(plain("S4EV NX0 /x"), "S4EV-NX0-x");
         assert_eq!(plain("/dev/zram5"), "zram5");
-        assert_eq!(shortened("a".repeat(NAME_CHARS_MAX)), "a".repeat(NAME_CHARS_MAX));
+        assert_eq!(
+            shortened("a".repeat(NAME_CHARS_MAX)),
+            "a".repeat(NAME_CHARS_MAX)
+        );
         let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
         assert_eq!(one.len(), NAME_CHARS_MAX);
         assert_ne!(one, other);
@@ -396,7 +521,10 @@ mod tests {
     /// A series on drives of which `then` were not prepared, resumed while `now` are not prepared.
     fn resumed(then: &str, now: &str) -> Result<Series, Failure> {
         let [recorded, new] = [then, now].map(|unprepared| {
-            let terms = [("limits", "x".to_owned()), (NOT_PREPARED, unprepared.to_owned())];
+            let terms = [
+                ("limits", "x".to_owned()),
+                (NOT_PREPARED, unprepared.to_owned()),
+            ];
             new_series(Purpose::Rate, Vec::new(), String::new(), terms)
         });
         gone_on(Path::new("d"), recorded, new, &[NOT_PREPARED])
@@ -409,21 +537,36 @@ mod tests {
             assert_eq!(resumed(then, now).unwrap().terms[1].1, then);
         }
         let refused = resumed("", "/dev/x").err().unwrap().message;
-        assert!(refused.contains("not prepared") && refused.contains("/dev/x"), "{refused}");
+        assert!(
+            refused.contains("not prepared") && refused.contains("/dev/x"),
+            "{refused}"
+        );
     }
 
     #[test]
     fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let first = dir.path().join("series");
-        assert_eq!((newest(&first), unused(&first)), (first.clone(), first.clone()));
+        assert_eq!(
+            (newest(&first), unused(&first)),
+            (first.clone(), first.clone())
+        );
         fs::create_dir(&first).unwrap();
         let second = dir.path().join("series.2");
-        assert_eq!((newest(&first), unused(&first)), (first.clone(), second.clone()));
+        assert_eq!(
+            (newest(&first), unused(&first)),
+            (first.clone(), second.clone())
+        );
         let slash = PathBuf::from(format!("{}/", first.display()));
-        assert_eq!((newest(&slash), unused(&slash)), (slash.clone(), second.clone()));
+        assert_eq!(
+            (newest(&slash), unused(&slash)),
+            (slash.clone(), second.clone())
+        );
         fs::create_dir(&second).unwrap();
         assert_eq!(newest(&slash), second);
-        assert_eq!((newest(&first), unused(&first)), (second, dir.path().join("series.3")));
+        assert_eq!(
+            (newest(&first), unused(&first)),
+            (second, dir.path().join("series.3"))
+        );
     }
 }

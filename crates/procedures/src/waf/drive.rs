@@ -33,7 +33,11 @@ pub(super) struct MeasuredDrive {
 impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
     pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
-        let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
+        let cannot = |why: &str| {
+            Failure::environment(format!(
+                "cannot measure write amplification on {path} - {why}"
+            ))
+        };
         let facts = discover(path, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
         if !facts.is_nvme() {
             return Err(cannot(
@@ -52,32 +56,52 @@ impl MeasuredDrive {
             .ok_or_else(|| cannot("its controller cannot be opened - run as root"))?;
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
                       look for newer firmware, or name another drive";
-        let counters = controller
-            .lifetime_bytes()
-            .map_err(|error| cannot(&format!("its counters cannot be read: {error} - run as root")))?;
+        let counters = controller.lifetime_bytes().map_err(|error| {
+            cannot(&format!(
+                "its counters cannot be read: {error} - run as root"
+            ))
+        })?;
         let (_, counted_by) = counters.ok_or_else(|| cannot(no_log))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
         let (mut spaces_bytes, mut bytes_per_sec) = (0, 0.0);
-        for (tenant_index, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
+        for (tenant_index, range) in tenants
+            .layout(path, true, facts.size_bytes)
+            .map_err(Failure::usage)?
+        {
             let tenant = &tenants.tenants[tenant_index];
-            let (space_bytes, block) = (range.end - range.start, u64::from(tenant.write_block_bytes));
+            let (space_bytes, block) =
+                (range.end - range.start, u64::from(tenant.write_block_bytes));
             let host = StoreModel::new(tenant, space_bytes / block, 1).map_err(Failure::usage)?;
             spaces_bytes += space_bytes;
-            bytes_per_sec += tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
+            bytes_per_sec +=
+                tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
         }
         let fdp = Fdp::of(Path::new("/"), &facts);
-        Ok(Self { facts, controller, counted_by, fdp, spaces_bytes, bytes_per_sec })
+        Ok(Self {
+            facts,
+            controller,
+            counted_by,
+            fdp,
+            spaces_bytes,
+            bytes_per_sec,
+        })
     }
 
     /// True if `manifest_facts`, from a run's manifest, describe the same namespace.
     pub(super) fn is_same(&self, manifest_facts: &Value) -> bool {
         let own_facts = serde_json::to_value(&self.facts).unwrap_or_default();
-        ["wwid", "serial", "nsid", "partition"].iter().all(|fact| manifest_facts[fact] == own_facts[fact])
+        ["wwid", "serial", "nsid", "partition"]
+            .iter()
+            .all(|fact| manifest_facts[fact] == own_facts[fact])
     }
 
     /// Refuses a different device at the same path.
-    pub(super) fn check_same(&self, opened_identity: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
+    pub(super) fn check_same(
+        &self,
+        opened_identity: Option<&str>,
+        size_bytes: u64,
+    ) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
                 "cannot measure write amplification on {} - {why}; nothing was erased",
@@ -124,13 +148,20 @@ impl MeasuredDrive {
     pub(super) fn read_counters(&self) -> Result<Bytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
-            Ok(_) => Err(format!("it no longer reports the counters of {}", self.counted_by)),
+            Ok(_) => Err(format!(
+                "it no longer reports the counters of {}",
+                self.counted_by
+            )),
             Err(error) => Err(format!("its counters cannot be read: {error}")),
         }
     }
 
     /// `tenants` in an arrangement on this drive. Errors: why the arrangement is impossible.
-    pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
+    pub(super) fn arranged(
+        &self,
+        arrangement: Arrangement,
+        tenants: &Tenants,
+    ) -> Result<Tenants, String> {
         match arrangement {
             Arrangement::Dedicated => {
                 Err("it needs a drive for each tenant, and this is a single drive - \"flashproof waf model --device \
@@ -164,7 +195,8 @@ impl MeasuredDrive {
     pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
         let fdp = self.fdp.as_ref().ok()?.as_ref()?;
         let unit = fdp.configuration()?.reclaim_unit_bytes;
-        (self.counted_by == CounterSource::FdpStatistics).then(|| counted.erased.checked_div(unit))?
+        (self.counted_by == CounterSource::FdpStatistics)
+            .then(|| counted.erased.checked_div(unit))?
     }
 
     /// Expected duration. Errors: the tenants write too fast to be measured.
@@ -181,7 +213,11 @@ impl MeasuredDrive {
         }
         // A stream may write slightly more or less than expected.
         let seconds_max = (fill_sec * fills_max as f64 * 1.1 + 60.0).min(u32::MAX.into()) as u32;
-        Ok(Pace { fill_sec, fills_max, seconds_max })
+        Ok(Pace {
+            fill_sec,
+            fills_max,
+            seconds_max,
+        })
     }
 
     /// Description of the drive for the report.
@@ -206,8 +242,17 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The duration as text.
-    pub(super) fn describe(&self, drive: &MeasuredDrive, arrangements: usize, duration_sec: Option<u32>) -> String {
-        let Self { fill_sec, fills_max, .. } = self;
+    pub(super) fn describe(
+        &self,
+        drive: &MeasuredDrive,
+        arrangements: usize,
+        duration_sec: Option<u32>,
+    ) -> String {
+        let Self {
+            fill_sec,
+            fills_max,
+            ..
+        } = self;
         let max_sec = fill_sec * *fills_max as f64;
         let bound_sec = duration_sec.map_or(max_sec, |duration| max_sec.min(f64::from(duration)));
         format!(
@@ -225,8 +270,20 @@ impl Pace {
 }
 
 /// Description of a drive.
-fn describe_drive(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
-    let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
+fn describe_drive(
+    DeviceFacts {
+        path,
+        model,
+        serial,
+        firmware,
+        size_bytes,
+        ..
+    }: &DeviceFacts,
+) -> String {
+    let known = |what: &Option<String>| {
+        what.as_deref()
+            .map_or("unknown".to_owned(), |it| printable(it).into())
+    };
     let [model, serial, firmware] = [model, serial, firmware].map(known);
     let (path, size) = (in_one_line(path), bytes(*size_bytes as f64));
     format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")

@@ -15,7 +15,9 @@ use clap::Args;
 use conclusions::waf::{Found, TenantBytes, steady_rule};
 use device::guard::Records;
 use engine::DeviceName;
-use load::run::{Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError};
+use load::run::{
+    Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError,
+};
 use load::waf::{Arrangement, MeasurementEnd, Meter};
 use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
@@ -81,8 +83,14 @@ pub(super) fn run(
         )));
     }
     let pace = drive.pace(waf_request.fills_max)?;
-    let dir = measurement.out.clone().unwrap_or_else(|| default_dir("waf"));
-    let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| dir.join(arrangement.to_string())).collect();
+    let dir = measurement
+        .out
+        .clone()
+        .unwrap_or_else(|| default_dir("waf"));
+    let dirs: Vec<PathBuf> = plans
+        .iter()
+        .map(|(arrangement, _)| dir.join(arrangement.to_string()))
+        .collect();
     for dir in &dirs {
         check_usable(dir).map_err(Failure::environment)?;
     }
@@ -91,7 +99,10 @@ pub(super) fn run(
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(drive.about());
     report.assumptions.push(pair("steady", steady_rule()));
-    let signal_handler = SignalHandler::install("the results so far are in the run directory", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "the results so far are in the run directory",
+        CompatMode::Native,
+    )?;
     let control = Arc::new(Control::default());
     let mut code = 0;
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
@@ -116,9 +127,10 @@ pub(super) fn run(
         report.arrangements.push(arranged);
         drop(armed);
         if let Some(signal) = signal_handler.signal_received() {
-            report
-                .remarks
-                .push(format!("ended by {} - the remaining arrangements were not run", session::signals::name(signal)));
+            report.remarks.push(format!(
+                "ended by {} - the remaining arrangements were not run",
+                session::signals::name(signal)
+            ));
             return Ok(4);
         }
     }
@@ -133,12 +145,21 @@ fn arrangements(
 ) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
     let is_unrestricted = requested.is_empty();
     let mut plans = Vec::new();
-    for arrangement in if is_unrestricted { &Arrangement::ALL[..] } else { requested } {
+    for arrangement in if is_unrestricted {
+        &Arrangement::ALL[..]
+    } else {
+        requested
+    } {
         match drive.arranged(*arrangement, tenants) {
             Ok(tenants) => plans.push((*arrangement, tenants)),
-            Err(why) if is_unrestricted => console::note(&format!("{arrangement} is left out - {why}")),
+            Err(why) if is_unrestricted => {
+                console::note(&format!("{arrangement} is left out - {why}"))
+            }
             Err(why) => {
-                return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", drive.facts.path)));
+                return Err(Failure::usage(format!(
+                    "cannot run {arrangement} on {} - {why}",
+                    drive.facts.path
+                )));
             }
         }
     }
@@ -160,7 +181,11 @@ struct ArrangementRun<'a> {
 
 impl ArrangementRun<'_> {
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.measurement.erase, other_devices: &[], shared: false }
+        Consents {
+            erase: &self.measurement.erase,
+            other_devices: &[],
+            shared: false,
+        }
     }
 
     /// Runs the arrangement. Returns the result and the exit code.
@@ -182,7 +207,9 @@ impl ArrangementRun<'_> {
         let mut observer = WafObserver::new(self);
         let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
         let (name, dir) = (self.arrangement, self.dir.display());
-        report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
+        report
+            .assumptions
+            .push(pair(&format!("run of {name}"), dir.to_string()));
         if let Some(why) = observer.failed() {
             return Err(Failure::environment(format!(
                 "cannot compute the write amplification of {} - {why} - start again without other users of the drive; \
@@ -204,7 +231,10 @@ impl ArrangementRun<'_> {
                 self.drive.facts.path
             )));
         };
-        let mut found = Found { tenants: observer.tenants.clone(), ..meter.found().clone() };
+        let mut found = Found {
+            tenants: observer.tenants.clone(),
+            ..meter.found().clone()
+        };
         let (own_bytes, all_bytes) = meter.host_bytes();
         if all_bytes as f64 > own_bytes as f64 * (1.0 + OTHERS)
             && all_bytes > own_bytes + self.drive.facts.size_bytes / 64
@@ -221,7 +251,9 @@ impl ArrangementRun<'_> {
             ));
         }
         let counted = found.total();
-        if found.steady_after.is_some() && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS) {
+        if found.steady_after.is_some()
+            && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS)
+        {
             report.remarks.push(format!(
                 "{name}: media writes hardly exceed host writes: either blocks become invalid together, or the drive \
                  had enough free flash and collected nothing yet, for example if the namespace or partition is a small \
@@ -241,11 +273,17 @@ impl ArrangementRun<'_> {
         let devices = Devices::open(&spec, fills.iter(), &self.consents())?;
         let engine = Engine::choose(&Demand::of(&spec, fills.iter()), &devices)?;
         let shapes = devices.shapes();
-        let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
-        self.drive.check_same(identity.as_deref(), shapes[0].size_bytes)?;
+        let identity = devices
+            .real_facts()
+            .first()
+            .and_then(|(_, facts)| facts.identity());
+        self.drive
+            .check_same(identity.as_deref(), shapes[0].size_bytes)?;
         if let Some(identity) = &identity {
             // A deallocated drive no longer counts as prepared, whatever happens later.
-            Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
+            Records::open(None)
+                .forget_prepared(identity)
+                .map_err(Failure::environment)?;
         }
         self.deallocate(&devices)?;
         let size_bytes = shapes[0].size_bytes;
@@ -259,7 +297,8 @@ impl ArrangementRun<'_> {
                 in_flight_max: engine.in_flight_max(),
             };
             plan.begin(number, &fill.0.tenant().name);
-            fill.build(&shapes, &context, &mut plan).map_err(Failure::usage)?;
+            fill.build(&shapes, &context, &mut plan)
+                .map_err(Failure::usage)?;
             total_bytes += fill.bytes(size_bytes).map_err(Failure::usage)?;
         }
         let facts = EngineFacts::unpaced(&engine);
@@ -274,7 +313,10 @@ impl ArrangementRun<'_> {
             control: self.control.clone(),
         };
         let progress_text = format!("{}: writing each space once", self.arrangement);
-        let mut filling = Filling { progress: WriteProgress::new(progress_text, total_bytes), failure: None };
+        let mut filling = Filling {
+            progress: WriteProgress::new(progress_text, total_bytes),
+            failure: None,
+        };
         engine.run(&run_config, plan.shards, &devices, 1, &facts, &mut filling)?;
         filling.progress.end();
         let why = match (self.control.cause(), filling.failure) {
@@ -283,7 +325,10 @@ impl ArrangementRun<'_> {
             (_, Some(why)) => why,
             (Some(cause), None) => cause.to_string(),
         };
-        Err(Failure::device(format!("{}: {why} - nothing was measured", self.arrangement)))
+        Err(Failure::device(format!(
+            "{}: {why} - nothing was measured",
+            self.arrangement
+        )))
     }
 
     fn interrupted(&self) -> Failure {
@@ -295,7 +340,9 @@ impl ArrangementRun<'_> {
 
     /// Deallocates all of the device.
     fn deallocate(&self, devices: &Devices) -> Result<(), Failure> {
-        let Devices::Real(targets) = devices else { return Ok(()) };
+        let Devices::Real(targets) = devices else {
+            return Ok(());
+        };
         for target in targets {
             let size_bytes = target.size_bytes();
             console::notice(&format!(
@@ -329,13 +376,18 @@ struct Filling {
 
 impl Sink for Filling {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        self.progress.add(interval.cells.iter().map(|cell| cell.counts.bytes).sum());
+        self.progress
+            .add(interval.cells.iter().map(|cell| cell.counts.bytes).sum());
         Ok(())
     }
 
     fn failure(&mut self, failed: &FailedOp) {
-        let FailedOp { offset, len, error, .. } = failed;
-        self.failure.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
+        let FailedOp {
+            offset, len, error, ..
+        } = failed;
+        self.failure.get_or_insert_with(|| {
+            format!("write of {len} bytes at byte {offset} failed: {error}")
+        });
     }
 }
 
@@ -365,9 +417,17 @@ impl Fill {
     fn add(&mut self, interval: &Interval, ns: u64) {
         match self.cells.is_empty() {
             true => self.cells = interval.cells.clone(),
-            false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
+            false => self
+                .cells
+                .iter_mut()
+                .zip(&interval.cells)
+                .for_each(|(all, cell)| all.merge(cell)),
         }
-        self.backlogs = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
+        self.backlogs = interval
+            .cells
+            .iter()
+            .map(|cell| cell.counts.backlog)
+            .collect();
         self.ns += ns;
     }
 }
@@ -375,7 +435,11 @@ impl Fill {
 impl<'a> WafObserver<'a> {
     /// Polls the counters of the drive while the tenants of `run` write to the drive.
     fn new(run: &'a ArrangementRun<'a>) -> Self {
-        let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
+        let tenant = |tenant: &Tenant| TenantBytes {
+            name: tenant.name.clone(),
+            client: 0,
+            defrag: 0,
+        };
         Self {
             run,
             meter: None,
@@ -392,8 +456,12 @@ impl<'a> WafObserver<'a> {
         let Some(layout) = &self.layout else { return 0 };
         let mut written_bytes = 0;
         for (stream_index, stream) in layout.streams.iter().enumerate() {
-            let Some((tenant, kind)) = stream.name.rsplit_once('/') else { continue };
-            let Some(tenant) = self.tenants.iter_mut().find(|one| one.name == tenant) else { continue };
+            let Some((tenant, kind)) = stream.name.rsplit_once('/') else {
+                continue;
+            };
+            let Some(tenant) = self.tenants.iter_mut().find(|one| one.name == tenant) else {
+                continue;
+            };
             let bytes = interval.cells[layout.cell(stream_index, 0)].counts.bytes;
             match kind {
                 "writes" => tenant.client += bytes,
@@ -407,17 +475,33 @@ impl<'a> WafObserver<'a> {
 
     /// Latencies of clients in at most the last five drive fills.
     fn timed(&self, size_bytes: u64) -> Timed {
-        let begun = self.window.iter().rev().filter(|fill| !fill.cells.is_empty());
+        let begun = self
+            .window
+            .iter()
+            .rev()
+            .filter(|fill| !fill.cells.is_empty());
         let mut fills = begun.take(ROUNDS_IN_WINDOW);
-        let Some(last) = fills.next() else { return Timed::default() };
+        let Some(last) = fills.next() else {
+            return Timed::default();
+        };
         let (mut cells, mut ns) = (last.cells.clone(), last.ns);
         for fill in fills {
-            cells.iter_mut().zip(&fill.cells).for_each(|(all, cell)| all.merge(cell));
+            cells
+                .iter_mut()
+                .zip(&fill.cells)
+                .for_each(|(all, cell)| all.merge(cell));
             ns += fill.ns;
         }
         let seconds = ns as f64 / 1e9;
-        let streams = || self.layout.iter().flat_map(|layout| &layout.streams).zip(&cells);
-        let cell_streams = streams().zip(&last.backlogs).map(|((stream, cell), end)| (stream, cell, *end));
+        let streams = || {
+            self.layout
+                .iter()
+                .flat_map(|layout| &layout.streams)
+                .zip(&cells)
+        };
+        let cell_streams = streams()
+            .zip(&last.backlogs)
+            .map(|((stream, cell), end)| (stream, cell, *end));
         let writes = streams().filter(|(stream, _)| stream.name.ends_with("writes"));
         let written_bytes: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
         Timed {
@@ -433,14 +517,28 @@ impl<'a> WafObserver<'a> {
 impl RunObserver for WafObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
-        let ArrangementRun { drive, waf_request, .. } = self.run;
+        let ArrangementRun {
+            drive, waf_request, ..
+        } = self.run;
         // Detects a swapped drive.
-        if !manifest.device_facts.first().is_some_and(|facts| drive.is_same(facts)) {
-            self.failure = Some("another drive took its place; nothing was written to that drive".to_owned());
+        if !manifest
+            .device_facts
+            .first()
+            .is_some_and(|facts| drive.is_same(facts))
+        {
+            self.failure =
+                Some("another drive took its place; nothing was written to that drive".to_owned());
             return;
         }
         match drive.read_counters() {
-            Ok(now) => self.meter = Some(Meter::new("all", drive.facts.size_bytes, waf_request.fills_max, now)),
+            Ok(now) => {
+                self.meter = Some(Meter::new(
+                    "all",
+                    drive.facts.size_bytes,
+                    waf_request.fills_max,
+                    now,
+                ))
+            }
             Err(why) => self.failure = Some(why),
         }
     }
@@ -462,7 +560,9 @@ impl RunObserver for WafObserver<'_> {
         let end = meter.written(written_bytes, || self.run.drive.read_counters());
         let is_over = meter.found().rounds() > rounds;
         match end {
-            Ok(None) if self.run.signal_handler.signal_received().is_some() => Some("a signal arrived".to_owned()),
+            Ok(None) if self.run.signal_handler.signal_received().is_some() => {
+                Some("a signal arrived".to_owned())
+            }
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
@@ -473,12 +573,15 @@ impl RunObserver for WafObserver<'_> {
                 }
                 None
             }
-            Ok(Some(MeasurementEnd::Steady)) => {
-                Some(format!("write amplification was steady after {} drive fills", meter.found().rounds()))
-            }
+            Ok(Some(MeasurementEnd::Steady)) => Some(format!(
+                "write amplification was steady after {} drive fills",
+                meter.found().rounds()
+            )),
             Ok(Some(MeasurementEnd::Fills)) => {
                 let fills_max = self.run.waf_request.fills_max;
-                Some(format!("{fills_max} drive fills were written, but write amplification is not steady"))
+                Some(format!(
+                    "{fills_max} drive fills were written, but write amplification is not steady"
+                ))
             }
             Err(why) => {
                 self.failure = Some(why);

@@ -95,7 +95,10 @@ fn command(text: &str) -> Result<u32, String> {
 impl WafRequest {
     /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
-        let drive_text = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
+        let drive_text = model
+            .device
+            .clone()
+            .unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
         if let DeviceName::Path(path) = drive_text.parse::<DeviceName>().map_err(Failure::usage)? {
             return Err(Failure::usage(format!(
                 "cannot model {} - it is a real drive - name a simulated drive (sim:ftl), or measure this drive: \
@@ -112,15 +115,26 @@ impl WafRequest {
     /// exit code.
     ///
     /// Errors: nothing was measured.
-    pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {
-        let DeviceName::Path(device) = measurement.device.parse::<DeviceName>().map_err(Failure::usage)? else {
+    pub fn measure(
+        &self,
+        measurement: &Measurement,
+    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
+        let DeviceName::Path(device) = measurement
+            .device
+            .parse::<DeviceName>()
+            .map_err(Failure::usage)?
+        else {
             return Err(Failure::usage(format!(
                 "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
                 units::quoted(&measurement.device)
             )));
         };
         let mut report = self.report();
-        let predicted = measurement.predict.as_ref().map(|on| self.predicted(on, &report)).transpose()?;
+        let predicted = measurement
+            .predict
+            .as_ref()
+            .map(|on| self.predicted(on, &report))
+            .transpose()?;
         let result = measure::run(self, measurement, &device, &mut report);
         if report.arrangements.is_empty() {
             return result.map(|code| (report, Ok(code)));
@@ -151,15 +165,26 @@ impl WafRequest {
     fn predicted(&self, drive_text: &str, empty: &WafReport) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
         self.simulate(&Model::default(), drive_text.to_owned(), &mut report)?;
-        report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
+        report
+            .arrangements
+            .iter_mut()
+            .for_each(|one| one.arrangement += PREDICTED);
         // Drop the tenants' own assumptions, which are the same in both reports.
         report.assumptions.drain(..self.tenants.tenants.len());
-        report.assumptions.iter_mut().for_each(|one| one.name += PREDICTED);
+        report
+            .assumptions
+            .iter_mut()
+            .for_each(|one| one.name += PREDICTED);
         Ok(report)
     }
 
     /// Adds to `report` the results of the tenants on the simulated drive `drive_text`.
-    fn simulate(&self, model: &Model, drive_text: String, report: &mut WafReport) -> Result<(), Failure> {
+    fn simulate(
+        &self,
+        model: &Model,
+        drive_text: String,
+        report: &mut WafReport,
+    ) -> Result<(), Failure> {
         let (base, drive) = simulated(&drive_text)?;
         let defaults = Interleaving::default();
         let setup = Setup {
@@ -181,14 +206,21 @@ impl WafRequest {
         for arrangement in &arrangements {
             let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
             arranged.years = self.rating.years(&setup.tenants, &arranged);
-            report.assumptions.push(pair(&format!("drives of {arrangement}"), shape));
+            report
+                .assumptions
+                .push(pair(&format!("drives of {arrangement}"), shape));
             if let Some(timed) = &arranged.timed {
-                report.assumptions.push(pair(&format!("latencies of {arrangement}"), covered(timed)));
+                report
+                    .assumptions
+                    .push(pair(&format!("latencies of {arrangement}"), covered(timed)));
             }
             report.arrangements.push(arranged);
         }
         report.remarks = remarks(report, &self.rating);
-        report.sweeps = sweeps.iter().map(|one| experiment::swept(one, &setup, &arrangements)).collect();
+        report.sweeps = sweeps
+            .iter()
+            .map(|one| experiment::swept(one, &setup, &arrangements))
+            .collect();
         Ok(())
     }
 }
@@ -206,7 +238,10 @@ fn default_drive(tenants: usize) -> String {
 fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
     let drive = device.drive().cloned().ok_or_else(|| {
-        Failure::usage(format!("{} is not a simulated drive - give one: sim:ftl+...", units::quoted(name)))
+        Failure::usage(format!(
+            "{} is not a simulated drive - give one: sim:ftl+...",
+            units::quoted(name)
+        ))
     })?;
     let ftl = drive.ftl.clone().ok_or_else(|| {
         Failure::usage(format!(
@@ -234,7 +269,10 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
 }
 
 fn pair(name: &str, value: String) -> Pair {
-    Pair { name: name.to_owned(), value }
+    Pair {
+        name: name.to_owned(),
+        value,
+    }
 }
 
 /// Description of the tenants.
@@ -258,7 +296,10 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
 
 /// Description of the assumptions.
 fn assumptions(setup: &Setup) -> Vec<Pair> {
-    let Interleaving { command_bytes, in_flight } = setup.interleaving;
+    let Interleaving {
+        command_bytes,
+        in_flight,
+    } = setup.interleaving;
     let mut pairs = assumed_of_tenants(&setup.tenants);
     let spec = &setup.drive.spec;
     let over_provisioning = ftl::over_provisioning::BothConventions(spec.over_provisioning);
@@ -270,7 +311,13 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
                  ever deallocated";
     pairs.extend([
-        pair("drive", format!("{}; over-provisioning {over_provisioning}", setup.drive_text)),
+        pair(
+            "drive",
+            format!(
+                "{}; over-provisioning {over_provisioning}",
+                setup.drive_text
+            ),
+        ),
         pair("order of writes", order),
         pair("start", start.to_owned()),
         pair("steady", steady_rule()),
@@ -292,7 +339,9 @@ fn covered(timed: &Timed) -> String {
 
 impl EnduranceRating {
     fn endurance(&self) -> Option<Endurance> {
-        self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay))
+        self.tbw
+            .map(Endurance::TerabytesWritten)
+            .or(self.dwpd.map(Endurance::DriveWritesPerDay))
     }
 
     /// Years until the first drive reaches its rated media writes; `None` without a rating, or if the amplification
@@ -302,16 +351,24 @@ impl EnduranceRating {
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
         let rated_bytes = self.endurance()?.bytes(Some(bytes), self.warranty)?;
         let tenants = tenants.tenants.iter();
-        let clients: f64 =
-            tenants.map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)).sum();
+        let clients: f64 = tenants
+            .map(|tenant| {
+                tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)
+            })
+            .sum();
         let media_a_day = clients * arranged.total_wa? * 86_400.0;
         let end = arranged.steady_after_fills?;
         let media = |drive: usize| arranged.counted.steady_bytes_of(drive, end).media as f64;
         let total_media: f64 = (0..drives.len()).map(media).sum();
         let days_of = |drive: usize| {
-            rated_bytes * drives[drive].logical_bytes as f64 / bytes as f64 / (media_a_day * media(drive) / total_media)
+            rated_bytes * drives[drive].logical_bytes as f64
+                / bytes as f64
+                / (media_a_day * media(drive) / total_media)
         };
-        (0..drives.len()).map(days_of).min_by(f64::total_cmp).map(|days| days / 365.0)
+        (0..drives.len())
+            .map(days_of)
+            .min_by(f64::total_cmp)
+            .map(|days| days / 365.0)
     }
 }
 

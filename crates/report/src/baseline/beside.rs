@@ -48,42 +48,79 @@ impl BesideDrive {
     /// A drive, with the points of its jobs.
     pub(crate) fn new(name: String, identity: &Identity, points: &[Point]) -> Self {
         let metrics = metrics(points);
-        let number =
-            |metric: &Metric| Number { what: metric.kind.to_string(), of: metric.mix.to_string(), value: metric.value };
-        Self { name, model: model(identity), numbers: metrics.iter().map(number).collect(), metrics }
+        let number = |metric: &Metric| Number {
+            what: metric.kind.to_string(),
+            of: metric.mix.to_string(),
+            value: metric.value,
+        };
+        Self {
+            name,
+            model: model(identity),
+            numbers: metrics.iter().map(number).collect(),
+            metrics,
+        }
     }
 
     fn value(&self, kind: MetricKind, mix: Mix) -> Option<f64> {
-        let found = self.metrics.iter().find(|metric| (metric.kind, metric.mix) == (kind, mix));
+        let found = self
+            .metrics
+            .iter()
+            .find(|metric| (metric.kind, metric.mix) == (kind, mix));
         found.map(|metric| metric.value)
     }
 
     fn text(&self, kind: MetricKind, mix: Mix) -> String {
-        self.value(kind, mix).map_or_else(|| "-".to_owned(), |value| text(kind, value))
+        self.value(kind, mix)
+            .map_or_else(|| "-".to_owned(), |value| text(kind, value))
     }
 }
 
 impl Beside {
     /// Puts `drives` side by side and finds the outliers.
     pub(crate) fn new(drives: Vec<BesideDrive>) -> Self {
-        let mut this = Self { drives, outliers: Vec::new() };
-        let mut models: Vec<String> = this.drives.iter().map(|drive| drive.model.clone()).collect();
+        let mut this = Self {
+            drives,
+            outliers: Vec::new(),
+        };
+        let mut models: Vec<String> = this
+            .drives
+            .iter()
+            .map(|drive| drive.model.clone())
+            .collect();
         models.sort();
         models.dedup();
         for model in models {
-            let of_model: Vec<&BesideDrive> = this.drives.iter().filter(|drive| drive.model == model).collect();
+            let of_model: Vec<&BesideDrive> = this
+                .drives
+                .iter()
+                .filter(|drive| drive.model == model)
+                .collect();
             let mut differences: Vec<Vec<String>> = vec![Vec::new(); of_model.len()];
             for (kind, mix) in this.rows() {
-                let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(kind, mix)).collect();
+                let values: Vec<Option<f64>> = of_model
+                    .iter()
+                    .map(|drive| drive.value(kind, mix))
+                    .collect();
                 for outlier in outliers(kind, &values) {
-                    let (value, off_pct) = (text(kind, outlier.value), 100.0 * (outlier.value / outlier.median - 1.0));
-                    differences[outlier.index].push(format!("{kind} of {mix} {value} ({off_pct:+.0} %)"));
+                    let (value, off_pct) = (
+                        text(kind, outlier.value),
+                        100.0 * (outlier.value / outlier.median - 1.0),
+                    );
+                    differences[outlier.index]
+                        .push(format!("{kind} of {mix} {value} ({off_pct:+.0} %)"));
                 }
             }
-            let differing = of_model.iter().zip(differences).filter(|(_, told)| !told.is_empty());
+            let differing = of_model
+                .iter()
+                .zip(differences)
+                .filter(|(_, told)| !told.is_empty());
             let sentences: Vec<String> = differing
                 .map(|(drive, told)| {
-                    format!("{} differs from the median of its model ({model}): {}", drive.name, told.join("; "))
+                    format!(
+                        "{} differs from the median of its model ({model}): {}",
+                        drive.name,
+                        told.join("; ")
+                    )
                 })
                 .collect();
             this.outliers.extend(sentences);
@@ -116,12 +153,18 @@ impl Beside {
     pub(crate) fn table(&self, title: &str) -> Table {
         let rows = self.rows().into_iter().map(|(what, mix)| {
             let cells = self.drives.iter().map(|drive| drive.text(what, mix));
-            std::iter::once(format!("{what}: {mix}")).chain(cells).collect::<Vec<_>>()
+            std::iter::once(format!("{what}: {mix}"))
+                .chain(cells)
+                .collect::<Vec<_>>()
         });
         let names = self.drives.iter().map(|drive| drive.name.clone());
         let models = self.drives.iter().map(|drive| drive.model.clone());
         let models = std::iter::once("model".to_owned()).chain(models);
-        Table::new(title).text([""]).numbers(names).rows([models]).rows(rows)
+        Table::new(title)
+            .text([""])
+            .numbers(names)
+            .rows([models])
+            .rows(rows)
     }
 }
 

@@ -14,10 +14,22 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     let mut keys = Vec::new();
     for (number, (mix, curve)) in curves.iter().enumerate() {
         let y = curve.iter().map(|point| Some(point.iops())).collect();
-        chart.lines.push(Line::new(mix.to_string(), depths(curve), y, Style::points(number)));
+        chart.lines.push(Line::new(
+            mix.to_string(),
+            depths(curve),
+            y,
+            Style::points(number),
+        ));
         if let Some(knee) = knee(curve) {
-            keys.push(format!("{mix}: knee at depth {}, {}", knee.depth, rate(knee.iops())));
-            chart.marks.push(Mark { x: knee.depth.into(), name: format!("knee of {mix}") });
+            keys.push(format!(
+                "{mix}: knee at depth {}, {}",
+                knee.depth,
+                rate(knee.iops())
+            ));
+            chart.marks.push(Mark {
+                x: knee.depth.into(),
+                name: format!("knee of {mix}"),
+            });
         }
     }
     chart.key = format!("{}.", keys.join("; "));
@@ -32,16 +44,28 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     }
     let latencies = curves.iter().map(|(mix, curve)| {
         let title = format!("Latency at each queue depth: {mix}");
-        let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
-        chart.lines = lines(curve, &depths(curve), |point, percent| Some(point.main_direction()?.service_at(percent)));
-        chart.caption = "Service time of each job, from submission to completion: fio's slat + clat.".to_owned();
+        let mut chart = Chart::new(
+            format!("depth-latency-{mix}"),
+            title,
+            x(),
+            Axis::log("service time", "ms"),
+        );
+        chart.lines = lines(curve, &depths(curve), |point, percent| {
+            Some(point.main_direction()?.service_at(percent))
+        });
+        chart.caption =
+            "Service time of each job, from submission to completion: fio's slat + clat."
+                .to_owned();
         if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
             chart.caption += &format!(" In doubt: depth {depths}.");
         }
         if let Some(knee) = knee(curve) {
             let p99 = p99(knee, Done::service_at);
             chart.key = format!("p99 {p99} at the knee, depth {}.", knee.depth);
-            chart.marks.push(Mark { x: knee.depth.into(), name: "knee".to_owned() });
+            chart.marks.push(Mark {
+                x: knee.depth.into(),
+                name: "knee".to_owned(),
+            });
             chart.caption += " The dotted vertical line is the knee.";
         }
         chart
@@ -94,15 +118,34 @@ pub(super) fn saturation<'a>(
     devices: usize,
 ) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for (mix, curve) in curves(points, Part::Saturation).iter().filter(|(_, curve)| curve.len() > 1) {
+    for (mix, curve) in curves(points, Part::Saturation)
+        .iter()
+        .filter(|(_, curve)| curve.len() > 1)
+    {
         let y = Axis::linear("operations per second", "/s");
         let title = format!("Rate of each round: {mix}");
-        let mut chart = Chart::new(format!("saturation-{mix}"), title, Axis::linear("round", ""), y);
-        let x = Points::Each(curve.iter().map(|point| f64::from(point.round) + 1.0).collect());
+        let mut chart = Chart::new(
+            format!("saturation-{mix}"),
+            title,
+            Axis::linear("round", ""),
+            y,
+        );
+        let x = Points::Each(
+            curve
+                .iter()
+                .map(|point| f64::from(point.round) + 1.0)
+                .collect(),
+        );
         let y = curve.iter().map(|point| Some(point.iops())).collect();
-        chart.lines.push(Line::new(mix.to_string(), x, y, Style::points(0)));
+        chart
+            .lines
+            .push(Line::new(mix.to_string(), x, y, Style::points(0)));
         if let [first, .., last] = curve[..] {
-            chart.key = format!("From {} in the first round to {} in the last.", rate(first.iops()), rate(last.iops()));
+            chart.key = format!(
+                "From {} in the first round to {} in the last.",
+                rate(first.iops()),
+                rate(last.iops())
+            );
         }
         chart.caption = "Each point is a round.".to_owned();
         charts.push(chart);
@@ -115,14 +158,24 @@ pub(super) fn saturation<'a>(
         // With several drives, the names of streams contain the number of the drive.
         let id_part = format!("-drive-{}-", device + 1);
         let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&id_part);
-        let is_timeline =
-            |chart: &&Chart| ["rates-", "percentiles-service-"].iter().any(|kind| chart.id.starts_with(kind));
+        let is_timeline = |chart: &&Chart| {
+            ["rates-", "percentiles-service-"]
+                .iter()
+                .any(|kind| chart.id.starts_with(kind))
+        };
         let drive_charts = run.sections.iter().flat_map(|section| &section.charts);
-        let drive_charts = drive_charts.filter(is_timeline).filter(is_own).filter(|chart| chart.absent.is_none());
+        let drive_charts = drive_charts
+            .filter(is_timeline)
+            .filter(is_own)
+            .filter(|chart| chart.absent.is_none());
         // A baseline has no limits.
         charts.extend(drive_charts.map(|chart| {
             let id = format!("saturation-{}-{}", number + 1, chart.id);
-            Chart { id, limits: Vec::new(), ..chart.clone() }
+            Chart {
+                id,
+                limits: Vec::new(),
+                ..chart.clone()
+            }
         }));
     }
     charts
@@ -130,19 +183,35 @@ pub(super) fn saturation<'a>(
 
 /// Names of the doubtful points of a curve; `None` if there are none.
 fn in_doubt(curve: &[&Point], name: impl Fn(&Point) -> String) -> Option<String> {
-    let names: Vec<_> = curve.iter().filter(|point| point.doubt.is_some()).map(|point| name(point)).collect();
+    let names: Vec<_> = curve
+        .iter()
+        .filter(|point| point.doubt.is_some())
+        .map(|point| name(point))
+        .collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn depths(curve: &[&Point]) -> Points {
     // A logarithmic axis has no zero.
-    Points::Each(curve.iter().map(|point| point.depth.max(1).into()).collect())
+    Points::Each(
+        curve
+            .iter()
+            .map(|point| point.depth.max(1).into())
+            .collect(),
+    )
 }
 
 /// A line for each percentile, with gaps if too few operations were measured.
-fn lines(curve: &[&Point], x: &Points, percentile_of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
+fn lines(
+    curve: &[&Point],
+    x: &Points,
+    percentile_of: impl Fn(&Point, f64) -> Option<Percentile>,
+) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
-        let y = curve.iter().map(|point| percentile_of(point, percent)?.us().map(|us| us / 1e3)).collect();
+        let y = curve
+            .iter()
+            .map(|point| percentile_of(point, percent)?.us().map(|us| us / 1e3))
+            .collect();
         Line::new(name, x.clone(), y, Style::points(number))
     };
     SHOWN.into_iter().enumerate().map(line).collect()

@@ -15,9 +15,16 @@ const WRITES: Direction = |point| point.writes.as_ref();
 
 /// Two tables of 99th percentiles: the first of reads, the second of writes.
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
-    let cells: Vec<&Point> = points.iter().filter(|point| point.part == Part::Grid).collect();
+    let cells: Vec<&Point> = points
+        .iter()
+        .filter(|point| point.part == Part::Grid)
+        .collect();
     let sides = [("reads", READS), ("writes", WRITES)];
-    sides.into_iter().map(|(name, side)| table(name, side, &cells, points)).filter(|table| !table.is_empty()).collect()
+    sides
+        .into_iter()
+        .map(|(name, side)| table(name, side, &cells, points))
+        .filter(|table| !table.is_empty())
+        .collect()
 }
 
 fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -> Table {
@@ -27,16 +34,25 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
     };
-    let latencies_us = || cells.iter().filter_map(|point| us(direction(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
-    let (lowest_us, highest_us) = (latencies_us().fold(f64::INFINITY, f64::min), latencies_us().fold(0.0, f64::max));
+    let latencies_us = || {
+        cells
+            .iter()
+            .filter_map(|point| us(direction(point)?.answer_at(99.0)))
+            .filter(|us| *us > 0.0)
+    };
+    let (lowest_us, highest_us) = (
+        latencies_us().fold(f64::INFINITY, f64::min),
+        latencies_us().fold(0.0, f64::max),
+    );
     let [reads_label, writes_label] = [READS, WRITES].map(|side| rate_label(cells, points, side));
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
     let span = (highest_us / lowest_us).max(2.0).ln();
     let shade = |us: f64| (us.max(lowest_us) / lowest_us).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_cell =
-            |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
+        let is_cell = |point: &&&Point| {
+            [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate]
+        };
         // If several points match, the last counts.
         let point = cells.iter().rfind(is_cell);
         let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else {
@@ -44,18 +60,29 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
         };
         let percentile = done.answer_at(99.0);
         let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
-        let text = format!("{percentile}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });
+        let text = format!(
+            "{percentile}{}{}",
+            if missed { " ✘" } else { "" },
+            if doubt { " ?" } else { "" }
+        );
         us(percentile).map_or(Cell::from(text.clone()), |us| Cell::shaded(text, shade(us)))
     };
-    let rows = writes.iter().filter(|_| highest_us > 0.0).map(|write_rate| {
-        let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
-        std::iter::once(writes_label(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
-    });
+    let rows = writes
+        .iter()
+        .filter(|_| highest_us > 0.0)
+        .map(|write_rate| {
+            let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
+            std::iter::once(writes_label(*write_rate).into())
+                .chain(fields)
+                .collect::<Vec<Cell>>()
+        });
     let whole = full_rates_text(cells, points);
-    Table::new(format!("p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"))
-        .text(["writes ↓ reads →"])
-        .numbers(reads.iter().map(|read_rate| reads_label(*read_rate)))
-        .rows(rows)
+    Table::new(format!(
+        "p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"
+    ))
+    .text(["writes ↓ reads →"])
+    .numbers(reads.iter().map(|read_rate| reads_label(*read_rate)))
+    .rows(rows)
 }
 
 /// Requested operations per second; 0 for a direction that the job lacks.
@@ -65,14 +92,21 @@ fn offered_rate(done: Option<&Done>) -> f64 {
 
 /// All rates of one direction, the lowest first.
 fn rates(cells: &[&Point], direction: Direction) -> Vec<f64> {
-    let mut rates: Vec<f64> = cells.iter().map(|point| offered_rate(direction(point))).collect();
+    let mut rates: Vec<f64> = cells
+        .iter()
+        .map(|point| offered_rate(direction(point)))
+        .collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     rates
 }
 
 /// A rate of one direction in words: as a percentage of the highest rate of a job that has only this direction.
-fn rate_label(cells: &[&Point], points: &[Point], direction: Direction) -> impl Fn(f64) -> String + use<> {
+fn rate_label(
+    cells: &[&Point],
+    points: &[Point],
+    direction: Direction,
+) -> impl Fn(f64) -> String + use<> {
     let highest = single_direction(cells, points, direction).map(|(_, highest)| highest);
     move |wanted| match highest {
         _ if wanted == 0.0 => "none".to_owned(),
@@ -82,17 +116,33 @@ fn rate_label(cells: &[&Point], points: &[Point], direction: Direction) -> impl 
 }
 
 /// The mix of a job with only this direction, and the highest rate of that mix.
-fn single_direction(cells: &[&Point], points: &[Point], direction: Direction) -> Option<(Mix, f64)> {
-    let mix =
-        Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| direction(point).is_some())?);
+fn single_direction(
+    cells: &[&Point],
+    points: &[Point],
+    direction: Direction,
+) -> Option<(Mix, f64)> {
+    let mix = Mix::of(
+        cells
+            .iter()
+            .filter(|point| point.directions().count() == 1)
+            .find(|point| direction(point).is_some())?,
+    );
     Some((mix, highest_rate(points, mix)?))
 }
 
 /// For each direction, the rate that counts as 100 %, in words; empty if unknown.
 fn full_rates_text(cells: &[&Point], points: &[Point]) -> String {
-    let told = [READS, WRITES].into_iter().filter_map(|side| single_direction(cells, points, side));
-    let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
-    if told.is_empty() { String::new() } else { format!("; 100 %: {}", told.join(" and ")) }
+    let told = [READS, WRITES]
+        .into_iter()
+        .filter_map(|side| single_direction(cells, points, side));
+    let told: Vec<String> = told
+        .map(|(mix, highest)| format!("{} {mix}", rate(highest)))
+        .collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!("; 100 %: {}", told.join(" and "))
+    }
 }
 
 /// Note shown with every SNIA result.
@@ -108,25 +158,43 @@ pub fn pts_table(test: &PtsTable) -> Table {
     };
     let steadiness = match test.steady_at {
         Some(round) => format!("steady in round {round}, average of five rounds"),
-        None => format!("NOT STEADY within {} rounds, average of the last five rounds", test.rounds),
+        None => format!(
+            "NOT STEADY within {} rounds, average of the last five rounds",
+            test.rounds
+        ),
     };
     let mixes: BTreeSet<u32> = test.cells.keys().map(|(_, read_pct)| *read_pct).collect();
     let sizes: BTreeSet<u64> = test.cells.keys().map(|(bytes, _)| *bytes).collect();
     let cell = |bytes: u64, read_pct: u32| match (test.cells.get(&(bytes, read_pct)), test.test) {
         (None, _) => String::new(),
         (Some([mean, longest]), Pts::Latency) => {
-            format!("{}, {}", milliseconds(mean / 1e3), milliseconds(longest / 1e3))
+            format!(
+                "{}, {}",
+                milliseconds(mean / 1e3),
+                milliseconds(longest / 1e3)
+            )
         }
         (Some([value, _]), _) => number(*value),
     };
     let rows = sizes.iter().rev().map(|bytes| {
         let cells = mixes.iter().rev().map(|read_pct| cell(*bytes, *read_pct));
-        std::iter::once(binary_bytes(*bytes as f64)).chain(cells).map(Cell::from).collect::<Vec<_>>()
+        std::iter::once(binary_bytes(*bytes as f64))
+            .chain(cells)
+            .map(Cell::from)
+            .collect::<Vec<_>>()
     });
-    Table::new(format!("{} test, {unit}, {steadiness}", test.test.option_name()))
-        .text(["size, reads/writes"])
-        .numbers(mixes.iter().rev().map(|read_pct| format!("{read_pct}/{}", 100 - read_pct)))
-        .rows(rows)
+    Table::new(format!(
+        "{} test, {unit}, {steadiness}",
+        test.test.option_name()
+    ))
+    .text(["size, reads/writes"])
+    .numbers(
+        mixes
+            .iter()
+            .rev()
+            .map(|read_pct| format!("{read_pct}/{}", 100 - read_pct)),
+    )
+    .rows(rows)
 }
 
 #[cfg(test)]
@@ -137,18 +205,36 @@ mod tests {
     #[test]
     fn each_pair_of_rates_has_its_field_and_the_longest_is_the_darkest() {
         let points = conclusions::testing::baseline(1.0);
-        let [reads, writes] = &tables(&points)[..] else { panic!("two tables") };
+        let [reads, writes] = &tables(&points)[..] else {
+            panic!("two tables")
+        };
         let text = reads.to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 6, "{text}");
-        assert!(lines[0].ends_with("80 %") && reads.title.contains("100,000/s random reads, 4 KiB"), "{text}");
-        assert!(lines[1].starts_with("none") && lines[5].starts_with("80 %"), "{text}");
+        assert!(
+            lines[0].ends_with("80 %") && reads.title.contains("100,000/s random reads, 4 KiB"),
+            "{text}"
+        );
+        assert!(
+            lines[1].starts_with("none") && lines[5].starts_with("80 %"),
+            "{text}"
+        );
         // 2.4 ms are 80 us / (1.7 - 1.6) * 3. The rates of that field were not reached.
-        assert!(lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"), "{text}");
+        assert!(
+            lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"),
+            "{text}"
+        );
         let html = reads.render().into_string();
-        assert!(html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"), "{html}");
+        assert!(
+            html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"),
+            "{html}"
+        );
         assert!(html.contains("<td class=\"shade-0\">160 us</td>"), "{html}");
-        assert_eq!(writes.to_string().lines().nth(1).map(str::trim), Some("none"), "there are no writes");
+        assert_eq!(
+            writes.to_string().lines().nth(1).map(str::trim),
+            Some("none"),
+            "there are no writes"
+        );
         assert!(tables(&[]).is_empty());
     }
 }

@@ -21,8 +21,8 @@ use crate::document::{RunReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{
-    Declined, Done, Metric, MetricKind, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, curves, highest,
-    knee, metrics, point_of, points_of,
+    Declined, Done, Metric, MetricKind, Mix, Parameter, Part, Percentile, Point, Prediction, Pts,
+    curves, highest, knee, metrics, point_of, points_of,
 };
 use conclusions::series::{Identity, Series};
 use results::finding::Finding;
@@ -55,7 +55,11 @@ pub struct DriveReport {
 /// A section of a drive's report: id, heading, introduction.
 type SectionHead = (&'static str, &'static str, &'static str);
 
-const DEPTH: SectionHead = ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
+const DEPTH: SectionHead = (
+    "depth",
+    "Queue depth",
+    "Rate and latency at each number of operations in flight.",
+);
 const RATES: SectionHead = (
     "throughput",
     "Latency against throughput",
@@ -67,11 +71,21 @@ const GRID: SectionHead = (
     "Reads together with writes",
     "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
 );
-const PROFILES: SectionHead =
-    ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
-const SATURATION: SectionHead =
-    ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
-const PTS: SectionHead = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
+const PROFILES: SectionHead = (
+    "profiles",
+    "Profiles",
+    "The highest rates of mixes of reads and writes, in a closed loop.",
+);
+const SATURATION: SectionHead = (
+    "saturation",
+    "Write saturation",
+    "Rate of random writes after all erased space was used up.",
+);
+const PTS: SectionHead = (
+    "pts",
+    "SNIA's tests",
+    "Performance in steady state, by SNIA's standard procedure.",
+);
 const PREDICTION: SectionHead = (
     "prediction",
     "Prediction",
@@ -87,7 +101,11 @@ impl DriveReport {
     /// The results of device number `device` of `series`. `steps`: all steps of the series, with their runs.
     pub(crate) fn of(series: &Series, device: usize, steps: &[StepReport]) -> Self {
         let identity = &series.devices[device];
-        let drive_steps = || steps.iter().filter(|step| step.step.devices.contains(&device));
+        let drive_steps = || {
+            steps
+                .iter()
+                .filter(|step| step.step.devices.contains(&device))
+        };
         let points = points_of(series, device);
         let has_part = |part| points.iter().any(|point: &Point| point.part == part);
         let mut sections = Vec::new();
@@ -97,7 +115,10 @@ impl DriveReport {
             }
         };
         // The predictions are in the order of the drives.
-        let predictions = series.conclusion.as_ref().and_then(|ended| ended.details.get("prediction")?.as_array());
+        let predictions = series
+            .conclusion
+            .as_ref()
+            .and_then(|ended| ended.details.get("prediction")?.as_array());
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
         add(PREDICTION, prediction.is_some(), Vec::new());
@@ -105,15 +126,20 @@ impl DriveReport {
         add(RATES, has_part(Part::Rate), charts::rates(&points));
         add(GRID, has_part(Part::Grid), Vec::new());
         add(PROFILES, has_part(Part::Profile), Vec::new());
-        let of_saturation =
-            drive_steps().filter(|step| point_of(&step.step).is_some_and(|it| it.part == Part::Saturation));
+        let of_saturation = drive_steps()
+            .filter(|step| point_of(&step.step).is_some_and(|it| it.part == Part::Saturation));
         let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
         add(SATURATION, has_part(Part::Saturation), saturation);
-        add(PTS, Pts::ALL.iter().any(|test| has_part(test.part())), Vec::new());
+        add(
+            PTS,
+            Pts::ALL.iter().any(|test| has_part(test.part())),
+            Vec::new(),
+        );
         add(LAYOUT, true, Vec::new());
         let of_run = drive_steps().find_map(|step| step.report.as_ref());
         let is_own = |finding: &&Finding| {
-            finding.device.as_deref() == Some(&identity.name) && CHECKS.contains(&finding.check.as_str())
+            finding.device.as_deref() == Some(&identity.name)
+                && CHECKS.contains(&finding.check.as_str())
         };
         Self {
             device: identity.name.clone(),
@@ -131,17 +157,36 @@ impl DriveReport {
     pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
         let curves_of = |part| curves(&self.points, part);
         match section {
-            "depth" => curves_of(Part::Depth).iter().map(|(mix, curve)| depth_table(*mix, curve)).collect(),
-            "throughput" => curves_of(Part::Rate).iter().map(|(mix, curve)| rate_table(*mix, curve)).collect(),
+            "depth" => curves_of(Part::Depth)
+                .iter()
+                .map(|(mix, curve)| depth_table(*mix, curve))
+                .collect(),
+            "throughput" => curves_of(Part::Rate)
+                .iter()
+                .map(|(mix, curve)| rate_table(*mix, curve))
+                .collect(),
             "grid" => grid::tables(&self.points),
             "profiles" => vec![profile_table(&self.points)],
-            "saturation" => {
-                curves_of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect()
-            }
-            "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
-            "prediction" => self.prediction.iter().filter(|told| !told.parameters.is_empty()).map(parameters).collect(),
+            "saturation" => curves_of(Part::Saturation)
+                .iter()
+                .map(|(mix, curve)| saturation_table(*mix, curve))
+                .collect(),
+            "pts" => Pts::ALL
+                .iter()
+                .filter_map(|test| test.table(&self.points))
+                .map(|test| pts_table(&test))
+                .collect(),
+            "prediction" => self
+                .prediction
+                .iter()
+                .filter(|told| !told.parameters.is_empty())
+                .map(parameters)
+                .collect(),
             "layout" if self.findings.is_empty() => Vec::new(),
-            "layout" => vec![Table::findings("Found before the first job", self.findings.iter())],
+            "layout" => vec![Table::findings(
+                "Found before the first job",
+                self.findings.iter(),
+            )],
             _ => Vec::new(),
         }
     }
@@ -149,9 +194,16 @@ impl DriveReport {
     /// Notes on the section with this id, beside its charts and tables, each one sentence.
     pub(crate) fn notes(&self, section: &str) -> Vec<String> {
         let too_few = |part| {
-            let mut done = self.points.iter().filter(|point| point.part == part).flat_map(Point::directions);
-            let is_any =
-                done.any(|done| SHOWN.iter().any(|(_, percent)| done.answer_at(*percent) == Percentile::TooFew));
+            let mut done = self
+                .points
+                .iter()
+                .filter(|point| point.part == part)
+                .flat_map(Point::directions);
+            let is_any = done.any(|done| {
+                SHOWN
+                    .iter()
+                    .any(|(_, percent)| done.answer_at(*percent) == Percentile::TooFew)
+            });
             is_any.then(|| TOO_FEW.to_owned()).into_iter().collect()
         };
         match section {
@@ -182,30 +234,51 @@ fn summary(points: &[Point]) -> Vec<Pair> {
     let pair = |name: String, value: String| Pair { name, value };
     let mut pairs = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
-        let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else { continue };
+        let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else {
+            continue;
+        };
         let p99 = p99(knee, Done::service_at);
         let (highest, depth, at_knee) = (rate(highest), knee.depth, rate(knee.iops()));
-        let value = format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
+        let value =
+            format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
     }
-    for Metric { kind: what, mix, value } in metrics(points) {
+    for Metric {
+        kind: what,
+        mix,
+        value,
+    } in metrics(points)
+    {
         match what {
-            MetricKind::Sustained => pairs.push(pair(format!("{mix} after saturation"), rate(value))),
+            MetricKind::Sustained => {
+                pairs.push(pair(format!("{mix} after saturation"), rate(value)))
+            }
             MetricKind::P99AtHalf => {
-                pairs.push(pair(format!("{mix} at half of the highest rate"), format!("p99 {}", time(Some(value)))));
+                pairs.push(pair(
+                    format!("{mix} at half of the highest rate"),
+                    format!("p99 {}", time(Some(value))),
+                ));
             }
             _ => {}
         }
     }
-    let (seconds, jobs) = (points.iter().map(|point| point.seconds).sum(), units::count(points.len() as u64, "job"));
-    pairs.push(pair("measured".to_owned(), format!("{} in {jobs}", units::span_of(seconds))));
+    let (seconds, jobs) = (
+        points.iter().map(|point| point.seconds).sum(),
+        units::count(points.len() as u64, "job"),
+    );
+    pairs.push(pair(
+        "measured".to_owned(),
+        format!("{} in {jobs}", units::span_of(seconds)),
+    ));
     pairs
 }
 
 fn doubts(points: &[Point]) -> Vec<String> {
     let mut doubts = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
-        let (Some(knee), Some(last)) = (knee(&curve), curve.last()) else { continue };
+        let (Some(knee), Some(last)) = (knee(&curve), curve.last()) else {
+            continue;
+        };
         let depth = last.depth;
         if curve.len() > 1 && knee.depth == depth {
             doubts.push(format!(
@@ -215,7 +288,9 @@ fn doubts(points: &[Point]) -> Vec<String> {
     }
     for (mix, curve) in curves(points, Part::Saturation) {
         if curve.last().is_some_and(|last| last.steady == Some(false)) {
-            doubts.push(format!("{mix} were not steady at the end of the saturation: their rate may fall further"));
+            doubts.push(format!(
+                "{mix} were not steady at the end of the saturation: their rate may fall further"
+            ));
         }
     }
     doubts
@@ -223,11 +298,20 @@ fn doubts(points: &[Point]) -> Vec<String> {
 
 /// Suffix that marks a job in doubt in tables.
 fn in_doubt(point: &Point) -> &'static str {
-    if point.doubt.is_some() { " (in doubt)" } else { "" }
+    if point.doubt.is_some() {
+        " (in doubt)"
+    } else {
+        ""
+    }
 }
 
 /// Percentiles shown in tables, in percent, under the names of fio's `percentile_list`.
-const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
+const SHOWN: [(&str, f64); 4] = [
+    ("p50", 50.0),
+    ("p99", 99.0),
+    ("p99.9", 99.9),
+    ("p99.99", 99.99),
+];
 
 /// Explanation of a missing percentile.
 const TOO_FEW: &str = "A percentile is a dash in a table, and has no point in a chart, if too few operations were \
@@ -242,31 +326,59 @@ fn percentiles<'a>(
     done: &'a Done,
     percentile_at: impl Fn(&Done, f64) -> Percentile + 'a,
 ) -> impl Iterator<Item = Cell> + 'a {
-    SHOWN.into_iter().map(move |(_, percent)| percentile_at(done, percent).to_string().into())
+    SHOWN
+        .into_iter()
+        .map(move |(_, percent)| percentile_at(done, percent).to_string().into())
 }
 
 /// Rate and throughput of a job, and the percentiles of the direction that represents it.
-fn numbers(point: &Point, iops: Cell, percentile_at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
-    let latencies = point.main_direction().into_iter().flat_map(move |done| percentiles(done, percentile_at));
-    [iops, number(point.mbps()).into()].into_iter().chain(latencies)
+fn numbers(
+    point: &Point,
+    iops: Cell,
+    percentile_at: fn(&Done, f64) -> Percentile,
+) -> impl Iterator<Item = Cell> {
+    let latencies = point
+        .main_direction()
+        .into_iter()
+        .flat_map(move |done| percentiles(done, percentile_at));
+    [iops, number(point.mbps()).into()]
+        .into_iter()
+        .chain(latencies)
 }
 
 /// The 99th percentile of the direction that represents a job.
 fn p99(point: &Point, percentile_at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
-    point.main_direction().map_or(Percentile::TooFew, |done| percentile_at(done, 99.0))
+    point
+        .main_direction()
+        .map_or(Percentile::TooFew, |done| percentile_at(done, 99.0))
 }
 
 fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
     let knee = knee(curve).map(|knee| knee.depth);
     let rows = curve.iter().map(|point| {
         let is_knee = Some(point.depth) == knee;
-        let depth = format!("{}{}{}", point.depth, if is_knee { " (knee)" } else { "" }, in_doubt(point));
-        let depth = if is_knee { Cell::strong(depth) } else { depth.into() };
+        let depth = format!(
+            "{}{}{}",
+            point.depth,
+            if is_knee { " (knee)" } else { "" },
+            in_doubt(point)
+        );
+        let depth = if is_knee {
+            Cell::strong(depth)
+        } else {
+            depth.into()
+        };
         let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
-        [depth].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
+        [depth]
+            .into_iter()
+            .chain(numbers)
+            .chain([in_flight(point).into(), cpu(point).into()])
     });
     let columns = columns(&["IOPS", "MB/s"], &["mean in flight", "CPU per op"]);
-    Table::new(format!("{mix}, closed loop")).text(["depth"]).numbers(columns).rows(rows)
+    Table::new(format!("{mix}, closed loop"))
+        .text(["depth"])
+        .numbers(columns)
+        .rows(rows)
 }
 
 fn in_flight(point: &Point) -> String {
@@ -283,13 +395,23 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
             true => number(point.iops()).into(),
             false => Cell::bad(format!("✘ {}", number(point.iops()))),
         };
-        let offered = format!("{}{}", number(point.offered_iops().unwrap_or_default()), in_doubt(point));
+        let offered = format!(
+            "{}{}",
+            number(point.offered_iops().unwrap_or_default()),
+            in_doubt(point)
+        );
         let numbers = numbers(point, iops_cell, Done::answer_at);
-        [Cell::from(offered)].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
+        [Cell::from(offered)]
+            .into_iter()
+            .chain(numbers)
+            .chain([in_flight(point).into(), cpu(point).into()])
     });
     let title = format!("{mix}, open loop, wait + service (✘: the rate was not reached)");
     let columns = columns(&["done/s", "MB/s"], &["mean in flight", "CPU per op"]);
-    Table::new(title).text(["wanted/s"]).numbers(columns).rows(rows)
+    Table::new(title)
+        .text(["wanted/s"])
+        .numbers(columns)
+        .rows(rows)
 }
 
 /// A row for each direction of each profile.
@@ -301,16 +423,29 @@ fn profile_table(points: &[Point]) -> Table {
         for (index, done) in point.directions().enumerate() {
             let Done { iops, mbps, .. } = done;
             let direction = if index == 0 { "reads" } else { "writes" };
-            let name = if is_mixed { format!("{mix}: {direction}") } else { mix.clone() };
-            let job_cells =
-                if index == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
+            let name = if is_mixed {
+                format!("{mix}: {direction}")
+            } else {
+                mix.clone()
+            };
+            let job_cells = if index == 0 {
+                [point.depth.to_string(), in_flight(point), cpu(point)]
+            } else {
+                Default::default()
+            };
             let first = [name, number(*iops), number(*mbps)].map(Cell::from);
             let row = first.into_iter().chain(percentiles(done, Done::service_at));
             rows.push(row.chain(job_cells.map(Cell::from)).collect());
         }
     }
-    let columns = columns(&["IOPS", "MB/s"], &["depth", "mean in flight", "CPU per op"]);
-    Table::new("Closed loop, at the depth of the knee").text(["profile"]).numbers(columns).rows(rows)
+    let columns = columns(
+        &["IOPS", "MB/s"],
+        &["depth", "mean in flight", "CPU per op"],
+    );
+    Table::new("Closed loop, at the depth of the knee")
+        .text(["profile"])
+        .numbers(columns)
+        .rows(rows)
 }
 
 fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
@@ -320,35 +455,67 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
             Some(false) => "✘ no",
             None => "too short to tell",
         };
-        let first = [format!("{}{}", point.round + 1, in_doubt(point)), units::span_of(point.seconds)].map(Cell::from);
+        let first = [
+            format!("{}{}", point.round + 1, in_doubt(point)),
+            units::span_of(point.seconds),
+        ]
+        .map(Cell::from);
         let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
         first.into_iter().chain(numbers).chain([steady.into()])
     });
-    Table::new(mix.to_string()).text(["round"]).numbers(columns(&["lasted", "IOPS", "MB/s"], &["steady"])).rows(rows)
+    Table::new(mix.to_string())
+        .text(["round"])
+        .numbers(columns(&["lasted", "IOPS", "MB/s"], &["steady"]))
+        .rows(rows)
 }
 
 /// The predicted rating, or why there is none, in one sentence.
 pub fn prediction_sentence(prediction: &Prediction) -> String {
-    let Prediction { device, load, limits, points, in_doubt, error_pct, rating_low, rating_high, .. } = prediction;
+    let Prediction {
+        device,
+        load,
+        limits,
+        points,
+        in_doubt,
+        error_pct,
+        rating_low,
+        rating_high,
+        ..
+    } = prediction;
     let basis = format!("for {device} (load of 1x: {load}; limits {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
         return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }
     let jobs = units::count(*in_doubt, "job");
-    let without_doubtful = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
-    let basis = format!("{basis}; {points} points{without_doubtful}, median error {error_pct:.1} %)");
+    let without_doubtful = if *in_doubt > 0 {
+        format!(" without {jobs} in doubt")
+    } else {
+        String::new()
+    };
+    let basis =
+        format!("{basis}; {points} points{without_doubtful}, median error {error_pct:.1} %)");
     let Some(rating) = prediction.rating else {
         return format!("even the smallest load is predicted to be too high {basis}");
     };
-    let range_text = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
-    format!("the predicted rating is {rating}x{}, {basis}", range_text.unwrap_or_default())
+    let range_text = rating_low
+        .zip(*rating_high)
+        .map(|(low, high)| format!(", between {low}x and {high}x"));
+    format!(
+        "the predicted rating is {rating}x{}, {basis}",
+        range_text.unwrap_or_default()
+    )
 }
 
 /// The parameters of the simulated drive, with their bounds.
 pub fn parameters(prediction: &Prediction) -> Table {
     let bound = |end: Option<f64>| end.map_or("no bound".to_owned(), |value| value.to_string());
     let row = |parameter: &Parameter| {
-        vec![parameter.name.clone(), parameter.value.to_string(), bound(parameter.low), bound(parameter.high)]
+        vec![
+            parameter.name.clone(),
+            parameter.value.to_string(),
+            bound(parameter.low),
+            bound(parameter.high),
+        ]
     };
     Table::new("Parameters of the simulated drive")
         .text(["parameter"])
@@ -358,17 +525,38 @@ pub fn parameters(prediction: &Prediction) -> Table {
 
 /// Notes beside the table of a prediction, each one sentence: the rating, what is unknown, then details.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
-    let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
+    let Prediction {
+        simulated,
+        misses,
+        remarks,
+        unknown,
+        ..
+    } = prediction;
     let mut notes = vec![prediction_sentence(prediction)];
-    notes.extend([unknown].into_iter().filter(|unknown| !unknown.is_empty()).cloned());
+    notes.extend(
+        [unknown]
+            .into_iter()
+            .filter(|unknown| !unknown.is_empty())
+            .cloned(),
+    );
     notes.extend(remarks.iter().cloned());
-    notes.extend(simulated.iter().map(|simulated| format!("As a device: {simulated}")));
+    notes.extend(
+        simulated
+            .iter()
+            .map(|simulated| format!("As a device: {simulated}")),
+    );
     notes.extend(misses.iter().cloned());
     notes
 }
 
 /// The doctor's checks that concern the layout of a drive.
-const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
+const CHECKS: [&str; 5] = [
+    "over-provisioning",
+    "alignment",
+    "sector-sizes",
+    "preparation",
+    "device-kind",
+];
 
 /// If the write rate falls below this fraction of the first round's rate, more spare space would probably help.
 const FALLEN_RATE: f64 = 0.8;
@@ -391,7 +579,9 @@ fn layout_notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) ->
         None => format!("{size} were in use; the size of the drive was not recorded."),
     });
     for (mix, curve) in curves(points, Part::Saturation) {
-        let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
+        let (Some(first), Some(last)) = (curve.first(), curve.last()) else {
+            continue;
+        };
         let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
         if is_sure && first.round < last.round && last.iops() < FALLEN_RATE * first.iops() {
             let (first_rate, last_rate) = (rate(first.iops()), rate(last.iops()));
@@ -412,12 +602,19 @@ fn in_use(facts: &Value, size: &str) -> String {
     match (facts["kind"].as_str(), partition["disk"].as_str()) {
         (_, Some(disk)) => {
             let begins = partition["start_bytes"].as_u64().unwrap_or(0);
-            let aligned =
-                if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "not a multiple of 1 MiB" };
+            let aligned = if begins.is_multiple_of(1 << 20) {
+                "a multiple of 1 MiB"
+            } else {
+                "not a multiple of 1 MiB"
+            };
             let index = partition["index"].as_u64().unwrap_or(0);
-            format!("Partition {index} of {disk} was in use, {size}; it begins at byte {begins}, {aligned}.")
+            format!(
+                "Partition {index} of {disk} was in use, {size}; it begins at byte {begins}, {aligned}."
+            )
         }
-        (Some("whole_disk"), _) => format!("The whole device was in use, {size}, without a partition."),
+        (Some("whole_disk"), _) => {
+            format!("The whole device was in use, {size}, without a partition.")
+        }
         _ => format!("{size} were in use."),
     }
 }
@@ -430,12 +627,20 @@ mod tests {
     #[test]
     fn that_a_drive_copies_data_is_said_only_of_rounds_without_a_doubt() {
         let drive = &baseline_series(&[("/dev/nvme0n1", 1.0)], "run").devices[0];
-        let told = |points: &[Point]| layout_notes(drive, None, points).iter().any(|note| note.contains("copies data"));
+        let told = |points: &[Point]| {
+            layout_notes(drive, None, points)
+                .iter()
+                .any(|note| note.contains("copies data"))
+        };
         let mut points = baseline(1.0);
         assert!(told(&points));
         points[5].steady = Some(false);
         assert!(!told(&points), "the final rate is unknown");
-        points[5] = Point { steady: Some(true), doubt: Some("this program was late".to_owned()), ..points[5].clone() };
+        points[5] = Point {
+            steady: Some(true),
+            doubt: Some("this program was late".to_owned()),
+            ..points[5].clone()
+        };
         assert!(!told(&points));
     }
 }

@@ -14,12 +14,27 @@ const CHANGES: [(Column, &str); 24] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),
     (Column::SmartMediaErrors, "media errors"),
-    (Column::SmartUnitsWritten, "data units written, 512,000 bytes each"),
-    (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
+    (
+        Column::SmartUnitsWritten,
+        "data units written, 512,000 bytes each",
+    ),
+    (
+        Column::SmartUnitsRead,
+        "data units read, 512,000 bytes each",
+    ),
     (Column::OcpMediaBytesWritten, "bytes written to the media"),
-    (Column::FdpHostBytes, "bytes written by hosts to the endurance group"),
-    (Column::FdpMediaBytes, "bytes written to the media of the endurance group"),
-    (Column::FdpErasedBytes, "bytes erased on the media of the endurance group"),
+    (
+        Column::FdpHostBytes,
+        "bytes written by hosts to the endurance group",
+    ),
+    (
+        Column::FdpMediaBytes,
+        "bytes written to the media of the endurance group",
+    ),
+    (
+        Column::FdpErasedBytes,
+        "bytes erased on the media of the endurance group",
+    ),
     (Column::SmartThrottleCount, "times throttled"),
     (Column::SmartThrottleSec, "seconds throttled"),
     (Column::IrqCpu, "CPU that took most interrupts"),
@@ -34,7 +49,10 @@ const CHANGES: [(Column, &str); 24] = [
     (Column::SimHbmw, "bytes written by the host (HBMW)"),
     (Column::SimMbmw, "bytes written to the media (MBMW)"),
     (Column::SimMbe, "bytes erased (MBE)"),
-    (Column::SimCollectionReadBytes, "bytes read by garbage collection"),
+    (
+        Column::SimCollectionReadBytes,
+        "bytes read by garbage collection",
+    ),
 ];
 
 /// How a counter of a drive changed during the run.
@@ -73,13 +91,27 @@ pub struct DeviceWaf {
 
 impl fmt::Display for DeviceWaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, waf, host_bytes, media_bytes, source, why_not } = self;
+        let Self {
+            device,
+            waf,
+            host_bytes,
+            media_bytes,
+            source,
+            why_not,
+        } = self;
         let [host, media] = [host_bytes, media_bytes].map(|bytes| units::bytes(*bytes as f64));
         match waf {
             Some(waf) => {
-                write!(f, "device WAF of {device}: {waf:.2} ({source}: {host} from hosts, {media} to the media)")
+                write!(
+                    f,
+                    "device WAF of {device}: {waf:.2} ({source}: {host} from hosts, {media} to the media)"
+                )
             }
-            None => write!(f, "device WAF of {device}: unknown - {}", why_not.as_deref().unwrap_or(source)),
+            None => write!(
+                f,
+                "device WAF of {device}: unknown - {}",
+                why_not.as_deref().unwrap_or(source)
+            ),
         }
     }
 }
@@ -89,13 +121,28 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     let mut all_changes = Vec::new();
     for device in devices(timeline) {
         for (column, name) in CHANGES {
-            let Some(line) = timeline.column(column, &device) else { continue };
-            let Some((first, last)) = line.first_and_last else { continue };
+            let Some(line) = timeline.column(column, &device) else {
+                continue;
+            };
+            let Some((first, last)) = line.first_and_last else {
+                continue;
+            };
             // The first row describes the end of the first interval, but counters of a simulated drive start at 0 with
             // the run.
-            let first = if column.source() == Source::Simulated { 0.0 } else { first };
+            let first = if column.source() == Source::Simulated {
+                0.0
+            } else {
+                first
+            };
             let (device, column, name) = (device.clone(), column.name().into(), name.into());
-            all_changes.push(Change { device, column, name, first, last, fell: line.first_fall });
+            all_changes.push(Change {
+                device,
+                column,
+                name,
+                first,
+                last,
+                fell: line.first_fall,
+            });
         }
     }
     all_changes
@@ -113,18 +160,36 @@ struct WafCounters {
 
 impl WafCounters {
     const fn bytes(source: &'static str, media: Column, host: Column) -> Self {
-        Self { source, media, host, unit_bytes: 1.0, least_bytes: 1 }
+        Self {
+            source,
+            media,
+            host,
+            unit_bytes: 1.0,
+            least_bytes: 1,
+        }
     }
 }
 
 /// Pairs of counters, in order of preference.
 const WRITTEN: [WafCounters; 3] = [
-    WafCounters::bytes("counted by the simulated drive", Column::SimMbmw, Column::SimHbmw),
-    WafCounters::bytes("FDP statistics", Column::FdpMediaBytes, Column::FdpHostBytes),
+    WafCounters::bytes(
+        "counted by the simulated drive",
+        Column::SimMbmw,
+        Column::SimHbmw,
+    ),
+    WafCounters::bytes(
+        "FDP statistics",
+        Column::FdpMediaBytes,
+        Column::FdpHostBytes,
+    ),
     WafCounters {
         unit_bytes: 512_000.0,
         least_bytes: 512_000_000,
-        ..WafCounters::bytes("OCP and SMART logs", Column::OcpMediaBytesWritten, Column::SmartUnitsWritten)
+        ..WafCounters::bytes(
+            "OCP and SMART logs",
+            Column::OcpMediaBytesWritten,
+            Column::SmartUnitsWritten,
+        )
     },
 ];
 
@@ -132,8 +197,13 @@ const WRITTEN: [WafCounters; 3] = [
 pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
     let mut wafs: Vec<DeviceWaf> = Vec::new();
     for written in &WRITTEN {
-        for media in changes.iter().filter(|change| change.column == written.media.name()) {
-            let is_of_host = |change: &&Change| change.device == media.device && change.column == written.host.name();
+        for media in changes
+            .iter()
+            .filter(|change| change.column == written.media.name())
+        {
+            let is_of_host = |change: &&Change| {
+                change.device == media.device && change.column == written.host.name()
+            };
             let known = wafs.iter().any(|other| other.device == media.device);
             if let Some(host) = changes.iter().find(is_of_host).filter(|_| !known) {
                 wafs.extend(written.waf(host, media));
@@ -146,13 +216,21 @@ pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
 impl WafCounters {
     /// The write amplification between two changes; `None` if no host bytes were written.
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
-        let counters = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
+        let counters = [
+            ("bytes written by hosts", host, self.unit_bytes),
+            ("bytes written to the media", media, 1.0),
+        ];
         let fell = counters.iter().find_map(|(counter, change, unit)| {
             let Fall { before, after } = change.fell?;
             let bytes = |value: f64| (value * unit) as u64;
-            Some(WentBack { counter, before: bytes(before), now: bytes(after) })
+            Some(WentBack {
+                counter,
+                before: bytes(before),
+                now: bytes(after),
+            })
         });
-        let [host, media] = counters.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
+        let [host, media] =
+            counters.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
         if host == 0 && fell.is_none() {
             return None;
         }
@@ -161,21 +239,42 @@ impl WafCounters {
             format!("only {written} were written, but {} count in steps of {step}: write at least {least}", self.source)
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);
-        let waf = Bytes { host, media, erased: 0 }.waf().filter(|_| why_not.is_none());
+        let waf = Bytes {
+            host,
+            media,
+            erased: 0,
+        }
+        .waf()
+        .filter(|_| why_not.is_none());
         let device = counters[0].1.device.clone();
-        Some(DeviceWaf { device, waf, host_bytes: host, media_bytes: media, source: self.source, why_not })
+        Some(DeviceWaf {
+            device,
+            waf,
+            host_bytes: host,
+            media_bytes: media,
+            source: self.source,
+            why_not,
+        })
     }
 }
 
 /// A line for each drive, below a verdict; empty without drives.
 pub(crate) fn waf_lines(wafs: &[DeviceWaf]) -> String {
     let lines: String = wafs.iter().map(|one| format!("{one}\n")).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
+    }
 }
 
 /// A value of a counter in words, rounded to a whole number unless below 1.
 pub(crate) fn counter(value: f64) -> String {
-    if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }
+    if value.abs() >= 1.0 {
+        units::number(value.round())
+    } else {
+        units::number(value)
+    }
 }
 
 #[cfg(test)]
@@ -184,36 +283,79 @@ mod tests {
 
     fn change(column: Column, first: f64, last: f64) -> Change {
         let column = column.name().to_owned();
-        Change { device: "nvme0n1".into(), name: column.clone(), column, first, last, fell: None }
+        Change {
+            device: "nvme0n1".into(),
+            name: column.clone(),
+            column,
+            first,
+            last,
+            fell: None,
+        }
     }
 
     #[test]
     fn one_source_a_drive_and_the_better_one() {
-        let fdp = [change(Column::FdpMediaBytes, 150.0, 450.0), change(Column::FdpHostBytes, 100.0, 300.0)];
-        let smart = [change(Column::OcpMediaBytesWritten, 0.0, 5e9), change(Column::SmartUnitsWritten, 0.0, 2000.0)];
-        let told = |changes: &[Change]| device_waf(changes).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let fdp = [
+            change(Column::FdpMediaBytes, 150.0, 450.0),
+            change(Column::FdpHostBytes, 100.0, 300.0),
+        ];
+        let smart = [
+            change(Column::OcpMediaBytesWritten, 0.0, 5e9),
+            change(Column::SmartUnitsWritten, 0.0, 2000.0),
+        ];
+        let told = |changes: &[Change]| {
+            device_waf(changes)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         let both: Vec<Change> = smart.iter().chain(&fdp).cloned().collect();
-        assert_eq!(told(&both), ["device WAF of nvme0n1: 1.50 (FDP statistics: 200 B from hosts, 300 B to the media)"]);
+        assert_eq!(
+            told(&both),
+            ["device WAF of nvme0n1: 1.50 (FDP statistics: 200 B from hosts, 300 B to the media)"]
+        );
         assert_eq!(
             told(&smart),
-            ["device WAF of nvme0n1: 4.88 (OCP and SMART logs: 1.02 GB from hosts, 5 GB to the media)"]
+            [
+                "device WAF of nvme0n1: 4.88 (OCP and SMART logs: 1.02 GB from hosts, 5 GB to the media)"
+            ]
         );
         assert_eq!(told(&fdp[..1]), [""; 0], "the host bytes are unknown");
     }
 
     #[test]
     fn what_the_counters_do_not_carry_is_said_and_not_computed() {
-        let few = [change(Column::OcpMediaBytesWritten, 0.0, 5e6), change(Column::SmartUnitsWritten, 7.0, 9.0)];
+        let few = [
+            change(Column::OcpMediaBytesWritten, 0.0, 5e6),
+            change(Column::SmartUnitsWritten, 7.0, 9.0),
+        ];
         let told = device_waf(&few).remove(0);
         assert_eq!((told.waf, told.host_bytes), (None, 1_024_000));
-        assert!(told.to_string().contains("count in steps of 512 kB: write at least 512 MB"), "{told}");
+        assert!(
+            told.to_string()
+                .contains("count in steps of 512 kB: write at least 512 MB"),
+            "{told}"
+        );
         // The counter rose further than it fell, so first and last value alone would look normal.
-        let mut reset = [change(Column::FdpMediaBytes, 100.0, 900.0), change(Column::FdpHostBytes, 100.0, 800.0)];
-        reset[0].fell = Some(Fall { before: 700.0, after: 10.0 });
+        let mut reset = [
+            change(Column::FdpMediaBytes, 100.0, 900.0),
+            change(Column::FdpHostBytes, 100.0, 800.0),
+        ];
+        reset[0].fell = Some(Fall {
+            before: 700.0,
+            after: 10.0,
+        });
         let told = device_waf(&reset).remove(0);
         assert_eq!(told.waf, None);
-        assert!(told.to_string().contains("bytes written to the media went back from 700 to 10 bytes"), "{told}");
-        let idle = [change(Column::FdpMediaBytes, 5.0, 9.0), change(Column::FdpHostBytes, 5.0, 5.0)];
+        assert!(
+            told.to_string()
+                .contains("bytes written to the media went back from 700 to 10 bytes"),
+            "{told}"
+        );
+        let idle = [
+            change(Column::FdpMediaBytes, 5.0, 9.0),
+            change(Column::FdpHostBytes, 5.0, 5.0),
+        ];
         assert_eq!(device_waf(&idle), []);
     }
 }

@@ -15,15 +15,31 @@ use std::path::Path;
 
 /// Service times: a chart for each stream with operations, the judged streams first; with several devices also the 99th
 /// percentiles of the devices side by side.
-pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness: Option<&Steadiness>) -> Vec<Chart> {
+pub(crate) fn service_charts(
+    manifest: &Manifest,
+    service: &Windows,
+    steadiness: Option<&Steadiness>,
+) -> Vec<Chart> {
     let mut charts = Vec::new();
     for judged in [true, false] {
         let streams = manifest.streams.iter().zip(&service.streams).enumerate();
-        for (index, (stream, durations)) in streams.filter(|(_, (stream, _))| stream.judged == judged) {
+        for (index, (stream, durations)) in
+            streams.filter(|(_, (stream, _))| stream.judged == judged)
+        {
             let title = format!("Service time of {}", stream.name);
-            let mut chart = over_time(&format!("service-{}", stream.name), &title, "service time", service, durations);
+            let mut chart = over_time(
+                &format!("service-{}", stream.name),
+                &title,
+                "service time",
+                service,
+                durations,
+            );
             chart.wide = judged;
-            chart.limits = if judged { thresholds(manifest) } else { Vec::new() };
+            chart.limits = if judged {
+                thresholds(manifest)
+            } else {
+                Vec::new()
+            };
             if let Some(steadiness) = steadiness.filter(|_| chart.absent.is_none()) {
                 mark(&mut chart, steadiness, &stream.name);
             }
@@ -39,14 +55,35 @@ pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness:
 /// Wait and lag of the judged streams.
 pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for (index, stream) in manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged) {
+    for (index, stream) in manifest
+        .streams
+        .iter()
+        .enumerate()
+        .filter(|(_, stream)| stream.judged)
+    {
         for (name, meaning, windows) in [
-            ("wait", "time until a slot was free, caused by the device or by the in-flight limit", wait),
-            ("lag", "delay by flashproof or its host, not by the device", lag),
+            (
+                "wait",
+                "time until a slot was free, caused by the device or by the in-flight limit",
+                wait,
+            ),
+            (
+                "lag",
+                "delay by flashproof or its host, not by the device",
+                lag,
+            ),
         ] {
-            let Some(durations) = windows.streams.get(index) else { continue };
+            let Some(durations) = windows.streams.get(index) else {
+                continue;
+            };
             let title = format!("{} of {}", capital(name), stream.name);
-            let mut chart = over_time(&format!("{name}-{}", stream.name), &title, name, windows, durations);
+            let mut chart = over_time(
+                &format!("{name}-{}", stream.name),
+                &title,
+                name,
+                windows,
+                durations,
+            );
             if chart.absent.is_none() {
                 chart.caption = format!("{}: {meaning}. {}", chart.title, chart.caption);
             }
@@ -56,8 +93,18 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
     charts
 }
 
-fn over_time(id: &str, title: &str, axis_title: &str, windows: &Windows, durations: &Durations) -> Chart {
-    let mut chart = Chart::over_time(format!("percentiles-{id}"), title, Axis::log(axis_title, "ms"));
+fn over_time(
+    id: &str,
+    title: &str,
+    axis_title: &str,
+    windows: &Windows,
+    durations: &Durations,
+) -> Chart {
+    let mut chart = Chart::over_time(
+        format!("percentiles-{id}"),
+        title,
+        Axis::log(axis_title, "ms"),
+    );
     if durations.total.is_empty() {
         return chart.without_data(no_data_reason(windows));
     }
@@ -71,7 +118,10 @@ fn over_time(id: &str, title: &str, axis_title: &str, windows: &Windows, duratio
     );
     let total = &durations.total;
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| ms(total.value_at_quantile(quantile)));
-    chart.key = format!("Whole run: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {}.", ms(total.max()));
+    chart.key = format!(
+        "Whole run: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {}.",
+        ms(total.max())
+    );
     chart
 }
 
@@ -81,32 +131,69 @@ fn ms(ns: u64) -> String {
 }
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
-    let value = |at: &Option<PointQuantiles>| at.as_ref().and_then(|at: &PointQuantiles| at.get(moment)).copied();
+    let value = |at: &Option<PointQuantiles>| {
+        at.as_ref()
+            .and_then(|at: &PointQuantiles| at.get(moment))
+            .copied()
+    };
     // Maxima of neighbouring points are unrelated, so they are not joined.
-    let style = Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) };
-    Line::new(name, windows.points(), durations.moments.iter().map(value).collect(), style)
+    let style = Style {
+        joined: moment != MAX,
+        symbols: moment == MAX,
+        ..Style::line(style)
+    };
+    Line::new(
+        name,
+        windows.points(),
+        durations.moments.iter().map(value).collect(),
+        style,
+    )
 }
 
 /// The devices side by side: the 99th percentile, and the maximum.
 fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart> {
-    let Some(info) = manifest.streams.get(stream).filter(|_| manifest.devices.len() > 1) else { return Vec::new() };
+    let Some(info) = manifest
+        .streams
+        .get(stream)
+        .filter(|_| manifest.devices.len() > 1)
+    else {
+        return Vec::new();
+    };
     let chart = |moment: usize, name: &str| {
-        let title = format!("{} of {}, by device", if moment == MAX { "Longest" } else { "p99" }, info.name);
+        let title = format!(
+            "{} of {}, by device",
+            if moment == MAX { "Longest" } else { "p99" },
+            info.name
+        );
         let id = format!("{name}-by-device-{}", info.name);
         let mut chart = Chart::over_time(id, title, Axis::log("service time", "ms"));
         let mut worst: Option<(u64, &str)> = None;
         for (number, device) in manifest.devices.iter().enumerate() {
-            let Some(durations) = service.cells.get(stream * manifest.devices.len() + number) else { continue };
+            let Some(durations) = service.cells.get(stream * manifest.devices.len() + number)
+            else {
+                continue;
+            };
             let total = &durations.total;
-            let ns = if moment == MAX { total.max() } else { total.value_at_quantile(0.99) };
+            let ns = if moment == MAX {
+                total.max()
+            } else {
+                total.value_at_quantile(0.99)
+            };
             if !total.is_empty() && worst.is_none_or(|(worst, _)| ns > worst) {
                 worst = Some((ns, device));
             }
-            chart.lines.push(line(device, moment, number, service, durations));
+            chart
+                .lines
+                .push(line(device, moment, number, service, durations));
         }
-        let Some((ns, device)) = worst else { return chart.without_data(no_data_reason(service)) };
+        let Some((ns, device)) = worst else {
+            return chart.without_data(no_data_reason(service));
+        };
         chart.limits = thresholds(manifest);
-        chart.caption = format!("Each point is {} of one device.", units::span_of(service.point_sec));
+        chart.caption = format!(
+            "Each point is {} of one device.",
+            units::span_of(service.point_sec)
+        );
         chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
         chart
     };
@@ -116,17 +203,29 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
 /// The thresholds of the verdict as lines, milliseconds.
 pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
     let thresholds = manifest.sla.limits().iter().map(|limit| limit.threshold_ns);
-    thresholds.map(|ns| Limit { y: ns as f64 / 1e6, name: units::duration(ns) }).collect()
+    thresholds
+        .map(|ns| Limit {
+            y: ns as f64 / 1e6,
+            name: units::duration(ns),
+        })
+        .collect()
 }
 
 /// Reason for an empty chart.
 pub(crate) fn no_data_reason(windows: &Windows) -> String {
-    windows.damage.clone().unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
+    windows
+        .damage
+        .clone()
+        .unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
 /// A heat map of service times for each judged stream, over all devices.
 pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
-    let streams = manifest.streams.iter().zip(&service.streams).filter(|(stream, _)| stream.judged);
+    let streams = manifest
+        .streams
+        .iter()
+        .zip(&service.streams)
+        .filter(|(stream, _)| stream.judged);
     let charts = streams.map(|(stream, durations)| {
         let title = format!("Heat map of service times: {}", stream.name);
         let y = Axis::log("service time", "ms");
@@ -150,7 +249,10 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
 
 /// True if a limit lies within the edges of a map; other limits would stretch its axis.
 pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
-    edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
+    edges
+        .first()
+        .zip(edges.last())
+        .is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
 }
 
 /// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
@@ -159,11 +261,18 @@ const MARKS_MAX: usize = 12;
 /// Adds the change points of `stream` to its chart. If there are several devices, the change points over all of them
 /// come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
-    for change in steadiness.change_points.iter().filter(|change| change.group.stream == stream) {
+    for change in steadiness
+        .change_points
+        .iter()
+        .filter(|change| change.group.stream == stream)
+    {
         let x = change.at_sec as f64;
         // Several metrics may change at the same time; one mark is enough.
         if chart.marks.len() < MARKS_MAX && chart.marks.iter().all(|mark| mark.x != x) {
-            chart.marks.push(Mark { x, name: format!("change: {}", change.metric) });
+            chart.marks.push(Mark {
+                x,
+                name: format!("change: {}", change.metric),
+            });
         }
     }
     if !chart.marks.is_empty() {
@@ -173,8 +282,14 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
 
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
     let at = units::span(change.at_sec);
-    let (before, after) = (value(change.metric, change.before), value(change.metric, change.after));
-    format!("After {at}: {} of {} went from {before} to {after}", change.metric, change.group)
+    let (before, after) = (
+        value(change.metric, change.before),
+        value(change.metric, change.after),
+    );
+    format!(
+        "After {at}: {} of {} went from {before} to {after}",
+        change.metric, change.group
+    )
 }
 
 /// A value of a metric with its unit.
@@ -210,22 +325,41 @@ pub(crate) fn trace_charts(
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
             "simulated drives do not go through the kernel".to_owned()
         }
-        _ if !dir.join(TRACE).exists() => format!("this run has no {TRACE}: requests were not traced"),
+        _ if !dir.join(TRACE).exists() => {
+            format!("this run has no {TRACE}: requests were not traced")
+        }
         Err(error) => error.to_string(),
-        Ok(samples) if samples.lines.is_empty() => format!("{TRACE} has no sample in which a request completed"),
+        Ok(samples) if samples.lines.is_empty() => {
+            format!("{TRACE} has no sample in which a request completed")
+        }
         Ok(samples) => {
             let lines = samples.lines.into_iter();
             let mut groups = grouped(lines.map(|line| ((line.device, line.kind, line.size), line)));
             groups.sort_by_key(|(of, _)| *of);
             let charts = groups.iter().map(|((device, kind, size), lines)| {
-                let device = manifest.devices.get(*device).map_or("an unknown device", String::as_str);
-                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, &limits, detail)
+                let device = manifest
+                    .devices
+                    .get(*device)
+                    .map_or("an unknown device", String::as_str);
+                chart(
+                    &format!("{} {}s on {device}", size.name(), kind.name()),
+                    lines,
+                    ran_sec,
+                    &limits,
+                    detail,
+                )
             });
             return (charts.collect(), samples.remarks);
         }
     };
     (
-        vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(missing_reason)],
+        vec![
+            empty(
+                "trace",
+                "Time of requests in the kernel's queue and in the device",
+            )
+            .without_data(missing_reason),
+        ],
         Vec::new(),
     )
 }
@@ -234,27 +368,49 @@ fn empty(id: &str, title: &str) -> Chart {
     Chart::over_time(id, title, Axis::log("time of a request", "ms"))
 }
 
-fn chart(requests_name: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: ChartResolution) -> Chart {
+fn chart(
+    requests_name: &str,
+    samples: &[TraceLine],
+    ran_sec: f64,
+    limits: &[Limit],
+    detail: ChartResolution,
+) -> Chart {
     let title = format!("Queue and device: {requests_name}");
     let mut chart = empty(&format!("trace-{requests_name}"), &title);
     // The axis covers the whole run, not only the time of the samples.
     chart.x.max = Some(ran_sec);
     let chunk_samples = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(chunk_samples).collect();
-    let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
+    let x: Vec<f64> = chunks
+        .iter()
+        .filter_map(|chunk| chunk.last())
+        .map(|line| line.at_sec)
+        .collect();
     let highest = |lines: &[TraceLine], value: Value| lines.iter().map(value).max();
     for (number, (name, value)) in DRAWN.iter().enumerate() {
-        let y = chunks.iter().map(|chunk| highest(chunk, *value).map(|ns| ns as f64 / 1e6)).collect();
-        chart.lines.push(Line::new(*name, Points::Each(x.clone()), y, Style::line(number)));
+        let y = chunks
+            .iter()
+            .map(|chunk| highest(chunk, *value).map(|ns| ns as f64 / 1e6))
+            .collect();
+        chart.lines.push(Line::new(
+            *name,
+            Points::Each(x.clone()),
+            y,
+            Style::line(number),
+        ));
     }
     chart.limits = limits.to_vec();
-    let point_text =
-        if chunk_samples > 1 { format!("the highest of {chunk_samples} samples") } else { "one sample".to_owned() };
+    let point_text = if chunk_samples > 1 {
+        format!("the highest of {chunk_samples} samples")
+    } else {
+        "one sample".to_owned()
+    };
     chart.caption = format!(
         "Each point is {point_text} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
          kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
-    let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
+    let [device, queue] =
+        [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
     chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");
     chart
 }
@@ -268,15 +424,24 @@ mod tests {
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {
         let change = |metric, at_sec| ChangePoint {
-            group: Group { stream: "reads".into(), device: None },
+            group: Group {
+                stream: "reads".into(),
+                device: None,
+            },
             metric,
             round: 3,
             at_sec,
             before: 0.02,
             after: 0.04,
         };
-        let share = Metric::ShareOver { threshold_ns: 1_000_000 };
-        let change_points = vec![change(share, 120), change(Metric::P99, 120), change(share, 300)];
+        let share = Metric::ShareOver {
+            threshold_ns: 1_000_000,
+        };
+        let change_points = vec![
+            change(share, 120),
+            change(Metric::P99, 120),
+            change(share, 300),
+        ];
         let steadiness = Steadiness {
             round_sec: 60,
             rounds: 9,
@@ -288,14 +453,24 @@ mod tests {
         };
         let mut chart = Chart::over_time("a", "b", Axis::log("c", "ms"));
         mark(&mut chart, &steadiness, "reads");
-        assert_eq!(chart.marks.iter().map(|mark| mark.x).collect::<Vec<_>>(), [120.0, 300.0]);
+        assert_eq!(
+            chart.marks.iter().map(|mark| mark.x).collect::<Vec<_>>(),
+            [120.0, 300.0]
+        );
         let sentence = change_sentence(&change(share, 120));
-        assert_eq!(sentence, "After 2 min: share over 1 ms of reads on all devices went from 2.00 % to 4.00 %");
+        assert_eq!(
+            sentence,
+            "After 2 min: share over 1 ms of reads on all devices went from 2.00 % to 4.00 %"
+        );
     }
 
     #[test]
     fn the_highest_of_many_samples_survives() {
-        let spread = |p99_ns| Spread { p50_ns: 1, p99_ns, max_ns: p99_ns };
+        let spread = |p99_ns| Spread {
+            p50_ns: 1,
+            p99_ns,
+            max_ns: p99_ns,
+        };
         let line = |at_sec, p99_ns| TraceLine {
             at_sec,
             length_ms: 500,
@@ -311,10 +486,27 @@ mod tests {
             total_over: Vec::new(),
         };
         let lines = [line(30.0, 5_000_000), line(60.0, 70_000_000), line(90.0, 1)];
-        let drawn = chart("x", &lines, 100.0, &[], ChartResolution { points_max: 2, columns_max: 1 });
+        let drawn = chart(
+            "x",
+            &lines,
+            100.0,
+            &[],
+            ChartResolution {
+                points_max: 2,
+                columns_max: 1,
+            },
+        );
         assert_eq!(drawn.lines[0].y, [Some(70.0), Some(0.000_001)]);
         assert_eq!(drawn.lines[0].x, Points::Each(vec![60.0, 90.0]));
-        assert_eq!(drawn.x.max, Some(100.0), "the axis covers the run, not only the samples");
-        assert!(drawn.key.contains("device 70 ms, kernel's queue 2 ms"), "{}", drawn.key);
+        assert_eq!(
+            drawn.x.max,
+            Some(100.0),
+            "the axis covers the run, not only the samples"
+        );
+        assert!(
+            drawn.key.contains("device 70 ms, kernel's queue 2 ms"),
+            "{}",
+            drawn.key
+        );
     }
 }

@@ -34,7 +34,10 @@ impl ChartResolution {
     /// The resolution at which a page with this many runs stays readable and opens quickly.
     pub fn of_runs(runs: usize) -> Self {
         let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
-        Self { points_max: share(1_500, 300), columns_max: share(300, 120) }
+        Self {
+            points_max: share(1_500, 300),
+            columns_max: share(300, 120),
+        }
     }
 }
 
@@ -169,46 +172,86 @@ impl Chart {
 
     /// A chart with nothing on it.
     pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self { id: identifier(&id.into()), title: title.into(), x, y, ..Self::default() }
+        Self {
+            id: identifier(&id.into()),
+            title: title.into(),
+            x,
+            y,
+            ..Self::default()
+        }
     }
 
     /// The same chart without data, because of `reason`.
     pub(crate) fn without_data(self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Self { key: format!("Not drawn: {reason}"), absent: Some(reason), lines: Vec::new(), heat: None, ..self }
+        Self {
+            key: format!("Not drawn: {reason}"),
+            absent: Some(reason),
+            lines: Vec::new(),
+            heat: None,
+            ..self
+        }
     }
 }
 
 impl Line {
-    pub(crate) fn new(name: impl Into<String>, x: Points, y: Vec<Option<f64>>, style: Style) -> Self {
-        Self { name: name.into(), x, y, style }
+    pub(crate) fn new(
+        name: impl Into<String>,
+        x: Points,
+        y: Vec<Option<f64>>,
+        style: Style,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            x,
+            y,
+            style,
+        }
     }
 }
 
 impl Axis {
     pub(crate) fn linear(title: &str, unit: &str) -> Self {
-        Self { title: title.to_owned(), unit: unit.to_owned(), ..Self::default() }
+        Self {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn log(title: &str, unit: &str) -> Self {
-        Self { log: true, ..Self::linear(title, unit) }
+        Self {
+            log: true,
+            ..Self::linear(title, unit)
+        }
     }
 
     /// A linear axis of percent, up to 100.
     pub(crate) fn percent(title: &str) -> Self {
-        Self { max: Some(100.0), ..Self::linear(title, "%") }
+        Self {
+            max: Some(100.0),
+            ..Self::linear(title, "%")
+        }
     }
 }
 
 impl Style {
     /// A line of the colour `colour`. The first colour has a solid line.
     pub(crate) fn line(colour: usize) -> Self {
-        Self { colour, dash: colour, symbols: false, joined: true }
+        Self {
+            colour,
+            dash: colour,
+            symbols: false,
+            joined: true,
+        }
     }
 
     /// A line with a symbol at every point.
     pub(crate) fn points(colour: usize) -> Self {
-        Self { symbols: true, ..Self::line(colour) }
+        Self {
+            symbols: true,
+            ..Self::line(colour)
+        }
     }
 }
 
@@ -227,7 +270,12 @@ pub struct Section {
 
 impl Section {
     pub(crate) fn new(id: &str, title: &str, intro: &str, charts: Vec<Chart>) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), intro: intro.to_owned(), charts }
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            intro: intro.to_owned(),
+            charts,
+        }
     }
 }
 
@@ -252,7 +300,11 @@ pub(crate) fn rounded(value: f64) -> f64 {
     let digits = 3 - value.abs().log10().floor() as i32;
     // 10^digits is exact in both directions up to 10^22.
     let scale = 10_f64.powi(digits.abs().min(22));
-    if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale }
+    if digits >= 0 {
+        (value * scale).round() / scale
+    } else {
+        (value / scale).round() * scale
+    }
 }
 
 fn rounded_all<S: Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
@@ -263,8 +315,15 @@ fn rounded_plain<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, 
     serializer.collect_seq(values.iter().map(|value| rounded(*value)))
 }
 
-fn rounded_rows<S: Serializer>(rows: &[Vec<Option<f64>>], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(rows.iter().map(|row| row.iter().map(|value| value.map(rounded)).collect::<Vec<_>>()))
+fn rounded_rows<S: Serializer>(
+    rows: &[Vec<Option<f64>>],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rows.iter().map(|row| {
+        row.iter()
+            .map(|value| value.map(rounded))
+            .collect::<Vec<_>>()
+    }))
 }
 
 #[cfg(test)]
@@ -273,21 +332,44 @@ mod tests {
 
     #[test]
     fn four_digits_are_kept_of_any_size() {
-        for (value, want) in [(0.0, 0.0), (123_456.0, 123_500.0), (0.001_234_56, 0.001_235), (-9.999_96, -10.0)] {
+        for (value, want) in [
+            (0.0, 0.0),
+            (123_456.0, 123_500.0),
+            (0.001_234_56, 0.001_235),
+            (-9.999_96, -10.0),
+        ] {
             assert_eq!(rounded(value), want);
         }
-        assert_eq!(serde_json::to_string(&rounded(1.0 / 3.0)).unwrap(), "0.3333");
+        assert_eq!(
+            serde_json::to_string(&rounded(1.0 / 3.0)).unwrap(),
+            "0.3333"
+        );
     }
 
     #[test]
     fn identifiers_hold_nothing_that_a_page_would_mind() {
-        assert_eq!(identifier("p99 of reads@/dev/<x>\"--"), "p99-of-reads-dev-x");
+        assert_eq!(
+            identifier("p99 of reads@/dev/<x>\"--"),
+            "p99-of-reads-dev-x"
+        );
     }
 
     #[test]
     fn a_page_of_many_runs_draws_each_more_coarsely() {
-        assert_eq!(ChartResolution::of_runs(1), ChartResolution { points_max: 1_500, columns_max: 300 });
-        assert_eq!(ChartResolution::of_runs(4), ChartResolution { points_max: 375, columns_max: 120 });
+        assert_eq!(
+            ChartResolution::of_runs(1),
+            ChartResolution {
+                points_max: 1_500,
+                columns_max: 300
+            }
+        );
+        assert_eq!(
+            ChartResolution::of_runs(4),
+            ChartResolution {
+                points_max: 375,
+                columns_max: 120
+            }
+        );
         assert_eq!(ChartResolution::of_runs(0), ChartResolution::of_runs(1));
     }
 }

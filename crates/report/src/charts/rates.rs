@@ -54,27 +54,47 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
 /// A chart for each threshold, with a line for each judged stream and device.
 pub(crate) fn share_charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
     let limits = sla.limits().iter().enumerate();
-    limits.map(|(column, limit)| chart(verdict, column, limit.threshold_ns, limit.share_max())).collect()
+    limits
+        .map(|(column, limit)| chart(verdict, column, limit.threshold_ns, limit.share_max()))
+        .collect()
 }
 
 fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
     let threshold = units::duration(threshold_ns);
-    let x = Axis::linear(&format!("slice of {} each", units::span(verdict.slice_sec)), "");
-    let (title, y) = (format!("Share over {threshold}"), Axis::linear("share", "%"));
+    let x = Axis::linear(
+        &format!("slice of {} each", units::span(verdict.slice_sec)),
+        "",
+    );
+    let (title, y) = (
+        format!("Share over {threshold}"),
+        Axis::linear("share", "%"),
+    );
     let mut chart = Chart::new(format!("shares-{column}"), title, x, y);
     chart.caption = format!(
         "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
          slice at the dashed line or above it fails the run."
     );
-    chart.limits.push(Limit { y: share_max * 100.0, name: format!("limit {}", units::percent_exact(share_max)) });
+    chart.limits.push(Limit {
+        y: share_max * 100.0,
+        name: format!("limit {}", units::percent_exact(share_max)),
+    });
     let mut worst: Option<(f64, u64, &Group)> = None;
     for (index, group) in verdict.groups.iter().enumerate() {
         for complete in [true, false] {
-            let slices = group.slices.iter().filter(|slice| slice.complete == complete);
+            let slices = group
+                .slices
+                .iter()
+                .filter(|slice| slice.complete == complete);
             let points: Vec<(f64, Option<f64>)> = slices
                 .map(|slice| {
-                    let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
-                    if let Some(share) = share.filter(|share| worst.is_none_or(|(worst, ..)| *share > worst)) {
+                    let share = slice
+                        .judged_share
+                        .as_ref()
+                        .and_then(|shares| shares.get(column))
+                        .copied();
+                    if let Some(share) =
+                        share.filter(|share| worst.is_none_or(|(worst, ..)| *share > worst))
+                    {
                         worst = Some((share, slice.slice, group));
                     }
                     (slice.slice as f64, share.map(|share| share * 100.0))
@@ -85,16 +105,27 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
             }
             let note = if complete { "" } else { " (incomplete slice)" };
             let (x, y) = points.into_iter().unzip();
-            let name = format!("{} on {}{note}", group.stream, words::device(group.device.as_deref()));
-            let style = Style { joined: complete, ..Style::points(index) };
+            let name = format!(
+                "{} on {}{note}",
+                group.stream,
+                words::device(group.device.as_deref())
+            );
+            let style = Style {
+                joined: complete,
+                ..Style::points(index)
+            };
             chart.lines.push(Line::new(name, Points::Each(x), y, style));
         }
     }
     let Some((share, slice, Group { stream, device, .. })) = worst else {
         return chart.without_data("no operation of a judged stream was recorded in any slice");
     };
-    let (share, device, limit) =
-        (units::percent(share), words::device(device.as_deref()), units::percent_exact(share_max));
-    chart.key = format!("Worst: {share} of {stream} on {device} in slice {slice}; the limit is {limit}.");
+    let (share, device, limit) = (
+        units::percent(share),
+        words::device(device.as_deref()),
+        units::percent_exact(share_max),
+    );
+    chart.key =
+        format!("Worst: {share} of {stream} on {device} in slice {slice}; the limit is {limit}.");
     chart
 }

@@ -71,25 +71,43 @@ const HOST: [Quantity; 5] = [
 
 /// Kernel names of the devices that have telemetry columns.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
-    let known = timeline.columns.iter().filter_map(|column| column.column_of.as_ref());
-    unique(known.filter(|known| known.column.is_of_device()).map(|known| known.owner.clone()))
+    let known = timeline
+        .columns
+        .iter()
+        .filter_map(|column| column.column_of.as_ref());
+    unique(
+        known
+            .filter(|known| known.column.is_of_device())
+            .map(|known| known.owner.clone()),
+    )
 }
 
 /// The charts of all devices; with simulated drives no chart has data.
 pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let why = simulated.then_some("simulated drives have no kernel statistics and no SMART");
     let owners = devices(timeline);
-    DEVICE.iter().map(|quantity| quantity.chart("device", &owners, timeline, why)).collect()
+    DEVICE
+        .iter()
+        .map(|quantity| quantity.chart("device", &owners, timeline, why))
+        .collect()
 }
 
 /// The charts of host and program. `simulated`: the host was not sampled, because it has no effect on virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
-    let no_data_reason = simulated.then_some("the run was on virtual time, where the host has no effect");
-    let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, no_data_reason);
+    let no_data_reason =
+        simulated.then_some("the run was on virtual time, where the host has no effect");
+    let chart =
+        |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, no_data_reason);
     let mut charts: Vec<Chart> = HOST.iter().map(chart).collect();
     charts.push(threads(timeline));
     let run_quantities = [
-        ("in-flight", "Operations in flight", "", &timeline.in_flight, "At the in-flight limit, operations wait."),
+        (
+            "in-flight",
+            "Operations in flight",
+            "",
+            &timeline.in_flight,
+            "At the in-flight limit, operations wait.",
+        ),
         (
             "gaps",
             "Longest time between two polls for completions",
@@ -99,7 +117,10 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
              but never too short.",
         ),
     ];
-    charts.extend(run_quantities.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
+    charts.extend(
+        run_quantities
+            .map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)),
+    );
     charts
 }
 
@@ -132,11 +153,21 @@ struct QuantityLine<'a> {
 }
 
 const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity { id, title, unit, stat: Stat::Mean, lines: &[], hint: "" }
+    Quantity {
+        id,
+        title,
+        unit,
+        stat: Stat::Mean,
+        lines: &[],
+        hint: "",
+    }
 }
 
 const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity { stat: Stat::Max, ..mean(id, title, unit) }
+    Quantity {
+        stat: Stat::Max,
+        ..mean(id, title, unit)
+    }
 }
 
 impl Quantity {
@@ -150,24 +181,56 @@ impl Quantity {
 
     /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason
     /// for missing data, if known.
-    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, no_data_reason: Option<&str>) -> Chart {
-        let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
+    fn chart(
+        &self,
+        prefix: &str,
+        owners: &[String],
+        timeline: &Timeline,
+        no_data_reason: Option<&str>,
+    ) -> Chart {
+        let axis = if self.unit == "%" {
+            Axis::percent(self.title)
+        } else {
+            Axis::linear(self.title, self.unit)
+        };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
         let quantity_lines = self.found(owners, timeline);
-        let measured: Vec<&QuantityLine<'_>> = quantity_lines.iter().filter(|found| found.column.bins.any()).collect();
+        let measured: Vec<&QuantityLine<'_>> = quantity_lines
+            .iter()
+            .filter(|found| found.column.bins.any())
+            .collect();
         if measured.is_empty() {
-            return chart.without_data(no_data_reason.map_or_else(|| self.why_nothing(&quantity_lines), str::to_owned));
+            return chart.without_data(
+                no_data_reason.map_or_else(|| self.why_nothing(&quantity_lines), str::to_owned),
+            );
         }
         for found in &measured {
             let values = found.column.bins.values(self.stat).into_iter();
-            let y = values.map(|value| value.map(|value| value * found.factor)).collect();
-            chart.lines.push(Line { name: found.label.clone(), x: timeline.points(), y, style: found.style });
+            let y = values
+                .map(|value| value.map(|value| value * found.factor))
+                .collect();
+            chart.lines.push(Line {
+                name: found.label.clone(),
+                x: timeline.points(),
+                y,
+                style: found.style,
+            });
         }
-        if chart.lines.iter().flat_map(|line| &line.y).flatten().any(|value| *value > 100.0) {
+        if chart
+            .lines
+            .iter()
+            .flat_map(|line| &line.y)
+            .flatten()
+            .any(|value| *value > 100.0)
+        {
             chart.y.max = None;
         }
         let point = units::span(timeline.point_sec());
-        let what = if timeline.is_reduced() { format!("the {} value of {point}", self.stat.word()) } else { point };
+        let what = if timeline.is_reduced() {
+            format!("the {} value of {point}", self.stat.word())
+        } else {
+            point
+        };
         chart.caption = format!("Each point is {what}. {}", self.hint);
         chart.key = self.key(&measured);
         chart
@@ -178,14 +241,33 @@ impl Quantity {
         for (number, owner) in owners.iter().enumerate() {
             for (line_index, (label, column)) in self.lines.iter().enumerate() {
                 let factor = factor(*column);
-                let Some(column) = timeline.column(*column, owner) else { continue };
+                let Some(column) = timeline.column(*column, owner) else {
+                    continue;
+                };
                 // With one device, colours distinguish its lines. With several devices, colours distinguish devices and
                 // dashes distinguish lines.
                 let several = owners.len() > 1;
-                let (colour, dash) = if several { (number, line_index) } else { (line_index, line_index) };
-                let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
-                let style = Style { colour, dash, ..Style::line(0) };
-                quantity_lines.push(QuantityLine { label, column, factor, style });
+                let (colour, dash) = if several {
+                    (number, line_index)
+                } else {
+                    (line_index, line_index)
+                };
+                let label = if several {
+                    format!("{owner} {label}")
+                } else {
+                    (*label).to_owned()
+                };
+                let style = Style {
+                    colour,
+                    dash,
+                    ..Style::line(0)
+                };
+                quantity_lines.push(QuantityLine {
+                    label,
+                    column,
+                    factor,
+                    style,
+                });
             }
         }
         quantity_lines
@@ -194,7 +276,10 @@ impl Quantity {
     fn why_nothing(&self, quantity_lines: &[QuantityLine<'_>]) -> String {
         if quantity_lines.is_empty() {
             let names = self.lines.iter().map(|part| part.1.name());
-            return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
+            return format!(
+                "this run has no column {} in telemetry.csv",
+                names.collect::<Vec<_>>().join(", ")
+            );
         }
         "not measured: the fields of telemetry.csv are empty".to_owned()
     }
@@ -203,11 +288,23 @@ impl Quantity {
     fn key(&self, measured: &[&QuantityLine<'_>]) -> String {
         let line_text = |found: &&QuantityLine<'_>| {
             let value = found.column.bins.overall(self.stat)? * found.factor;
-            Some(format!("{} {} {}", found.label, units::number(value), self.unit).trim_end().to_owned())
+            Some(
+                format!("{} {} {}", found.label, units::number(value), self.unit)
+                    .trim_end()
+                    .to_owned(),
+            )
         };
-        let word = if self.stat == Stat::Max { "Highest" } else { "Mean" };
+        let word = if self.stat == Stat::Max {
+            "Highest"
+        } else {
+            "Mean"
+        };
         const NAMED_MAX: usize = 6;
-        let mut line_texts: Vec<String> = measured.iter().take(NAMED_MAX).filter_map(line_text).collect();
+        let mut line_texts: Vec<String> = measured
+            .iter()
+            .take(NAMED_MAX)
+            .filter_map(line_text)
+            .collect();
         if measured.len() > NAMED_MAX {
             line_texts.push(format!("{} more", measured.len() - NAMED_MAX));
         }
@@ -220,29 +317,76 @@ fn threads(timeline: &Timeline) -> Chart {
     let title = "CPU of the issuing threads";
     let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));
     for column in &timeline.columns {
-        let known = column.column_of.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
-        let Some(ColumnOf { owner: name, .. }) = known else { continue };
+        let known = column
+            .column_of
+            .as_ref()
+            .filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
+        let Some(ColumnOf { owner: name, .. }) = known else {
+            continue;
+        };
         let style = Style::line(chart.lines.len());
         let y = column.bins.values(Stat::Max);
-        chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
+        chart.lines.push(Line {
+            name: name.clone(),
+            x: timeline.points(),
+            y,
+            style,
+        });
     }
     if chart.lines.is_empty() {
         let look = "The CPU of all issuing threads together; they share the work evenly.";
-        return of_bins("threads", title, "% of one CPU", &timeline.cpu_pct, look, timeline);
+        return of_bins(
+            "threads",
+            title,
+            "% of one CPU",
+            &timeline.cpu_pct,
+            look,
+            timeline,
+        );
     }
-    let highest = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
+    let highest = chart
+        .lines
+        .iter()
+        .flat_map(|line| &line.y)
+        .flatten()
+        .copied()
+        .fold(0.0, f64::max);
     let span = units::span(timeline.point_sec());
-    chart.key = format!("Highest of one thread: {} % of a CPU.", units::number(highest));
-    chart.caption = format!("Each point is the highest value of {span}. A thread at 100 % cannot issue more.");
+    chart.key = format!(
+        "Highest of one thread: {} % of a CPU.",
+        units::number(highest)
+    );
+    chart.caption =
+        format!("Each point is the highest value of {span}. A thread at 100 % cannot issue more.");
     chart
 }
 
-fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, hint: &str, timeline: &Timeline) -> Chart {
+fn of_bins(
+    id: &str,
+    title: &str,
+    unit: &str,
+    bins: &Bins,
+    hint: &str,
+    timeline: &Timeline,
+) -> Chart {
     let mut chart = Chart::over_time(format!("host-{id}"), title, Axis::linear(title, unit));
-    let Some(highest) = bins.overall(Stat::Max) else { return chart.without_data("no report interval was recorded") };
+    let Some(highest) = bins.overall(Stat::Max) else {
+        return chart.without_data("no report interval was recorded");
+    };
     let (x, y) = (timeline.points(), bins.values(Stat::Max));
-    chart.lines.push(Line { name: title.to_owned(), x, y, style: Style::line(0) });
-    chart.key = format!("Highest: {} {unit}", units::number(highest)).trim_end().to_owned() + ".";
-    chart.caption = format!("Each point is the highest value of {}. {hint}", units::span(timeline.point_sec()));
+    chart.lines.push(Line {
+        name: title.to_owned(),
+        x,
+        y,
+        style: Style::line(0),
+    });
+    chart.key = format!("Highest: {} {unit}", units::number(highest))
+        .trim_end()
+        .to_owned()
+        + ".";
+    chart.caption = format!(
+        "Each point is the highest value of {}. {hint}",
+        units::span(timeline.point_sec())
+    );
     chart
 }

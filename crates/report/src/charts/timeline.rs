@@ -59,10 +59,17 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Reads the undamaged part of the tables in `dir`. Errors: the tables cannot be opened.
-    pub(crate) fn read(dir: &Path, manifest: &Manifest, detail: ChartResolution) -> Result<Self, RunDirError> {
+    pub(crate) fn read(
+        dir: &Path,
+        manifest: &Manifest,
+        detail: ChartResolution,
+    ) -> Result<Self, RunDirError> {
         let mut records = Intervals::open(dir, manifest)?;
         let bins = Bins::new(detail.points_max);
-        let stream = StreamLine { achieved: bins.clone(), lost: bins.clone() };
+        let stream = StreamLine {
+            achieved: bins.clone(),
+            lost: bins.clone(),
+        };
         let column = |name: &String| ColumnLine {
             name: name.clone(),
             column_of: ColumnOf::parse(name),
@@ -90,21 +97,37 @@ impl Timeline {
 
     fn add(&mut self, record: &IntervalRecord, devices: usize, length_sec: f64) {
         let rate = |count: u64| (length_sec > 0.0).then(|| count as f64 / length_sec);
-        for (stream, cells) in self.streams.iter_mut().zip(record.counts.cells.chunks(devices)) {
-            let sum = |of: fn(&CellCounts) -> u64| cells.iter().map(of).fold(0, u64::saturating_add);
-            stream.achieved.push(rate(sum(|cell| cell.ops.saturating_sub(cell.overtime))));
-            stream.lost.push(rate(sum(|cell| cell.errors.saturating_add(cell.unissued))));
+        for (stream, cells) in self
+            .streams
+            .iter_mut()
+            .zip(record.counts.cells.chunks(devices))
+        {
+            let sum =
+                |of: fn(&CellCounts) -> u64| cells.iter().map(of).fold(0, u64::saturating_add);
+            stream
+                .achieved
+                .push(rate(sum(|cell| cell.ops.saturating_sub(cell.overtime))));
+            stream
+                .lost
+                .push(rate(sum(|cell| cell.errors.saturating_add(cell.unissued))));
         }
-        self.gap_ms.push(Some(record.counts.gap_max_ns as f64 / 1e6));
-        self.cpu_pct.push(rate(record.counts.cpu_ns).map(|ns_per_sec| ns_per_sec / 1e7));
-        self.in_flight.push(Some(record.counts.in_flight_max as f64));
+        self.gap_ms
+            .push(Some(record.counts.gap_max_ns as f64 / 1e6));
+        self.cpu_pct
+            .push(rate(record.counts.cpu_ns).map(|ns_per_sec| ns_per_sec / 1e7));
+        self.in_flight
+            .push(Some(record.counts.in_flight_max as f64));
         for (column, text) in self.columns.iter_mut().zip(&record.telemetry) {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
             column.bins.push(value);
             if let Some(value) = value {
                 let (first, before) = column.first_and_last.unwrap_or((value, value));
-                column.first_fall =
-                    column.first_fall.or_else(|| (value < before).then_some(Fall { before, after: value }));
+                column.first_fall = column.first_fall.or_else(|| {
+                    (value < before).then_some(Fall {
+                        before,
+                        after: value,
+                    })
+                });
                 column.first_and_last = Some((first, value));
             }
         }
@@ -134,7 +157,9 @@ impl Timeline {
     /// The line of a column; `owner` is the kernel name of a device, or empty for host and process.
     pub(crate) fn column(&self, column: Column, owner: &str) -> Option<&ColumnLine> {
         let is_it = |known: &ColumnOf| known.column == column && known.owner == owner;
-        self.columns.iter().find(|line| line.column_of.as_ref().is_some_and(is_it))
+        self.columns
+            .iter()
+            .find(|line| line.column_of.as_ref().is_some_and(is_it))
     }
 }
 
@@ -166,7 +191,12 @@ struct Bin {
 }
 
 impl Bin {
-    const EMPTY: Self = Self { sum: 0.0, count: 0, max: f64::NEG_INFINITY, min: f64::INFINITY };
+    const EMPTY: Self = Self {
+        sum: 0.0,
+        count: 0,
+        max: f64::NEG_INFINITY,
+        min: f64::INFINITY,
+    };
 
     fn add(&mut self, other: Self) {
         self.sum += other.sum;
@@ -204,7 +234,12 @@ pub(crate) struct Bins {
 impl Bins {
     /// Empty bins, at most `points_max` (at least 2).
     pub(crate) fn new(points_max: usize) -> Self {
-        Self { bins: Vec::new(), points_max: points_max.max(2), width: 1, interval_count: 0 }
+        Self {
+            bins: Vec::new(),
+            points_max: points_max.max(2),
+            width: 1,
+            interval_count: 0,
+        }
     }
 
     /// Adds the value of the next interval; `None` if the interval has no value.
@@ -216,8 +251,16 @@ impl Bins {
             self.bins.push(Bin::EMPTY);
         }
         self.interval_count += 1;
-        if let (Some(bin), Some(value)) = (self.bins.last_mut(), value.filter(|value| value.is_finite())) {
-            bin.add(Bin { sum: value, count: 1, max: value, min: value });
+        if let (Some(bin), Some(value)) = (
+            self.bins.last_mut(),
+            value.filter(|value| value.is_finite()),
+        ) {
+            bin.add(Bin {
+                sum: value,
+                count: 1,
+                max: value,
+                min: value,
+            });
         }
     }
 
@@ -259,14 +302,19 @@ mod tests {
         assert_eq!(bins.width, 64);
         assert_eq!(bins.values(Stat::Mean).len(), 1_350);
         assert_eq!(bins.values(Stat::Max)[50_000 / 64], Some(900.0));
-        assert_eq!((bins.overall(Stat::Max), bins.overall(Stat::Min)), (Some(900.0), Some(-1.0)));
+        assert_eq!(
+            (bins.overall(Stat::Max), bins.overall(Stat::Min)),
+            (Some(900.0), Some(-1.0))
+        );
         assert_eq!(bins.values(Stat::Mean)[0], Some(2.0));
     }
 
     #[test]
     fn what_was_not_measured_is_no_zero() {
         let mut bins = Bins::new(2);
-        [None, Some(4.0), None, None, Some(1.0)].into_iter().for_each(|value| bins.push(value));
+        [None, Some(4.0), None, None, Some(1.0)]
+            .into_iter()
+            .for_each(|value| bins.push(value));
         assert_eq!(bins.width, 4);
         assert_eq!(bins.values(Stat::Mean), [Some(4.0), Some(1.0)]);
         let mut empty = Bins::new(5);

@@ -53,7 +53,12 @@ pub(crate) struct Windows {
 
 impl Durations {
     fn new() -> Self {
-        Self { moments: Vec::new(), total: cell::latencies(), since_point: cell::latencies(), columns: Vec::new() }
+        Self {
+            moments: Vec::new(),
+            total: cell::latencies(),
+            since_point: cell::latencies(),
+            columns: Vec::new(),
+        }
     }
 
     /// Adds a window to the point `point`, which never decreases from call to call.
@@ -67,8 +72,17 @@ impl Durations {
     /// Ends the points before `point`.
     fn close(&mut self, point: usize) {
         if !self.since_point.is_empty() && point > self.moments.len() {
-            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Quantiles::from(&self.since_point);
-            self.moments.push(Some([p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64 / 1e6)));
+            let Quantiles {
+                p50_ns,
+                p90_ns,
+                p99_ns,
+                p999_ns,
+                max_ns,
+                ..
+            } = Quantiles::from(&self.since_point);
+            self.moments.push(Some(
+                [p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64 / 1e6),
+            ));
             self.since_point.reset();
         }
         self.moments.resize(point.max(self.moments.len()), None);
@@ -90,18 +104,33 @@ impl Durations {
 
     /// The heat map, in seconds and milliseconds; `None` without a value.
     pub(crate) fn heat(&self, column_sec: f64) -> Option<Heat> {
-        let is_used = |row: &usize| self.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
+        let is_used = |row: &usize| {
+            self.columns
+                .iter()
+                .any(|column| column.get(*row).is_some_and(|count| *count > 0))
+        };
         let (low, high) = ((0..ROWS).find(is_used)?, (0..ROWS).rev().find(is_used)?);
-        let totals: Vec<u64> = self.columns.iter().map(|column| column.iter().sum()).collect();
+        let totals: Vec<u64> = self
+            .columns
+            .iter()
+            .map(|column| column.iter().sum())
+            .collect();
         let row = |row: usize| {
             let share = |(column, total): (&Vec<u64>, &u64)| {
-                column.get(row).filter(|count| **count > 0).map(|count| *count as f64 / (*total).max(1) as f64)
+                column
+                    .get(row)
+                    .filter(|count| **count > 0)
+                    .map(|count| *count as f64 / (*total).max(1) as f64)
             };
             self.columns.iter().zip(&totals).map(share).collect()
         };
         Some(Heat {
-            x_edges: (0..=self.columns.len()).map(|column| column as f64 * column_sec).collect(),
-            y_edges: (low..=high + 1).map(|row| 10_f64.powf(row as f64 / ROWS_PER_DECADE) / 1e6).collect(),
+            x_edges: (0..=self.columns.len())
+                .map(|column| column as f64 * column_sec)
+                .collect(),
+            y_edges: (low..=high + 1)
+                .map(|row| 10_f64.powf(row as f64 / ROWS_PER_DECADE) / 1e6)
+                .collect(),
             shares: (low..=high).map(row).collect(),
         })
     }
@@ -137,7 +166,10 @@ impl Windows {
             }
             last = last.max(this.add(&window, devices, heat));
         });
-        this.streams.iter_mut().chain(&mut this.cells).for_each(|durations| durations.close(last + 1));
+        this.streams
+            .iter_mut()
+            .chain(&mut this.cells)
+            .for_each(|durations| durations.close(last + 1));
         this.damage = read.err().map(|error| damage(kind, &error, &this));
         this
     }
@@ -145,7 +177,9 @@ impl Windows {
     /// Adds one window and returns its point.
     fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
-        let bin_of = |length_sec: f64, max: usize| ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND));
+        let bin_of = |length_sec: f64, max: usize| {
+            ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND))
+        };
         let point = bin_of(self.point_sec, self.detail.points_max);
         let column = bin_of(self.column_sec, self.detail.columns_max);
         if let Some(stream) = self.streams.get_mut(window.cell / devices) {
@@ -167,22 +201,36 @@ impl Windows {
 
     /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
-        Points::Even { first: self.point_sec, step: self.point_sec }
+        Points::Even {
+            first: self.point_sec,
+            step: self.point_sec,
+        }
     }
 }
 
 /// Length of a point in whole windows, so that a run of `ran_sec` has at most `points_max` points.
 fn whole_windows(window_sec: f64, ran_sec: f64, points_max: usize) -> f64 {
-    (ran_sec / window_sec / points_max.max(1) as f64).ceil().max(1.0) * window_sec
+    (ran_sec / window_sec / points_max.max(1) as f64)
+        .ceil()
+        .max(1.0)
+        * window_sec
 }
 
 fn damage(kind: HlogKind, error: &RunDirError, read: &Windows) -> String {
-    let points = read.streams.iter().map(|stream| stream.moments.len()).max().unwrap_or(0);
+    let points = read
+        .streams
+        .iter()
+        .map(|stream| stream.moments.len())
+        .max()
+        .unwrap_or(0);
     let until_sec = points as f64 * read.point_sec;
     if let RunDirError::Missing { .. } = error {
         return format!("no latencies from {}: {error}", kind.file_name());
     }
-    format!("{} could only be read up to about {until_sec:.0} s: {error}", kind.file_name())
+    format!(
+        "{} could only be read up to about {until_sec:.0} s: {error}",
+        kind.file_name()
+    )
 }
 
 #[cfg(test)]
@@ -212,8 +260,14 @@ mod tests {
         assert_eq!(durations.moments.len(), 3);
         assert_eq!(durations.moments[1], None, "nothing succeeded");
         let [p50, p90, p99, _, max] = durations.moments[0].unwrap();
-        assert!((p50 - 1.0).abs() < 0.02 && (p90 - 1.0).abs() < 0.02, "{p50} {p90}");
-        assert!((p99 - 9.0).abs() < 0.1 && (max - 9.0).abs() < 0.1, "{p99} {max}");
+        assert!(
+            (p50 - 1.0).abs() < 0.02 && (p90 - 1.0).abs() < 0.02,
+            "{p50} {p90}"
+        );
+        assert!(
+            (p99 - 9.0).abs() < 0.1 && (max - 9.0).abs() < 0.1,
+            "{p99} {max}"
+        );
     }
 
     #[test]
@@ -226,10 +280,23 @@ mod tests {
         let heat = durations.heat(10.0).unwrap();
         assert_eq!(heat.x_edges, [0.0, 10.0, 20.0]);
         assert_eq!(heat.y_edges.len(), heat.shares.len() + 1);
-        let column = |at: usize| heat.shares.iter().filter_map(|row| row[at]).collect::<Vec<_>>();
+        let column = |at: usize| {
+            heat.shares
+                .iter()
+                .filter_map(|row| row[at])
+                .collect::<Vec<_>>()
+        };
         assert_eq!(column(0), Vec::<f64>::new());
         assert_eq!(column(1), [0.75, 0.25]);
-        let row = heat.shares.iter().position(|row| row[1] == Some(0.25)).unwrap();
-        assert!(heat.y_edges[row] <= 5.0 && 5.0 < heat.y_edges[row + 1] + 0.06, "{:?}", heat.y_edges);
+        let row = heat
+            .shares
+            .iter()
+            .position(|row| row[1] == Some(0.25))
+            .unwrap();
+        assert!(
+            heat.y_edges[row] <= 5.0 && 5.0 < heat.y_edges[row + 1] + 0.06,
+            "{:?}",
+            heat.y_edges
+        );
     }
 }

@@ -121,37 +121,71 @@ pub struct DeviceIo {
 const UNFINISHED: &str = "its series is not finished";
 
 impl Candidate {
-    pub(super) fn new(source: &CandidateSource, operator_data: &OperatorData, ratings: &[PublishedRating]) -> Self {
+    pub(super) fn new(
+        source: &CandidateSource,
+        operator_data: &OperatorData,
+        ratings: &[PublishedRating],
+    ) -> Self {
         let run = &source.run;
-        let conclusion = source.series.as_ref().map(|series| series.conclusion.as_ref());
+        let conclusion = source
+            .series
+            .as_ref()
+            .map(|series| series.conclusion.as_ref());
         let rating = match conclusion {
-            Some(Some(_)) if source.doubtful => ValueOrReason::missing("its runs contradict the record of its series"),
+            Some(Some(_)) if source.doubtful => {
+                ValueOrReason::missing("its runs contradict the record of its series")
+            }
             Some(Some(ended)) if source.kind == CandidateKind::Rate => {
                 ValueOrReason::or_missing(ended.rating, "the search found no rating")
             }
-            Some(Some(ended)) => ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating"),
+            Some(Some(ended)) => {
+                ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating")
+            }
             Some(None) => ValueOrReason::missing("its search is not finished"),
             None => ValueOrReason::missing("a single run has no rating (use flashproof rate)"),
         };
         let result = run.map(|run| run.verdict.result());
         let (outcome, reason) = match conclusion {
-            Some(Some(ended)) => (ValueOrReason::Value(ended.outcome), ValueOrReason::Value(ended.sentence.clone())),
-            Some(None) => (ValueOrReason::missing(UNFINISHED), ValueOrReason::missing(UNFINISHED)),
-            None => (run.map(|run| run.verdict.outcome), result.map(|result| result.reason.clone())),
+            Some(Some(ended)) => (
+                ValueOrReason::Value(ended.outcome),
+                ValueOrReason::Value(ended.sentence.clone()),
+            ),
+            Some(None) => (
+                ValueOrReason::missing(UNFINISHED),
+                ValueOrReason::missing(UNFINISHED),
+            ),
+            None => (
+                run.map(|run| run.verdict.outcome),
+                result.map(|result| result.reason.clone()),
+            ),
         };
         let load = run.and_then(|run| match conclusion {
-            Some(Some(ended)) if ended.outcome != Outcome::Pass => {
-                ValueOrReason::missing(format!("its series ended {}: {}", ended.outcome, ended.sentence))
-            }
+            Some(Some(ended)) if ended.outcome != Outcome::Pass => ValueOrReason::missing(format!(
+                "its series ended {}: {}",
+                ended.outcome, ended.sentence
+            )),
             _ => load(run, &rating),
         });
         let latency = |of: fn(&StreamLatencies) -> u64| {
-            run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
+            run.and_then(|run| {
+                source
+                    .latencies
+                    .and_then(|latencies| quantile(run, latencies, of))
+            })
         };
-        let endurance = |device: &str| OperatorData::value_for(&operator_data.endurance, &source.name, device);
+        let endurance =
+            |device: &str| OperatorData::value_for(&operator_data.endurance, &source.name, device);
         let wear = run.and_then(|run| {
-            let wear = wear(&run.dir, &run.manifest, endurance, operator_data.warranty_years);
-            wear.map_or_else(|error| ValueOrReason::missing(error.to_string()), ValueOrReason::Value)
+            let wear = wear(
+                &run.dir,
+                &run.manifest,
+                endurance,
+                operator_data.warranty_years,
+            );
+            wear.map_or_else(
+                |error| ValueOrReason::missing(error.to_string()),
+                ValueOrReason::Value,
+            )
         });
         Self {
             name: source.name.clone(),
@@ -167,12 +201,19 @@ impl Candidate {
             p99_9: latency(|latencies| latencies.service.p999_ns),
             rate: run.and_then(rate),
             io: run.and_then(device_io),
-            price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, operator_data, &source.name))),
+            price_per_1x: load
+                .and_then(|load| run.and_then(|run| price(load, run, operator_data, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
-            in_doubt: source.series.as_ref().filter(|_| source.kind == CandidateKind::Baseline).and_then(in_doubt),
+            in_doubt: source
+                .series
+                .as_ref()
+                .filter(|_| source.kind == CandidateKind::Baseline)
+                .and_then(in_doubt),
             damaged: source.doubtful
                 || source.kind != CandidateKind::Baseline
-                    && run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
+                    && run
+                        .value()
+                        .is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
             rating,
             load,
             wear,
@@ -182,7 +223,11 @@ impl Candidate {
 
 fn test(run: &Run, source: &CandidateSource) -> TestFacts {
     let manifest = &run.manifest;
-    let model = |index: usize| manifest.device_facts.get(index)?["model"].as_str().map(str::to_owned);
+    let model = |index: usize| {
+        manifest.device_facts.get(index)?["model"]
+            .as_str()
+            .map(str::to_owned)
+    };
     TestFacts {
         test: manifest.kind(),
         devices: manifest.devices.clone(),
@@ -199,25 +244,44 @@ fn test(run: &Run, source: &CandidateSource) -> TestFacts {
 
 /// The load as a multiple of 1x, on one device.
 fn x_per_device(manifest: &Manifest) -> Option<f64> {
-    let times_1x: Option<f64> = manifest.workloads.iter().map(|workload| workload.times_1x).sum();
-    times_1x.filter(|_| !manifest.devices.is_empty()).map(|x| x / manifest.devices.len() as f64)
+    let times_1x: Option<f64> = manifest
+        .workloads
+        .iter()
+        .map(|workload| workload.times_1x)
+        .sum();
+    times_1x
+        .filter(|_| !manifest.devices.is_empty())
+        .map(|x| x / manifest.devices.len() as f64)
 }
 
 fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
     let (multiple, x) = (run.manifest.multiple, x_per_device(&run.manifest));
     if let Some(rating) = rating.value().copied() {
         // The load of the run can differ slightly from the rating.
-        let x_of_1x = x.zip(multiple).filter(|(_, multiple)| *multiple > 0.0).map(|(x, multiple)| x / multiple);
+        let x_of_1x = x
+            .zip(multiple)
+            .filter(|(_, multiple)| *multiple > 0.0)
+            .map(|(x, multiple)| x / multiple);
         let x_per_device = x_of_1x.map(|x_of_1x| x_of_1x * rating);
-        return ValueOrReason::Value(HeldLoad { multiple: Some(rating), x_per_device, highest: true });
+        return ValueOrReason::Value(HeldLoad {
+            multiple: Some(rating),
+            x_per_device,
+            highest: true,
+        });
     }
     match run.verdict.outcome {
-        Outcome::Pass => ValueOrReason::Value(HeldLoad { multiple, x_per_device: x, highest: false }),
-        Outcome::Measured => {
-            ValueOrReason::missing("its run had no latency limits: the run does not show if the load was held")
-        }
+        Outcome::Pass => ValueOrReason::Value(HeldLoad {
+            multiple,
+            x_per_device: x,
+            highest: false,
+        }),
+        Outcome::Measured => ValueOrReason::missing(
+            "its run had no latency limits: the run does not show if the load was held",
+        ),
         Outcome::Fail => ValueOrReason::missing("its run did not hold the load"),
-        Outcome::Invalid => ValueOrReason::missing("its run is invalid: the run does not show if the load was held"),
+        Outcome::Invalid => {
+            ValueOrReason::missing("its run is invalid: the run does not show if the load was held")
+        }
     }
 }
 
@@ -227,10 +291,17 @@ fn quantile(
     latencies: &[StreamLatencies],
     quantile_of: fn(&StreamLatencies) -> u64,
 ) -> ValueOrReason<StreamQuantile> {
-    let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
+    let judged = |name: &str| {
+        run.manifest
+            .streams
+            .iter()
+            .any(|stream| stream.judged && stream.name == name)
+    };
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    let found =
-        found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: quantile_of(latencies) });
+    let found = found.map(|latencies| StreamQuantile {
+        stream: latencies.stream.clone(),
+        service_ns: quantile_of(latencies),
+    });
     ValueOrReason::or_missing(found, "no judged stream completed an operation")
 }
 
@@ -253,7 +324,11 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
     let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
         let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
-        streams.map(|stream| of(stream) as f64 * in_time(stream)).sum::<f64>() / ran_sec / devices as f64
+        streams
+            .map(|stream| of(stream) as f64 * in_time(stream))
+            .sum::<f64>()
+            / ran_sec
+            / devices as f64
     };
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
     ValueOrReason::Value(DeviceIo {
@@ -265,11 +340,20 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     })
 }
 
-fn price(load: &HeldLoad, run: &Run, operator_data: &OperatorData, name: &str) -> ValueOrReason<f64> {
+fn price(
+    load: &HeldLoad,
+    run: &Run,
+    operator_data: &OperatorData,
+    name: &str,
+) -> ValueOrReason<f64> {
     let devices = &run.manifest.devices;
-    let prices: Option<Vec<f64>> =
-        devices.iter().map(|device| OperatorData::value_for(&operator_data.prices, name, device)).collect();
-    let Some(prices) = prices else { return ValueOrReason::missing("no price was given (--price)") };
+    let prices: Option<Vec<f64>> = devices
+        .iter()
+        .map(|device| OperatorData::value_for(&operator_data.prices, name, device))
+        .collect();
+    let Some(prices) = prices else {
+        return ValueOrReason::missing("no price was given (--price)");
+    };
     // `x_per_device` is the load of one device, `multiple` that of all devices together.
     let times_1x = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
@@ -290,14 +374,21 @@ fn place(
     ratings: &[PublishedRating],
 ) -> ValueOrReason<PublishedRank> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
-    let conclusion = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
+    let conclusion = source
+        .series
+        .as_ref()
+        .and_then(|series| series.conclusion.as_ref());
     if conclusion.is_some_and(|ended| !ended.comparable) {
-        return ValueOrReason::missing("its series is marked as not comparable with published ratings");
+        return ValueOrReason::missing(
+            "its series is marked as not comparable with published ratings",
+        );
     }
     if let Some(why_not) = incomparable(manifest) {
         return ValueOrReason::missing(why_not);
     }
-    let Some(x) = load.x_per_device else { return ValueOrReason::missing("its load is not a multiple of 1x") };
+    let Some(x) = load.x_per_device else {
+        return ValueOrReason::missing("its load is not a multiple of 1x");
+    };
     let certified = source.kind == CandidateKind::Certify && conclusion.is_some();
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
@@ -314,7 +405,11 @@ fn incomparable(manifest: &Manifest) -> Option<String> {
     if manifest.simulated {
         return Some("a simulated drive is not ranked among real drives".to_owned());
     }
-    if manifest.device_facts.iter().any(|facts| DeviceKind::of(facts) == Some(DeviceKind::RegularFile)) {
+    if manifest
+        .device_facts
+        .iter()
+        .any(|facts| DeviceKind::of(facts) == Some(DeviceKind::RegularFile))
+    {
         return Some("a file is not ranked among drives: its drive is unknown".to_owned());
     }
     if manifest.sla != Sla::default() {
@@ -349,7 +444,11 @@ fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
         threshold: limit.threshold_text(),
         share_max: limit.share_max(),
         worst: ValueOrReason::or_missing(
-            verdict.worst.iter().find(|worst| worst.threshold_ns == limit.threshold_ns).cloned(),
+            verdict
+                .worst
+                .iter()
+                .find(|worst| worst.threshold_ns == limit.threshold_ns)
+                .cloned(),
             "no operation of a judged stream was recorded",
         ),
     };
@@ -358,8 +457,12 @@ fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
 
 /// Parts of the test that neither the representative run of `source` nor its series judged.
 fn not_judged(source: &CandidateSource, result: Option<&RunResult>) -> Vec<String> {
-    let of_run = result.iter().flat_map(|result| result.not_judged.iter().cloned());
+    let of_run = result
+        .iter()
+        .flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);
     let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));
-    of_run.chain(not_run.map(|step| format!("{}: not completed", step.name))).collect()
+    of_run
+        .chain(not_run.map(|step| format!("{}: not completed", step.name)))
+        .collect()
 }

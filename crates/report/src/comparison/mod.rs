@@ -77,7 +77,11 @@ pub fn compare(
         let canonical_dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         match seen_dirs.insert(canonical_dir, name.to_owned()) {
             None => Ok(()),
-            Some(first) => Err(CompareError::Twice { first, second: name.to_owned(), dir: dir.to_owned() }),
+            Some(first) => Err(CompareError::Twice {
+                first,
+                second: name.to_owned(),
+                dir: dir.to_owned(),
+            }),
         }
     };
     let mut sources = Vec::with_capacity(dirs.len());
@@ -90,9 +94,13 @@ pub fn compare(
         }
         sources.push(source);
     }
-    let mut known_names: BTreeSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    let mut known_names: BTreeSet<&str> =
+        sources.iter().map(|source| source.name.as_str()).collect();
     let runs = sources.iter().filter_map(|source| source.run.value());
-    known_names.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
+    known_names.extend(
+        runs.flat_map(|run| &run.manifest.devices)
+            .map(String::as_str),
+    );
     operator_data.check(&known_names)?;
     let mut warnings = source::differences(&sources);
     let mut remarks = Vec::new();
@@ -101,16 +109,30 @@ pub fn compare(
         warnings.extend(source.warnings.iter().map(named));
         remarks.extend(source.remarks.iter().map(named));
     }
-    let candidates = sources.iter().map(|source| Candidate::new(source, operator_data, ratings)).collect();
+    let candidates = sources
+        .iter()
+        .map(|source| Candidate::new(source, operator_data, ratings))
+        .collect();
     let (baselines, warranty_years) = (baselines(&sources), operator_data.warranty_years);
-    Ok(Comparison { candidates, warnings, remarks, baselines, warranty_years })
+    Ok(Comparison {
+        candidates,
+        warnings,
+        remarks,
+        baselines,
+        warranty_years,
+    })
 }
 
 /// The drives of all baselines among `sources`, each under the name of its candidate.
 fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     let mut drives = Vec::new();
-    for source in sources.iter().filter(|source| source.kind == CandidateKind::Baseline) {
-        let Some(series) = &source.series else { continue };
+    for source in sources
+        .iter()
+        .filter(|source| source.kind == CandidateKind::Baseline)
+    {
+        let Some(series) = &source.series else {
+            continue;
+        };
         for (number, device) in series.devices.iter().enumerate() {
             let name = match series.devices.len() {
                 1 => source.name.clone(),
@@ -127,10 +149,15 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
 fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
+        dir.file_name().map_or_else(
+            || dir.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        )
     };
-    let short_names: Vec<String> =
-        dirs.iter().map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
+    let short_names: Vec<String> = dirs
+        .iter()
+        .map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir)))
+        .collect();
     let is_one = |name: &String| short_names.iter().filter(|other| *other == name).count() == 1;
     let name = |(index, CandidateDir { name, dir }): (usize, &CandidateDir)| match name {
         Some(name) => name.clone(),
@@ -139,7 +166,11 @@ fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     };
     let names: Vec<String> = dirs.iter().enumerate().map(name).collect();
     let is_double = |name: &&String| names.iter().filter(|other| other == name).count() > 1;
-    match dirs.iter().filter_map(|named| named.name.as_ref()).find(is_double) {
+    match dirs
+        .iter()
+        .filter_map(|named| named.name.as_ref())
+        .find(is_double)
+    {
         Some(name) => Err(CompareError::SameName { name: name.clone() }),
         None => Ok(names),
     }
@@ -160,7 +191,9 @@ pub enum ValueOrReason<T> {
 impl<T> ValueOrReason<T> {
     /// No value, because of `why_not`.
     pub fn missing(why_not: impl Into<String>) -> Self {
-        Self::Missing { why_not: why_not.into() }
+        Self::Missing {
+            why_not: why_not.into(),
+        }
     }
 
     /// `value`, or a missing cell because of `why_not`.
@@ -204,7 +237,8 @@ pub const TPS_OF_1X: f64 = 3_000.0;
 const NEIGHBOURS: usize = 2;
 
 /// The required columns of a list; other columns are ignored.
-const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
+const COLUMNS: &str =
+    "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedRating {
@@ -237,10 +271,19 @@ pub fn read_published(path: &Path) -> Result<Vec<PublishedRating>, String> {
 
 fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
     let failed = |line: u64, why: String| {
-        format!("reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {COLUMNS}")
+        format!(
+            "reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {COLUMNS}"
+        )
     };
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-    let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(bytes);
+    let of_csv = |error: csv::Error| {
+        failed(
+            error.position().map_or(1, csv::Position::line),
+            error.to_string(),
+        )
+    };
     let header = reader.headers().map_err(of_csv)?.clone();
     let mut column_indexes = [0; 10];
     for (index, column) in column_indexes.iter_mut().zip(COLUMNS.split(',')) {
@@ -251,8 +294,18 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
     for record in reader.records() {
         let record = record.map_err(of_csv)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let [class, device, tps, x, over_1, over_8, over_64, endurance, act_version, source] =
-            column_indexes.map(|at| record.get(at).unwrap_or(""));
+        let [
+            class,
+            device,
+            tps,
+            x,
+            over_1,
+            over_8,
+            over_64,
+            endurance,
+            act_version,
+            source,
+        ] = column_indexes.map(|at| record.get(at).unwrap_or(""));
         let number = |column: &str, text: &str| match text.parse::<f64>() {
             _ if text.is_empty() => Ok(None),
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
@@ -268,7 +321,11 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
             class: class.to_owned(),
             device: device.to_owned(),
             x,
-            over_pct: [number("gt1ms_pct", over_1)?, number("gt8ms_pct", over_8)?, number("gt64ms_pct", over_64)?],
+            over_pct: [
+                number("gt1ms_pct", over_1)?,
+                number("gt8ms_pct", over_8)?,
+                number("gt64ms_pct", over_64)?,
+            ],
             endurance: text(endurance),
             act_version: text(act_version),
             source: text(source),
@@ -300,7 +357,14 @@ fn place(x: f64, ratings: &[PublishedRating], caveat: Option<String>) -> Publish
     let higher = ratings.iter().take_while(|rating| rating.x > x).count();
     let above = ratings[higher.saturating_sub(NEIGHBOURS)..higher].to_vec();
     let below = ratings[higher..].iter().take(NEIGHBOURS).cloned().collect();
-    PublishedRank { x, higher, of: ratings.len(), above, below, caveat }
+    PublishedRank {
+        x,
+        higher,
+        of: ratings.len(),
+        above,
+        below,
+        caveat,
+    }
 }
 
 #[cfg(test)]

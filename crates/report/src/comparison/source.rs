@@ -50,7 +50,12 @@ impl CandidateSource {
             DirKind::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
                 Ok(None) => Err(disappeared_error(dir).into()),
-                Err(error) => Ok(Self::unreadable(name, dir, CandidateKind::Series, error.to_string())),
+                Err(error) => Ok(Self::unreadable(
+                    name,
+                    dir,
+                    CandidateKind::Series,
+                    error.to_string(),
+                )),
             },
         }
     }
@@ -73,51 +78,88 @@ impl CandidateSource {
 
     fn unreadable(name: String, dir: &Path, kind: CandidateKind, reason: String) -> Self {
         let this = Self::without_run(name, dir, kind, &reason);
-        Self { warnings: vec![reason], ..this }
+        Self {
+            warnings: vec![reason],
+            ..this
+        }
     }
 
     fn with(name: String, dir: &Path, kind: CandidateKind, run: Run) -> Self {
         let mut this = Self::without_run(name, dir, kind, "");
         // All remarks on an incomplete or damaged run become warnings.
-        *(if doubt_of(&run).is_some() { &mut this.warnings } else { &mut this.remarks }) = run.remarks.clone();
+        *(if doubt_of(&run).is_some() {
+            &mut this.warnings
+        } else {
+            &mut this.remarks
+        }) = run.remarks.clone();
         this.latencies = match latencies(&run.dir, &run.manifest.layout()) {
             Ok(latencies) => ValueOrReason::Value(latencies),
             Err(error) => {
-                this.warnings.push(format!("no quantiles of latencies: {error}"));
+                this.warnings
+                    .push(format!("no quantiles of latencies: {error}"));
                 ValueOrReason::missing(error.to_string())
             }
         };
-        Self { run: ValueOrReason::Value(run), ..this }
+        Self {
+            run: ValueOrReason::Value(run),
+            ..this
+        }
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
         let kind = CandidateKind::of(series.purpose);
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
-        let remarks = series.conclusion.as_ref().map_or_else(Vec::new, |ended| ended.remarks.clone());
+        let remarks = series
+            .conclusion
+            .as_ref()
+            .map_or_else(Vec::new, |ended| ended.remarks.clone());
         if series.conclusion.is_none() {
-            warnings.push("this series is not finished: it is still running, or was interrupted".to_owned());
+            warnings.push(
+                "this series is not finished: it is still running, or was interrupted".to_owned(),
+            );
         }
         if kind == CandidateKind::Baseline {
             let why = "a baseline has many jobs, and no single load to hold";
             let this = Self::without_run(name, dir, kind, why);
-            return Self { series: Some(series), warnings, remarks, doubtful, ..this };
+            return Self {
+                series: Some(series),
+                warnings,
+                remarks,
+                doubtful,
+                ..this
+            };
         }
         for step in steps_by_rank(&series) {
-            match run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string())) {
+            match run_dir_of(dir, step)
+                .and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()))
+            {
                 Ok(run) => {
                     let step = Some(step.clone());
                     let source = Self::with(name, dir, kind, run);
                     let warnings = [warnings, source.warnings].concat();
                     let remarks = [remarks, source.remarks].concat();
-                    return Self { step, series: Some(series), warnings, remarks, doubtful, ..source };
+                    return Self {
+                        step,
+                        series: Some(series),
+                        warnings,
+                        remarks,
+                        doubtful,
+                        ..source
+                    };
                 }
                 Err(error) => warnings.push(format!("step {} cannot be read: {error}", step.name)),
             }
         }
         let why = "none of its runs can be read";
         warnings.push(why.to_owned());
-        Self { series: Some(series), warnings, remarks, doubtful, ..Self::without_run(name, dir, kind, why) }
+        Self {
+            series: Some(series),
+            warnings,
+            remarks,
+            doubtful,
+            ..Self::without_run(name, dir, kind, why)
+        }
     }
 }
 
@@ -129,8 +171,15 @@ impl CandidateSource {
 /// step, which is the confirmation, comes first.
 fn steps_by_rank(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
-    let rating = series.conclusion.as_ref().and_then(|ended| ended.rating).unwrap_or(f64::INFINITY);
-    let judged = series.steps.iter().filter(|step| step.rule == Rule::Limits && step.attempts > 0);
+    let rating = series
+        .conclusion
+        .as_ref()
+        .and_then(|ended| ended.rating)
+        .unwrap_or(f64::INFINITY);
+    let judged = series
+        .steps
+        .iter()
+        .filter(|step| step.rule == Rule::Limits && step.attempts > 0);
     let mut judged: Vec<&Step> = judged.collect();
     if is_search {
         judged.reverse();
@@ -138,10 +187,18 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     // Loads are rounded when they are written to a file.
     let is_above = |step: &Step, multiple: f64| step.multiple > multiple * (1.0 + 1e-6);
     let is_refuted = |step: &Step| {
-        let at_it = judged.iter().find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
-        is_search && at_it.is_some_and(|last| last.outcome.is_some_and(|outcome| outcome != Outcome::Pass))
+        let at_it = judged
+            .iter()
+            .find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
+        is_search
+            && at_it
+                .is_some_and(|last| last.outcome.is_some_and(|outcome| outcome != Outcome::Pass))
     };
-    let refuted: Vec<f64> = judged.iter().filter(|step| is_refuted(step)).map(|step| step.multiple).collect();
+    let refuted: Vec<f64> = judged
+        .iter()
+        .filter(|step| is_refuted(step))
+        .map(|step| step.multiple)
+        .collect();
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
         Some(Outcome::Pass) if step.state == State::Done && is_held(step) => (0, -step.multiple),
@@ -149,7 +206,12 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
         _ => (1, step.multiple),
     };
     // A stable sort: steps at the same load stay in their order.
-    judged.sort_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
+    judged.sort_by(|a, b| {
+        rank(a)
+            .0
+            .cmp(&rank(b).0)
+            .then(rank(a).1.total_cmp(&rank(b).1))
+    });
     judged
 }
 
@@ -196,12 +258,20 @@ pub enum CompareError {
     Read(#[from] RunDirError),
     /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
-    Twice { first: String, second: String, dir: PathBuf },
+    Twice {
+        first: String,
+        second: String,
+        dir: PathBuf,
+    },
     /// The same name twice.
-    #[error("comparing {name} with {name} - two candidates have that name; rename one of them (NAME=DIR)")]
+    #[error(
+        "comparing {name} with {name} - two candidates have that name; rename one of them (NAME=DIR)"
+    )]
     SameName { name: String },
     /// Data was given for an unknown name.
-    #[error("using the price or endurance of {name:?} - no candidate or device has that name; the names are {known}")]
+    #[error(
+        "using the price or endurance of {name:?} - no candidate or device has that name; the names are {known}"
+    )]
     UnknownName { name: String, known: String },
 }
 
@@ -224,7 +294,11 @@ type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 /// are equal.
 fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
-        format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
+        format!(
+            "{} ({})",
+            if value.is_empty() { empty } else { value },
+            names.join(", ")
+        )
     };
     let told = values.iter().map(text).collect::<Vec<_>>().join("; ");
     (values.len() > 1).then(|| format!("different {objects}: {aspect}: {told}"))
@@ -232,46 +306,90 @@ fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> 
 
 /// Describes each difference between the tests in one sentence, the most important first.
 pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
-    let runs: Vec<(&str, &Run)> =
-        sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.value()?))).collect();
+    let runs: Vec<(&str, &Run)> = sources
+        .iter()
+        .filter_map(|source| Some((source.name.as_str(), source.run.value()?)))
+        .collect();
     let mut sentences = Vec::new();
     let mut add_difference = |what: &str, of: &dyn Fn(&Run) -> String| {
         let mut values = Values::new();
-        runs.iter().for_each(|(name, run)| values.entry(of(run)).or_default().push(name));
+        runs.iter()
+            .for_each(|(name, run)| values.entry(of(run)).or_default().push(name));
         sentences.extend(difference("tests", what, &values, ""));
     };
     let of_manifest = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
     add_difference("the test", &of_manifest(Manifest::kind));
     add_difference(
         "the drives",
-        &of_manifest(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()),
+        &of_manifest(|manifest| {
+            if manifest.simulated {
+                "simulated"
+            } else {
+                "real"
+            }
+            .to_owned()
+        }),
     );
-    add_difference("the preparation", &of_manifest(|manifest| preparation(&manifest.findings).to_owned()));
-    add_difference("the limits", &of_manifest(|manifest| manifest.sla.to_string()));
-    add_difference("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
-    add_difference("the length of a slice", &of_manifest(|manifest| format!("{} s", manifest.slice_sec)));
-    add_difference("the number of devices", &of_manifest(|manifest| manifest.devices.len().to_string()));
+    add_difference(
+        "the preparation",
+        &of_manifest(|manifest| preparation(&manifest.findings).to_owned()),
+    );
+    add_difference(
+        "the limits",
+        &of_manifest(|manifest| manifest.sla.to_string()),
+    );
+    add_difference("the length of the run", &|run| {
+        format!("{:.0} s", run.verdict.ran_sec)
+    });
+    add_difference(
+        "the length of a slice",
+        &of_manifest(|manifest| format!("{} s", manifest.slice_sec)),
+    );
+    add_difference(
+        "the number of devices",
+        &of_manifest(|manifest| manifest.devices.len().to_string()),
+    );
     add_difference("reads to writes", &of_manifest(mix));
     // A different test, reported above, always has other settings: then only common keys are compared.
-    let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
-    let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
-    let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
-    let is_compared = |key: &&str| IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key));
+    let common = |key: &str| {
+        runs.iter()
+            .all(|(_, run)| setting(&run.manifest, key).is_some())
+    };
+    let same_test = runs
+        .windows(2)
+        .all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
+    let keys = runs
+        .iter()
+        .flat_map(|(_, run)| settings(&run.manifest))
+        .map(|(key, _)| key);
+    let is_compared = |key: &&str| {
+        IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key))
+    };
     for key in unique(keys.filter(is_compared)) {
-        add_difference(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of this test").to_owned());
+        add_difference(key, &|run| {
+            setting(&run.manifest, key)
+                .unwrap_or("not a setting of this test")
+                .to_owned()
+        });
     }
     sentences.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
-        let kind = |source: &CandidateSource| format!("{} is a {}", source.name, source.kind.words().1);
+        let kind =
+            |source: &CandidateSource| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
-        sentences.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
+        sentences.push(format!(
+            "different kinds of result: {kinds}: a held load is only a lower bound of a rating"
+        ));
     }
     sentences
 }
 
 /// Preparation of a run's devices, by the finding with the highest level.
 fn preparation(findings: &[Finding]) -> &'static str {
-    let levels = findings.iter().filter(|finding| finding.check == "preparation").map(|finding| finding.level);
+    let levels = findings
+        .iter()
+        .filter(|finding| finding.check == "preparation")
+        .map(|finding| finding.level);
     match levels.max() {
         None | Some(Level::Unknown) => "unknown",
         Some(Level::Ok) => "prepared",
@@ -281,20 +399,43 @@ fn preparation(findings: &[Finding]) -> &'static str {
 
 /// Differences between baselines: their terms, and simulated or unprepared drives.
 fn differences_of_baselines(sources: &[CandidateSource]) -> Vec<String> {
-    let baselines = sources.iter().filter(|source| source.kind == CandidateKind::Baseline);
-    let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
+    let baselines = sources
+        .iter()
+        .filter(|source| source.kind == CandidateKind::Baseline);
+    let baselines =
+        baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
     let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
     for (name, series) in baselines {
-        let mut add_value = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
+        let mut add_value = |what, value| {
+            values
+                .entry(what)
+                .or_default()
+                .entry(value)
+                .or_default()
+                .push(name)
+        };
         for (term, value) in &series.terms {
             // Device names differ anyway; only their presence is compared.
             let of_devices = term == "not prepared" && !value.is_empty();
-            add_value(term.as_str(), if of_devices { "some drives".to_owned() } else { in_one_line(value) });
+            add_value(
+                term.as_str(),
+                if of_devices {
+                    "some drives".to_owned()
+                } else {
+                    in_one_line(value)
+                },
+            );
         }
         let simulated = series.devices.iter().any(|device| device.simulated);
-        add_value("drives", if simulated { "simulated" } else { "real" }.to_owned());
+        add_value(
+            "drives",
+            if simulated { "simulated" } else { "real" }.to_owned(),
+        );
     }
-    values.iter().filter_map(|(what, values)| difference("baselines", what, values, "none")).collect()
+    values
+        .iter()
+        .filter_map(|(what, values)| difference("baselines", what, values, "none"))
+        .collect()
 }
 
 fn settings(manifest: &Manifest) -> impl Iterator<Item = (&str, &str)> {
@@ -305,13 +446,16 @@ fn settings(manifest: &Manifest) -> impl Iterator<Item = (&str, &str)> {
 
 /// A setting of the configuration as it was in force.
 pub(super) fn setting<'a>(manifest: &'a Manifest, key: &str) -> Option<&'a str> {
-    settings(manifest).find(|(known, _)| *known == key).map(|(_, value)| value)
+    settings(manifest)
+        .find(|(known, _)| *known == key)
+        .map(|(_, value)| value)
 }
 
 /// Ratio of client reads to client writes, over all devices, in lowest terms.
 fn mix(manifest: &Manifest) -> String {
     let rate = |key| setting(manifest, key)?.parse::<u64>().ok();
-    let (Some(reads), Some(writes)) = (rate("read-reqs-per-sec"), rate("write-reqs-per-sec")) else {
+    let (Some(reads), Some(writes)) = (rate("read-reqs-per-sec"), rate("write-reqs-per-sec"))
+    else {
         return "unknown".to_owned();
     };
     let divisor = greatest_divisor(reads, writes).max(1);

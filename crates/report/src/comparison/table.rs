@@ -24,13 +24,21 @@ impl Rows {
     fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
-        let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
-        this.row("result", candidates, |of| of.outcome.map(|outcome| outcome_text(of, *outcome)));
+        let mut this = Self {
+            table: columns(Table::new("").text([""]), names.collect()),
+            notes: Vec::new(),
+        };
+        this.row("result", candidates, |of| {
+            of.outcome.map(|outcome| outcome_text(of, *outcome))
+        });
         this.row("kind", candidates, |of| match of.kind {
             CandidateKind::Baseline => ValueOrReason::Value(kind_text(of)),
             _ => of.test.map(|_| kind_text(of)),
         });
-        if candidates.iter().all(|of| of.kind == CandidateKind::Baseline) {
+        if candidates
+            .iter()
+            .all(|of| of.kind == CandidateKind::Baseline)
+        {
             // Baselines have no load, which the rows below need.
             return this;
         }
@@ -44,12 +52,21 @@ impl Rows {
         this.row("devices", candidates, |candidate| {
             candidate.test.map(|test| {
                 let named = |(name, model): (&String, &Option<String>)| {
-                    model.as_ref().map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
+                    model
+                        .as_ref()
+                        .map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
                 };
-                test.devices.iter().zip(&test.models).map(named).collect::<Vec<_>>().join(", ")
+                test.devices
+                    .iter()
+                    .zip(&test.models)
+                    .map(named)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             })
         });
-        this.row("rating", candidates, |of| of.rating.map(|rating| units::multiple(*rating)));
+        this.row("rating", candidates, |of| {
+            of.rating.map(|rating| units::multiple(*rating))
+        });
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
                 let shown = load.multiple.or(load.x_per_device).map(units::multiple);
@@ -58,23 +75,55 @@ impl Rows {
         });
         this.margins(candidates);
         let time = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
-        this.row("service p99", candidates, |of| of.p99.map(|p99| time(p99.service_ns)));
-        this.row("service p99.9", candidates, |of| of.p99_9.map(|p99_9| time(p99_9.service_ns)));
-        let rate = |iops: f64| if iops > 0.0 { format!("{}/s", units::number(iops)) } else { "closed".to_owned() };
-        this.row("offered", candidates, |of| of.rate.map(|of| format!("{} {}", rate(of.offered_iops), of.stream)));
-        this.row("achieved", candidates, |of| of.rate.map(|of| format!("{}/s", units::number(of.achieved_iops))));
-        this.wear("written a day", candidates, |wear| wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes)));
-        this.wear("by SMART a day", candidates, |wear| wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes)));
-        this.wear("drive writes a day", candidates, |wear| wear.drive_writes_per_day.map(|n| format!("{n:.2}")));
-        this.wear("years to rating", candidates, |wear| wear.years.map(|years| format!("{years:.1}")));
-        this.row("price for each 1x", candidates, |of| of.price_per_1x.map(|price| units::number(*price)));
+        this.row("service p99", candidates, |of| {
+            of.p99.map(|p99| time(p99.service_ns))
+        });
+        this.row("service p99.9", candidates, |of| {
+            of.p99_9.map(|p99_9| time(p99_9.service_ns))
+        });
+        let rate = |iops: f64| {
+            if iops > 0.0 {
+                format!("{}/s", units::number(iops))
+            } else {
+                "closed".to_owned()
+            }
+        };
+        this.row("offered", candidates, |of| {
+            of.rate
+                .map(|of| format!("{} {}", rate(of.offered_iops), of.stream))
+        });
+        this.row("achieved", candidates, |of| {
+            of.rate
+                .map(|of| format!("{}/s", units::number(of.achieved_iops)))
+        });
+        this.wear("written a day", candidates, |wear| {
+            wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes))
+        });
+        this.wear("by SMART a day", candidates, |wear| {
+            wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes))
+        });
+        this.wear("drive writes a day", candidates, |wear| {
+            wear.drive_writes_per_day.map(|n| format!("{n:.2}"))
+        });
+        this.wear("years to rating", candidates, |wear| {
+            wear.years.map(|years| format!("{years:.1}"))
+        });
+        this.row("price for each 1x", candidates, |of| {
+            of.price_per_1x.map(|price| units::number(*price))
+        });
         this.row("among published", candidates, |of| {
-            of.place.map(|place| format!("{} of {}", place.higher + 1, place.of + 1))
+            of.place
+                .map(|place| format!("{} of {}", place.higher + 1, place.of + 1))
         });
         this
     }
 
-    fn row(&mut self, label: &str, candidates: &[Candidate], text_of: impl Fn(&Candidate) -> ValueOrReason<String>) {
+    fn row(
+        &mut self,
+        label: &str,
+        candidates: &[Candidate],
+        text_of: impl Fn(&Candidate) -> ValueOrReason<String>,
+    ) {
         let cells = candidates.iter().map(|candidate| match text_of(candidate) {
             ValueOrReason::Value(text) => text,
             ValueOrReason::Missing { why_not } => {
@@ -92,52 +141,95 @@ impl Rows {
 
     /// A row for each threshold of any candidate.
     fn margins(&mut self, candidates: &[Candidate]) {
-        let margins = candidates.iter().filter_map(|candidate| candidate.margins.value()).flatten();
-        let thresholds: BTreeMap<u64, &str> =
-            margins.map(|margin| (margin.threshold_ns, margin.threshold.as_str())).collect();
+        let margins = candidates
+            .iter()
+            .filter_map(|candidate| candidate.margins.value())
+            .flatten();
+        let thresholds: BTreeMap<u64, &str> = margins
+            .map(|margin| (margin.threshold_ns, margin.threshold.as_str()))
+            .collect();
         for (threshold_ns, name) in thresholds {
             self.row(&format!("worst over {name}"), candidates, |candidate| {
-                candidate.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
-                    Some(margin) => margin.worst.map(|worst| {
-                        let slices = if worst.is_over() { format!(" {}", worst.slices()) } else { String::new() };
-                        format!("{} of {}{slices}", units::percent(worst.share), units::percent_exact(margin.share_max))
-                    }),
-                    None => ValueOrReason::missing(format!("{name} is not among its limits")),
+                candidate.margins.and_then(|margins| {
+                    match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
+                        Some(margin) => margin.worst.map(|worst| {
+                            let slices = if worst.is_over() {
+                                format!(" {}", worst.slices())
+                            } else {
+                                String::new()
+                            };
+                            format!(
+                                "{} of {}{slices}",
+                                units::percent(worst.share),
+                                units::percent_exact(margin.share_max)
+                            )
+                        }),
+                        None => ValueOrReason::missing(format!("{name} is not among its limits")),
+                    }
                 })
             });
         }
     }
 
     /// A row with a value of the device that wears most.
-    fn wear(&mut self, label: &str, candidates: &[Candidate], text_of: impl Fn(&DeviceWear) -> ValueOrReason<String>) {
+    fn wear(
+        &mut self,
+        label: &str,
+        candidates: &[Candidate],
+        text_of: impl Fn(&DeviceWear) -> ValueOrReason<String>,
+    ) {
         self.row(label, candidates, |candidate| {
             candidate.wear.and_then(|devices| {
-                let bytes = |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
+                let bytes =
+                    |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
-                most.map_or_else(|| ValueOrReason::missing("its run has no devices"), &text_of)
+                most.map_or_else(
+                    || ValueOrReason::missing("its run has no devices"),
+                    &text_of,
+                )
             })
         });
     }
 }
 
 fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
-    let is_screening = candidate.test.value().is_some_and(|test| test.class == Class::Screening);
+    let is_screening = candidate
+        .test
+        .value()
+        .is_some_and(|test| test.class == Class::Screening);
     let class = if is_screening { " (screening)" } else { "" };
-    let doubts = candidate.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
-    format!("{outcome}{class}{doubts}{}", if candidate.damaged { ", DAMAGED" } else { "" })
+    let doubts = candidate
+        .in_doubt
+        .as_ref()
+        .map_or_else(String::new, |doubts| format!(", {doubts}"));
+    format!(
+        "{outcome}{class}{doubts}{}",
+        if candidate.damaged { ", DAMAGED" } else { "" }
+    )
 }
 
 /// The reason for each candidate's outcome, and what the outcome does not cover.
 fn results(candidate: &Candidate) -> Vec<String> {
-    let why =
-        candidate.outcome.value().zip(candidate.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
-    let not_judged = candidate.not_judged.iter().map(|what| format!("not judged: {what}"));
-    why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", candidate.name)).collect()
+    let why = candidate
+        .outcome
+        .value()
+        .zip(candidate.reason.value())
+        .map(|(outcome, reason)| format!("{outcome}: {reason}"));
+    let not_judged = candidate
+        .not_judged
+        .iter()
+        .map(|what| format!("not judged: {what}"));
+    why.into_iter()
+        .chain(not_judged)
+        .map(|line| format!("{}: {line}", candidate.name))
+        .collect()
 }
 
 fn kind_text(candidate: &Candidate) -> String {
     let step = candidate.test.value().and_then(|test| test.step.as_deref());
-    let step = step.map(|step| format!(", step {step}")).unwrap_or_default();
+    let step = step
+        .map(|step| format!(", step {step}"))
+        .unwrap_or_default();
     format!("{}{step}", candidate.kind.words().0)
 }
 
@@ -149,15 +241,32 @@ fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     let lines = above
         .chain(placement.below.iter().map(published_text))
         .chain(placement.caveat.clone().map(|why| format!("({why})")));
-    Some((format!("{} among published ratings, the highest first", candidate.name), lines.collect()))
+    Some((
+        format!(
+            "{} among published ratings, the highest first",
+            candidate.name
+        ),
+        lines.collect(),
+    ))
 }
 
 /// A published rating in one line.
 fn published_text(rating: &PublishedRating) -> String {
-    let percent_text = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
+    let percent_text =
+        |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
     let [over_1, over_8, over_64] = rating.over_pct.map(percent_text);
-    let PublishedRating { device, class, endurance, source, .. } = rating;
-    let more: String = [endurance, source].into_iter().flatten().map(|more| format!("; {more}")).collect();
+    let PublishedRating {
+        device,
+        class,
+        endurance,
+        source,
+        ..
+    } = rating;
+    let more: String = [endurance, source]
+        .into_iter()
+        .flatten()
+        .map(|more| format!("; {more}"))
+        .collect();
     let x = units::multiple(rating.x);
     format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
 }
@@ -173,15 +282,23 @@ impl fmt::Display for Comparison {
             writeln!(f, "[{}] {note}", index + 1)?;
         }
         writeln!(f)?;
-        self.candidates.iter().flat_map(results).try_for_each(|line| writeln!(f, "{line}"))?;
+        self.candidates
+            .iter()
+            .flat_map(results)
+            .try_for_each(|line| writeln!(f, "{line}"))?;
         if let Some(baselines) = &self.baselines {
             write!(f, "\nbaselines\n{}", baselines.table(""))?;
-            baselines.outliers.iter().try_for_each(|outlier| writeln!(f, "  {outlier}"))?;
+            baselines
+                .outliers
+                .iter()
+                .try_for_each(|outlier| writeln!(f, "  {outlier}"))?;
         }
         for (title, lines) in self.candidates.iter().filter_map(neighbours) {
             writeln!(f, "\n{title}")?;
             let indent = |line: &str| if line.starts_with('>') { "  " } else { "    " };
-            lines.iter().try_for_each(|line| writeln!(f, "{}{line}", indent(line)))?;
+            lines
+                .iter()
+                .try_for_each(|line| writeln!(f, "{}{line}", indent(line)))?;
         }
         Ok(())
     }
@@ -192,40 +309,96 @@ impl Comparison {
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::of(self, Table::numbers);
         let mut text = String::new();
-        text.extend(self.warnings.iter().map(|warning| format!("> **Warning:** {}\n\n", escaped(warning))));
-        text.extend(self.remarks.iter().map(|remark| format!("> {}\n\n", escaped(remark))));
+        text.extend(
+            self.warnings
+                .iter()
+                .map(|warning| format!("> **Warning:** {}\n\n", escaped(warning))),
+        );
+        text.extend(
+            self.remarks
+                .iter()
+                .map(|remark| format!("> {}\n\n", escaped(remark))),
+        );
         text += &table.markdown();
-        text.extend((1..).zip(&notes).map(|(number, note)| format!("\n\\[{number}\\] {}\n", escaped(note))));
+        text.extend(
+            (1..)
+                .zip(&notes)
+                .map(|(number, note)| format!("\n\\[{number}\\] {}\n", escaped(note))),
+        );
         text.push('\n');
-        text.extend(self.candidates.iter().flat_map(results).map(|line| format!("- {}\n", escaped(&line))));
+        text.extend(
+            self.candidates
+                .iter()
+                .flat_map(results)
+                .map(|line| format!("- {}\n", escaped(&line))),
+        );
         if let Some(baselines) = &self.baselines {
             text += &format!("\n**Baselines**\n\n{}\n", baselines.table("").markdown());
-            text.extend(baselines.outliers.iter().map(|outlier| format!("- {}\n", escaped(outlier))));
+            text.extend(
+                baselines
+                    .outliers
+                    .iter()
+                    .map(|outlier| format!("- {}\n", escaped(outlier))),
+            );
         }
         for candidate in &self.candidates {
-            let Some(placement) = candidate.place.value() else { continue };
-            text += &format!("\n**{}** among published ratings, the highest first:\n\n", escaped(&candidate.name));
-            let own_line = format!("**{} {}**", units::multiple(placement.x), escaped(&candidate.name));
-            let others =
-                |ratings: &[PublishedRating]| ratings.iter().map(|it| escaped(&published_text(it))).collect::<Vec<_>>();
-            let lines = [others(&placement.above), vec![own_line], others(&placement.below)].concat();
+            let Some(placement) = candidate.place.value() else {
+                continue;
+            };
+            text += &format!(
+                "\n**{}** among published ratings, the highest first:\n\n",
+                escaped(&candidate.name)
+            );
+            let own_line = format!(
+                "**{} {}**",
+                units::multiple(placement.x),
+                escaped(&candidate.name)
+            );
+            let others = |ratings: &[PublishedRating]| {
+                ratings
+                    .iter()
+                    .map(|it| escaped(&published_text(it)))
+                    .collect::<Vec<_>>()
+            };
+            let lines = [
+                others(&placement.above),
+                vec![own_line],
+                others(&placement.below),
+            ]
+            .concat();
             text.extend(lines.iter().map(|line| format!("- {line}\n")));
-            text.extend(placement.caveat.iter().map(|caveat| format!("\n{}\n", escaped(caveat))));
+            text.extend(
+                placement
+                    .caveat
+                    .iter()
+                    .map(|caveat| format!("\n{}\n", escaped(caveat))),
+            );
         }
         text
     }
 
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self, made_by: &str) -> String {
-        let names: Vec<&str> = self.candidates.iter().map(|candidate| candidate.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.name.as_str())
+            .collect();
         let mut page = Page::new(format!("Comparison of {}", names.join(", ")));
         page.warnings(&self.warnings);
         page.add(&self.bars());
         page.heading("In numbers");
         let Rows { table, notes } = Rows::of(self, Table::text);
         page.add(&[table]);
-        let notes = notes.iter().zip(1..).map(|(note, number)| format!("[{number}] {note}"));
-        page.list(&notes.chain(self.candidates.iter().flat_map(results)).collect::<Vec<_>>());
+        let notes = notes
+            .iter()
+            .zip(1..)
+            .map(|(note, number)| format!("[{number}] {note}"));
+        page.list(
+            &notes
+                .chain(self.candidates.iter().flat_map(results))
+                .collect::<Vec<_>>(),
+        );
         if let Some(baselines) = &self.baselines {
             page.add(&[baselines.table("Baselines")]);
             page.list(&baselines.outliers);
@@ -248,22 +421,53 @@ impl Comparison {
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");
         let mut worst: BTreeMap<u64, Bars> = BTreeMap::new();
         for candidate in &self.candidates {
-            let held_load = candidate.load.value().and_then(|load| load.multiple.or(load.x_per_device));
-            load.bar(&candidate.name, held_load, held_load.map_or_else(|| "-".to_owned(), units::multiple));
+            let held_load = candidate
+                .load
+                .value()
+                .and_then(|load| load.multiple.or(load.x_per_device));
+            load.bar(
+                &candidate.name,
+                held_load,
+                held_load.map_or_else(|| "-".to_owned(), units::multiple),
+            );
             let ns = candidate.p99.value().map(|p99| p99.service_ns);
-            p99.bar(&candidate.name, ns.map(|ns| ns as f64), ns.map_or_else(|| "-".to_owned(), units::duration));
+            p99.bar(
+                &candidate.name,
+                ns.map(|ns| ns as f64),
+                ns.map_or_else(|| "-".to_owned(), units::duration),
+            );
             for margin in candidate.margins.value().into_iter().flatten() {
-                let ValueOrReason::Value(share) = &margin.worst else { continue };
+                let ValueOrReason::Value(share) = &margin.worst else {
+                    continue;
+                };
                 let bars = worst.entry(margin.threshold_ns).or_insert_with(|| {
                     let title = format!("Worst share over {}", margin.threshold);
-                    Bars::new(title, "The dashed line is the limit. Bars are cut off at twice the limit.")
+                    Bars::new(
+                        title,
+                        "The dashed line is the limit. Bars are cut off at twice the limit.",
+                    )
                 });
-                let text = format!("{} of {}", units::percent(share.share), units::percent_exact(margin.share_max));
-                bars.against(&candidate.name, share.share, margin.share_max, text, share.is_over());
+                let text = format!(
+                    "{} of {}",
+                    units::percent(share.share),
+                    units::percent_exact(margin.share_max)
+                );
+                bars.against(
+                    &candidate.name,
+                    share.share,
+                    margin.share_max,
+                    text,
+                    share.is_over(),
+                );
             }
         }
-        let of_runs = std::iter::once(load).chain(worst.into_values()).chain([p99]);
+        let of_runs = std::iter::once(load)
+            .chain(worst.into_values())
+            .chain([p99]);
         let of_baselines = self.baselines.iter().flat_map(|baselines| baselines.bars());
-        of_runs.chain(of_baselines).filter(|bars| !bars.is_empty()).collect()
+        of_runs
+            .chain(of_baselines)
+            .filter(|bars| !bars.is_empty())
+            .collect()
     }
 }

@@ -21,26 +21,45 @@ struct Bench {
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// A bench like a run with `--as-act` of the standard mix at `x`, on a drive of 1 GB.
 fn bench(x: u64) -> Bench {
-    let streams = [("reads", true), ("large-block-reads", false), ("large-block-writes", false)];
+    let streams = [
+        ("reads", true),
+        ("large-block-reads", false),
+        ("large-block-writes", false),
+    ];
     let layout = layout(&streams, 100.0, ["/dev/nvme1n1"]);
     let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
-    let mut resolved = pairs(&[("read-reqs-per-sec", &reads), ("write-reqs-per-sec", &writes)]);
+    let mut resolved = pairs(&[
+        ("read-reqs-per-sec", &reads),
+        ("write-reqs-per-sec", &writes),
+    ]);
     let others = "record-bytes: 1536, record-bytes-range-max: 0, large-block-op-kbytes: 128, replication-factor: 1, \
                   update-pct: 0, defrag-lwm-pct: 50, no-defrag-reads: no, compress-pct: 100, commit-to-device: no, \
                   tomb-raider: no";
-    resolved.extend(pairs(&others.split(", ").map(|pair| pair.split_once(": ").unwrap()).collect::<Vec<_>>()));
+    resolved.extend(pairs(
+        &others
+            .split(", ")
+            .map(|pair| pair.split_once(": ").unwrap())
+            .collect::<Vec<_>>(),
+    ));
     let manifest = Manifest {
         started_unix_ms: conclusions::testing::BEGAN_UNIX_MS,
         duration_sec: SECONDS,
         slice_sec: whole_slice_sec(3600, SECONDS, 1),
         workloads: vec![WorkloadRecord {
             kind: "storage".into(),
-            config: Config { resolved, settings: pairs(&[("arrival", "act")]), ..Config::default() },
+            config: Config {
+                resolved,
+                settings: pairs(&[("arrival", "act")]),
+                ..Config::default()
+            },
             times_1x: Some(x as f64),
             ..WorkloadRecord::default()
         }],
@@ -54,8 +73,14 @@ fn bench(x: u64) -> Bench {
 
 impl Bench {
     fn set(mut self, key: &str, value: &str) -> Self {
-        let Config { resolved, settings, .. } = &mut self.manifest.workloads[0].config;
-        for pair in resolved.iter_mut().chain(settings).filter(|(known, _)| known == key) {
+        let Config {
+            resolved, settings, ..
+        } = &mut self.manifest.workloads[0].config;
+        for pair in resolved
+            .iter_mut()
+            .chain(settings)
+            .filter(|(known, _)| known == key)
+        {
             pair.1 = value.to_owned();
         }
         self
@@ -72,18 +97,25 @@ impl Bench {
                 let service_ns = if read < self.slow { 2_000_000 } else { 100_000 };
                 interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 1536);
             }
-            (0..5).for_each(|_| interval.cells[1].record(&Times::new(0, 0, 0, 100_000), 0, 1 << 17));
-            (0..10).for_each(|_| interval.cells[2].record(&Times::new(0, 0, 0, 100_000), 0, 100_000));
+            (0..5)
+                .for_each(|_| interval.cells[1].record(&Times::new(0, 0, 0, 100_000), 0, 1 << 17));
+            (0..10)
+                .for_each(|_| interval.cells[2].record(&Times::new(0, 0, 0, 100_000), 0, 100_000));
             judge.add(&interval);
             // 2 MB/s in units of 512,000 bytes.
-            writer.write_interval(&interval, &[(index as f64 * 2e6 / 512e3).to_string()]).unwrap();
+            writer
+                .write_interval(&interval, &[(index as f64 * 2e6 / 512e3).to_string()])
+                .unwrap();
         }
         writer.finish(&judge.verdict(&End::Completed)).unwrap();
     }
 }
 
 fn named(dir: &Path) -> CandidateDir {
-    CandidateDir { name: None, dir: dir.to_owned() }
+    CandidateDir {
+        name: None,
+        dir: dir.to_owned(),
+    }
 }
 
 fn ratings() -> Vec<PublishedRating> {
@@ -91,7 +123,10 @@ fn ratings() -> Vec<PublishedRating> {
 }
 
 fn one(dir: &Path) -> Candidate {
-    compare(&[named(dir)], &OperatorData::default(), &ratings()).unwrap().candidates.remove(0)
+    compare(&[named(dir)], &OperatorData::default(), &ratings())
+        .unwrap()
+        .candidates
+        .remove(0)
 }
 
 fn why<T: std::fmt::Debug>(cell: &ValueOrReason<T>) -> &str {
@@ -135,7 +170,11 @@ fn flushes_and_discards_of_a_replay_are_neither_reads_nor_writes() {
 fn a_run_is_compared_by_what_it_recorded() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
-    Bench { slow: 2, ..bench(30) }.write(&dir);
+    Bench {
+        slow: 2,
+        ..bench(30)
+    }
+    .write(&dir);
     let given = OperatorData {
         endurance: vec![("a".into(), Endurance::DriveWritesPerDay(0.5))],
         prices: vec![("/dev/nvme1n1".into(), 600.0)],
@@ -144,12 +183,25 @@ fn a_run_is_compared_by_what_it_recorded() {
     let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
     assert_eq!(comparison.warnings, [""; 0]);
     let a = &comparison.candidates[0];
-    assert_eq!((a.name.as_str(), a.damaged, a.outcome.value()), ("a", false, Some(&Outcome::Pass)));
+    assert_eq!(
+        (a.name.as_str(), a.damaged, a.outcome.value()),
+        ("a", false, Some(&Outcome::Pass))
+    );
     assert_eq!(a.load.value().unwrap().x_per_device, Some(30.0));
     let margins = a.margins.value().unwrap();
     let worst = margins[0].worst.value().unwrap();
-    assert_eq!((worst.share, worst.slice, margins[1].worst.value().unwrap().share), (0.02, 1, 0.0));
-    assert_eq!((worst.over, worst.wanted, worst.is_over()), (20, 1_000, false));
+    assert_eq!(
+        (
+            worst.share,
+            worst.slice,
+            margins[1].worst.value().unwrap().share
+        ),
+        (0.02, 1, 0.0)
+    );
+    assert_eq!(
+        (worst.over, worst.wanted, worst.is_over()),
+        (20, 1_000, false)
+    );
     assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);
     assert_eq!(a.rate.value().unwrap().achieved_iops, 100.0);
     // 10 writes of 100,000 bytes a second: 86.4 GB a day on 1 GB, rated for half a drive write a day for
@@ -162,16 +214,41 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert_eq!(a.price_per_1x, ValueOrReason::Value(20.0));
     // The next higher ratings are two at 32x; the next one that is not higher is 30x.
     let place = a.place.value().unwrap();
-    assert_eq!((place.above.last().unwrap().x, place.below[0].x), (32.0, 30.0));
-    assert!(place.caveat.as_ref().unwrap().contains("this run lasted 10 s"));
+    assert_eq!(
+        (place.above.last().unwrap().x, place.below[0].x),
+        (32.0, 30.0)
+    );
+    assert!(
+        place
+            .caveat
+            .as_ref()
+            .unwrap()
+            .contains("this run lasted 10 s")
+    );
     let text = comparison.to_string();
-    for part in ["PASS (screening)", "M1 (/dev/nvme1n1)", "2.00 % of 5 %", "86.4 GB", "  > 30x  a", "Micron P420m"] {
+    for part in [
+        "PASS (screening)",
+        "M1 (/dev/nvme1n1)",
+        "2.00 % of 5 %",
+        "86.4 GB",
+        "  > 30x  a",
+        "Micron P420m",
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(comparison.markdown().contains("| worst over 1ms | 2.00 % of 5 % |"), "{}", comparison.markdown());
+    assert!(
+        comparison
+            .markdown()
+            .contains("| worst over 1ms | 2.00 % of 5 % |"),
+        "{}",
+        comparison.markdown()
+    );
     let json = serde_json::to_value(&comparison).unwrap();
     assert_eq!(json["candidates"][0]["price_per_1x"], 20.0);
-    assert_eq!(json["candidates"][0]["rating"]["why_not"], "a single run has no rating (use flashproof rate)");
+    assert_eq!(
+        json["candidates"][0]["rating"]["why_not"],
+        "a single run has no rating (use flashproof rate)"
+    );
 }
 
 #[test]
@@ -184,28 +261,58 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     let mut lax = bench(30);
     lax.manifest.sla = "50%>1ms,40%>8ms,30%>64ms".parse().unwrap();
     let mut odd = bench(30);
-    odd.manifest.workloads[0].not_comparable = Some("published ratings are of storage tests".into());
+    odd.manifest.workloads[0].not_comparable =
+        Some("published ratings are of storage tests".into());
     let mut shared = bench(30);
-    shared.manifest.workloads.push(shared.manifest.workloads[0].clone());
+    shared
+        .manifest
+        .workloads
+        .push(shared.manifest.workloads[0].clone());
     for (name, bench, expected) in [
         ("file", file, "a file is not ranked among drives"),
-        ("simulated", simulated, "a simulated drive is not ranked among real drives"),
+        (
+            "simulated",
+            simulated,
+            "a simulated drive is not ranked among real drives",
+        ),
         ("lax", lax, "its limits are not ACT's"),
         ("odd", odd, "published ratings are of storage tests"),
-        ("shared", shared, "published ratings are for one load at a time"),
-        ("failed", Bench { slow: 5, ..bench(30) }, "its run did not hold the load"),
+        (
+            "shared",
+            shared,
+            "published ratings are for one load at a time",
+        ),
+        (
+            "failed",
+            Bench {
+                slow: 5,
+                ..bench(30)
+            },
+            "its run did not hold the load",
+        ),
     ] {
         let dir = parent.path().join(name);
         bench.write(&dir);
         let candidate = one(&dir);
-        assert!(why(&candidate.place).contains(expected), "{name}: {}", why(&candidate.place));
+        assert!(
+            why(&candidate.place).contains(expected),
+            "{name}: {}",
+            why(&candidate.place)
+        );
     }
 }
 
 /// A finding about the preparation of a device.
 fn preparation(level: Level) -> Finding {
     let [device, finding, reason, remedy] = ["/dev/x", "f", "", ""].map(str::to_owned);
-    Finding { check: "preparation".into(), level, device: Some(device), finding, reason, remedy }
+    Finding {
+        check: "preparation".into(),
+        level,
+        device: Some(device),
+        finding,
+        reason,
+        remedy,
+    }
 }
 
 #[test]
@@ -220,7 +327,12 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     other.manifest.simulated = true;
     other.manifest.findings = [Level::Ok, Level::Warning].map(preparation).into();
     other.write(&b);
-    let comparison = compare(&[named(&a), named(&b)], &OperatorData::default(), &ratings()).unwrap();
+    let comparison = compare(
+        &[named(&a), named(&b)],
+        &OperatorData::default(),
+        &ratings(),
+    )
+    .unwrap();
     for said in [
         "different tests: the drives: real (a); simulated (b)",
         "different tests: the preparation: not prepared (b); prepared (a)",
@@ -228,12 +340,20 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
         "different tests: record-bytes: 1536 (a); 512 (b)",
         "different tests: arrival: act (a); paced (b)",
     ] {
-        assert!(comparison.warnings.iter().any(|warning| warning == said), "{said}: {:?}", comparison.warnings);
+        assert!(
+            comparison.warnings.iter().any(|warning| warning == said),
+            "{said}: {:?}",
+            comparison.warnings
+        );
     }
     // Different loads are no warning: the load is the compared quantity.
     assert_eq!(comparison.warnings.len(), 5, "{:?}", comparison.warnings);
     let text = comparison.to_string();
-    assert!(text.contains("2ms is not among its limits") && text.contains("1ms is not among its limits"), "{text}");
+    assert!(
+        text.contains("2ms is not among its limits")
+            && text.contains("1ms is not among its limits"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -246,17 +366,49 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     fs::write(&telemetry, text.replace("\n4,5,", "\n4,x,")).unwrap();
     fs::write(dirs[2].join("manifest.json"), "{").unwrap();
     fs::write(dirs[0].join("service.hlog"), "rubbish\n").unwrap();
-    let comparison = compare(&dirs.each_ref().map(|dir| named(dir)), &OperatorData::default(), &ratings()).unwrap();
-    let [a, b, c] = &comparison.candidates[..] else { panic!() };
+    let comparison = compare(
+        &dirs.each_ref().map(|dir| named(dir)),
+        &OperatorData::default(),
+        &ratings(),
+    )
+    .unwrap();
+    let [a, b, c] = &comparison.candidates[..] else {
+        panic!()
+    };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
-    assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
+    assert!(
+        b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some()
+    );
     let bytes_per_day = &b.wear.value().unwrap()[0].host_bytes_per_day;
-    assert_eq!(bytes_per_day, &ValueOrReason::Value(86.4e9), "from the four undamaged seconds");
-    assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
-    for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
-        assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
+    assert_eq!(
+        bytes_per_day,
+        &ValueOrReason::Value(86.4e9),
+        "from the four undamaged seconds"
+    );
+    assert!(
+        c.damaged && why(&c.outcome).contains("manifest.json"),
+        "{c:?}"
+    );
+    for said in [
+        "b: telemetry.csv is changed: ",
+        "c: reading ",
+        "a: no quantiles of latencies: ",
+    ] {
+        assert!(
+            comparison
+                .warnings
+                .iter()
+                .any(|warning| warning.starts_with(said)),
+            "{:?}",
+            comparison.warnings
+        );
     }
-    assert!(comparison.to_string().contains("INVALID (screening), DAMAGED"), "{comparison}");
+    assert!(
+        comparison
+            .to_string()
+            .contains("INVALID (screening), DAMAGED"),
+        "{comparison}"
+    );
 }
 
 #[test]
@@ -264,19 +416,35 @@ fn what_cannot_be_compared_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     bench(1).write(&dir);
-    let refused =
-        |dirs: &[CandidateDir], given: &OperatorData| compare(dirs, given, &ratings()).unwrap_err().to_string();
+    let refused = |dirs: &[CandidateDir], given: &OperatorData| {
+        compare(dirs, given, &ratings()).unwrap_err().to_string()
+    };
     let again = parent.path().join(".").join("a");
     let error = refused(&[named(&dir), named(&again)], &OperatorData::default());
-    assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
+    assert!(
+        error.contains(" - both are ") && error.ends_with("name each run once"),
+        "{error}"
+    );
     let error = refused(&[named(parent.path())], &OperatorData::default());
-    assert!(error.contains("but there are runs below it; give the directory of a run: "), "{error}");
-    let given = OperatorData { prices: vec![("b".into(), 1.0)], ..OperatorData::default() };
+    assert!(
+        error.contains("but there are runs below it; give the directory of a run: "),
+        "{error}"
+    );
+    let given = OperatorData {
+        prices: vec![("b".into(), 1.0)],
+        ..OperatorData::default()
+    };
     let error = refused(&[named(&dir)], &given);
-    assert!(error.ends_with("no candidate or device has that name; the names are /dev/nvme1n1, a"), "{error}");
+    assert!(
+        error.ends_with("no candidate or device has that name; the names are /dev/nvme1n1, a"),
+        "{error}"
+    );
     let other = parent.path().join("b");
     bench(1).write(&other);
-    let name = |dir: &Path| CandidateDir { name: Some("n".into()), dir: dir.to_owned() };
+    let name = |dir: &Path| CandidateDir {
+        name: Some("n".into()),
+        dir: dir.to_owned(),
+    };
     let error = refused(&[name(&dir), name(&other)], &OperatorData::default());
     assert!(error.contains("two candidates have that name"), "{error}");
 }
@@ -298,8 +466,15 @@ fn searched(dir: &Path) -> Series {
     let pass = [10.0, 20.0, 30.0].map(|multiple| step(multiple, Outcome::Pass));
     let steps = [&pass[..], &[step(40.0, Outcome::Fail)]].concat();
     let held = conclusions::testing::conclusion(Outcome::Pass, "held");
-    let conclusion = Some(Conclusion { rating: Some(30.0), comparable: true, ..held });
-    let series = Series { conclusion, ..conclusions::testing::series(Purpose::Rate, &[], steps) };
+    let conclusion = Some(Conclusion {
+        rating: Some(30.0),
+        comparable: true,
+        ..held
+    });
+    let series = Series {
+        conclusion,
+        ..conclusions::testing::series(Purpose::Rate, &[], steps)
+    };
     series.write(dir).unwrap();
     series
 }
@@ -310,28 +485,58 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
     let candidate = one(&dir);
-    assert_eq!((candidate.kind, candidate.rating.value()), (CandidateKind::Rate, Some(&30.0)));
+    assert_eq!(
+        (candidate.kind, candidate.rating.value()),
+        (CandidateKind::Rate, Some(&30.0))
+    );
     assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
     assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.0));
     assert_eq!(candidate.place.value().unwrap().x, 30.0);
     // A series whose result is not comparable has no rank; a search that found no rating has no rating.
     let rated = series.conclusion.clone().unwrap();
-    series.conclusion = Some(Conclusion { comparable: false, rating: None, ..rated });
+    series.conclusion = Some(Conclusion {
+        comparable: false,
+        rating: None,
+        ..rated
+    });
     series.write(&dir).unwrap();
     let candidate = one(&dir);
-    assert_eq!(why(&candidate.place), "its series is marked as not comparable with published ratings");
+    assert_eq!(
+        why(&candidate.place),
+        "its series is marked as not comparable with published ratings"
+    );
     assert_eq!(why(&candidate.rating), "the search found no rating");
     assert!(!candidate.load.value().unwrap().highest);
     // The representative run cannot be a second candidate.
-    let error = compare(&[named(&dir), named(&dir.join("30x"))], &OperatorData::default(), &ratings()).unwrap_err();
+    let error = compare(
+        &[named(&dir), named(&dir.join("30x"))],
+        &OperatorData::default(),
+        &ratings(),
+    )
+    .unwrap_err();
     assert!(matches!(error, CompareError::Twice { .. }), "{error}");
     // A missing step gets a warning, and the next step represents the series.
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &OperatorData::default(), &ratings()).unwrap();
     let begin = "s: 30x: there is no run to judge again: reading ";
-    assert!(comparison.warnings[0].starts_with(begin), "{:?}", comparison.warnings);
-    assert_eq!(comparison.candidates[0].test.value().unwrap().step.as_deref(), Some("20x"));
-    assert_eq!(why(&comparison.candidates[0].rating), "its runs contradict the record of its series");
+    assert!(
+        comparison.warnings[0].starts_with(begin),
+        "{:?}",
+        comparison.warnings
+    );
+    assert_eq!(
+        comparison.candidates[0]
+            .test
+            .value()
+            .unwrap()
+            .step
+            .as_deref(),
+        Some("20x")
+    );
+    assert_eq!(
+        why(&comparison.candidates[0].rating),
+        "its runs contradict the record of its series"
+    );
     // An unfinished series has no rating yet, but the load held so far.
     series.conclusion = None;
     series.write(&dir).unwrap();
@@ -339,7 +544,9 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     assert_eq!(why(&candidate.rating), "its search is not finished");
     assert_eq!(candidate.load.value().unwrap().multiple, Some(20.0));
     // Without any run, cells are empty and have a reason.
-    ["10x", "20x", "40x"].iter().for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
+    ["10x", "20x", "40x"]
+        .iter()
+        .for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
     let candidate = one(&dir);
     assert_eq!(why(&candidate.margins), "none of its runs can be read");
 }
@@ -349,21 +556,45 @@ fn a_load_whose_confirmation_was_not_held_is_not_called_held_and_has_no_price_an
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
-    let confirmation = Step { name: "confirmation at 30x".into(), ..step(30.0, Outcome::Fail) };
+    let confirmation = Step {
+        name: "confirmation at 30x".into(),
+        ..step(30.0, Outcome::Fail)
+    };
     series.steps.push(confirmation);
     let conclusion = series.conclusion.as_mut().unwrap();
-    (conclusion.outcome, conclusion.rating, conclusion.comparable) = (Outcome::Invalid, None, false);
+    (conclusion.outcome, conclusion.rating, conclusion.comparable) =
+        (Outcome::Invalid, None, false);
     conclusion.sentence = "the rating was not found in the time given".into();
     series.write(&dir).unwrap();
-    let given = OperatorData { prices: vec![("s".into(), 600.0)], ..OperatorData::default() };
+    let given = OperatorData {
+        prices: vec![("s".into(), 600.0)],
+        ..OperatorData::default()
+    };
     let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
     let candidate = &comparison.candidates[0];
     let not_held = "its series ended INVALID: the rating was not found in the time given";
-    assert_eq!([why(&candidate.load), why(&candidate.price_per_1x), why(&candidate.place)], [not_held; 3]);
-    assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("20x"), "30x held once, and then not");
+    assert_eq!(
+        [
+            why(&candidate.load),
+            why(&candidate.price_per_1x),
+            why(&candidate.place)
+        ],
+        [not_held; 3]
+    );
+    assert_eq!(
+        candidate.test.value().unwrap().step.as_deref(),
+        Some("20x"),
+        "30x held once, and then not"
+    );
     let text = comparison.to_string();
-    assert!(text.contains("s: INVALID: the rating was not found"), "{text}");
-    assert!(text.contains("s: not judged: latencies of large-block-reads, large-block-writes"), "{text}");
+    assert!(
+        text.contains("s: INVALID: the rating was not found"),
+        "{text}"
+    );
+    assert!(
+        text.contains("s: not judged: latencies of large-block-reads, large-block-writes"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -372,16 +603,28 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
     // 20x and 30x were held at first. Then the confirmation at 30x failed, and the one at 20x passed.
-    let confirmation = |of: f64, outcome| Step { name: format!("confirmation at {of}x"), ..step(of, outcome) };
-    series.steps.extend([confirmation(30.0, Outcome::Fail), confirmation(20.0, Outcome::Pass)]);
+    let confirmation = |of: f64, outcome| Step {
+        name: format!("confirmation at {of}x"),
+        ..step(of, outcome)
+    };
+    series.steps.extend([
+        confirmation(30.0, Outcome::Fail),
+        confirmation(20.0, Outcome::Pass),
+    ]);
     let conclusion = series.conclusion.as_mut().unwrap();
     conclusion.rating = Some(20.0);
     conclusion.remarks = vec!["at 20x: steady".into()];
     series.write(&dir).unwrap();
     let comparison = compare(&[named(&dir)], &OperatorData::default(), &ratings()).unwrap();
     let test = comparison.candidates[0].test.value().unwrap();
-    assert_eq!((test.step.as_deref(), test.ran_sec), (Some("confirmation at 20x"), 10.0));
-    assert_eq!((&comparison.warnings[..], &comparison.remarks[..]), (&[][..], &["s: at 20x: steady".to_owned()][..]));
+    assert_eq!(
+        (test.step.as_deref(), test.ran_sec),
+        (Some("confirmation at 20x"), 10.0)
+    );
+    assert_eq!(
+        (&comparison.warnings[..], &comparison.remarks[..]),
+        (&[][..], &["s: at 20x: steady".to_owned()][..])
+    );
 }
 
 /// A baseline of `drives`; all jobs share one run of a bench.
@@ -400,29 +643,61 @@ fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
 fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
     let parent = tempfile::tempdir().unwrap();
     let place = |name: &str| parent.path().join(name);
-    baseline(&place("a"), &[("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.02)]);
+    baseline(
+        &place("a"),
+        &[("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.02)],
+    );
     let mut slow = baseline(&place("slow"), &[("/dev/nvme0n1", 0.8)]);
     let both = [named(&place("a")), named(&place("slow"))];
     let comparison = compare(&both, &OperatorData::default(), &ratings()).unwrap();
     assert_eq!(comparison.warnings, Vec::<String>::new());
-    assert!(comparison.candidates.iter().all(|candidate| !candidate.damaged));
+    assert!(
+        comparison
+            .candidates
+            .iter()
+            .all(|candidate| !candidate.damaged)
+    );
     let beside = comparison.baselines.as_ref().unwrap();
-    let names: Vec<&str> = beside.drives.iter().map(|drive| drive.name.as_str()).collect();
+    let names: Vec<&str> = beside
+        .drives
+        .iter()
+        .map(|drive| drive.name.as_str())
+        .collect();
     assert_eq!(names, ["a /dev/nvme0n1", "a /dev/nvme1n1", "slow"]);
-    assert!(beside.outliers.iter().all(|outlier| outlier.starts_with("slow differs")) && !beside.outliers.is_empty());
+    assert!(
+        beside
+            .outliers
+            .iter()
+            .all(|outlier| outlier.starts_with("slow differs"))
+            && !beside.outliers.is_empty()
+    );
     for text in [comparison.to_string(), comparison.markdown()] {
-        assert!(text.contains("highest IOPS: random reads, 4 KiB") && text.contains("80,000/s"), "{text}");
+        assert!(
+            text.contains("highest IOPS: random reads, 4 KiB") && text.contains("80,000/s"),
+            "{text}"
+        );
         assert!(!text.contains("load held"), "no rows of loads: {text}");
     }
     // Different terms get a warning; a drive of another model is not an outlier; a run adds the rows of a load.
     (slow.terms[0].1, slow.devices[0].model) = ("24 h".to_owned(), Some("M2".to_owned()));
     slow.write(&place("slow")).unwrap();
     bench(1).write(&place("run"));
-    let comparison =
-        compare(&[both.as_slice(), &[named(&place("run"))]].concat(), &OperatorData::default(), &ratings()).unwrap();
+    let comparison = compare(
+        &[both.as_slice(), &[named(&place("run"))]].concat(),
+        &OperatorData::default(),
+        &ratings(),
+    )
+    .unwrap();
     let differs = "different baselines: time under load: 10 min (a); 24 h (slow)";
-    assert!(comparison.warnings.iter().any(|warning| warning == differs), "{:?}", comparison.warnings);
-    assert_eq!(comparison.baselines.as_ref().unwrap().outliers, Vec::<String>::new());
+    assert!(
+        comparison.warnings.iter().any(|warning| warning == differs),
+        "{:?}",
+        comparison.warnings
+    );
+    assert_eq!(
+        comparison.baselines.as_ref().unwrap().outliers,
+        Vec::<String>::new()
+    );
     assert!(comparison.to_string().contains("load held"));
 }
 
@@ -430,22 +705,48 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
 fn the_list_of_this_program_reads_whole() {
     let list = built_in().unwrap();
     assert_eq!(list.len(), LIST.lines().count() - 1);
-    assert_eq!((list[0].device.as_str(), list[0].x), ("SmartIOPS DataEngine 6.4TB", 275.0));
-    let huawei = list.iter().find(|rating| rating.device.starts_with("Huawei es3000")).unwrap();
-    assert_eq!((huawei.over_pct, &huawei.endurance), ([Some(1.18), Some(0.0), Some(0.0)], &None));
-    assert!(list.iter().all(|rating| rating.source.is_some() && rating.x > 0.0));
+    assert_eq!(
+        (list[0].device.as_str(), list[0].x),
+        ("SmartIOPS DataEngine 6.4TB", 275.0)
+    );
+    let huawei = list
+        .iter()
+        .find(|rating| rating.device.starts_with("Huawei es3000"))
+        .unwrap();
+    assert_eq!(
+        (huawei.over_pct, &huawei.endurance),
+        ([Some(1.18), Some(0.0), Some(0.0)], &None)
+    );
+    assert!(
+        list.iter()
+            .all(|rating| rating.source.is_some() && rating.x > 0.0)
+    );
     // The column x is rounded to a tenth.
-    let tps = LIST.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
+    let tps = LIST
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
     let mut by_tps: Vec<f64> = tps.map(|tps| tps / TPS_OF_1X).collect();
     by_tps.sort_by(|a, b| b.total_cmp(a));
-    assert!(list.iter().zip(by_tps).all(|(rating, x)| (rating.x - x).abs() <= 0.05));
+    assert!(
+        list.iter()
+            .zip(by_tps)
+            .all(|(rating, x)| (rating.x - x).abs() <= 0.05)
+    );
 }
 
 #[test]
 fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
     let place = |x| {
-        let PublishedRank { higher, above, below, .. } = super::place(x, &built_in().unwrap(), None);
-        let names = |list: Vec<PublishedRating>| list.into_iter().map(|rating| rating.x).collect::<Vec<_>>();
+        let PublishedRank {
+            higher,
+            above,
+            below,
+            ..
+        } = super::place(x, &built_in().unwrap(), None);
+        let names = |list: Vec<PublishedRating>| {
+            list.into_iter().map(|rating| rating.x).collect::<Vec<_>>()
+        };
         (higher, names(above), names(below))
     };
     assert_eq!(place(1000.0), (0, vec![], vec![275.0, 210.0]));
@@ -457,13 +758,26 @@ fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
 #[test]
 fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
     let header = COLUMNS;
-    let list = parse("x.csv", format!("{header}\nnvme,\"A, B\",6000,,0,0.00,,,,\n\n").as_bytes()).unwrap();
+    let list = parse(
+        "x.csv",
+        format!("{header}\nnvme,\"A, B\",6000,,0,0.00,,,,\n\n").as_bytes(),
+    )
+    .unwrap();
     assert_eq!((list[0].device.as_str(), list[0].x), ("A, B", 2.0));
     assert_eq!(list[0].over_pct, [Some(0.0), Some(0.0), None]);
     for (text, why) in [
-        ("a,b\n1,2\n".to_owned(), "x.csv line 1 - there is no column class"),
-        (format!("{header}\nnvme,A,many,,,,,,,\n"), "line 2 - tps is not a number: \"many\""),
-        (format!("{header}\nnvme,A,,,,,,,,\n"), "line 2 - \"A\" has neither tps nor x"),
+        (
+            "a,b\n1,2\n".to_owned(),
+            "x.csv line 1 - there is no column class",
+        ),
+        (
+            format!("{header}\nnvme,A,many,,,,,,,\n"),
+            "line 2 - tps is not a number: \"many\"",
+        ),
+        (
+            format!("{header}\nnvme,A,,,,,,,,\n"),
+            "line 2 - \"A\" has neither tps nor x",
+        ),
         (format!("{header}\nnvme,A\n"), "line 2 - CSV error"),
         (String::new(), "line 1 - there is no column class"),
     ] {

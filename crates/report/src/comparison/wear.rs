@@ -50,8 +50,12 @@ pub(super) fn wear(
     let device = |(index, name): (usize, &String)| {
         let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
         let capacity_bytes = capacity_bytes(name, facts);
-        let host_bytes_per_day = totals.per_day(totals.host_bytes.get(index).map(|bytes| *bytes as f64));
-        let rated = ValueOrReason::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
+        let host_bytes_per_day =
+            totals.per_day(totals.host_bytes.get(index).map(|bytes| *bytes as f64));
+        let rated = ValueOrReason::or_missing(
+            endurance(name),
+            "no rated endurance was given (--dwpd or --tbw)",
+        );
         let rated_bytes = rated.and_then(|rated| {
             let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
             ValueOrReason::or_missing(
@@ -79,18 +83,25 @@ pub(super) fn wear(
 /// Capacity of a whole drive; missing for a part of a drive.
 fn capacity_bytes(name: &str, facts: &Value) -> ValueOrReason<u64> {
     let capacity = match DeviceKind::of(facts) {
-        Some(DeviceKind::Simulated) => {
-            facts["queueing_model"]["capacity_bytes"].as_u64().or(facts["capacity_bytes"].as_u64())
-        }
+        Some(DeviceKind::Simulated) => facts["queueing_model"]["capacity_bytes"]
+            .as_u64()
+            .or(facts["capacity_bytes"].as_u64()),
         Some(DeviceKind::Partition) => {
-            return ValueOrReason::missing(format!("{name} is a partition: the size of its drive is not known"));
+            return ValueOrReason::missing(format!(
+                "{name} is a partition: the size of its drive is not known"
+            ));
         }
         Some(DeviceKind::RegularFile) => {
-            return ValueOrReason::missing(format!("{name} is a file: the size of its drive is not known"));
+            return ValueOrReason::missing(format!(
+                "{name} is a file: the size of its drive is not known"
+            ));
         }
         Some(DeviceKind::WholeDisk) | None => facts["size_bytes"].as_u64(),
     };
-    ValueOrReason::or_missing(capacity.filter(|bytes| *bytes > 0), format!("the size of {name} is not in the manifest"))
+    ValueOrReason::or_missing(
+        capacity.filter(|bytes| *bytes > 0),
+        format!("the size of {name} is not in the manifest"),
+    )
 }
 
 /// A run's totals from its tables.
@@ -114,21 +125,44 @@ impl RunTotals {
     fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let layout = manifest.layout();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let mut this = Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], units: Vec::new() };
+        let mut this = Self {
+            ran_sec: 0.0,
+            host_bytes: vec![0; layout.devices.len()],
+            units: Vec::new(),
+        };
         for (at, name) in intervals.columns().iter().enumerate() {
-            let known = ColumnOf::parse(name).filter(|known| known.column == Column::SmartUnitsWritten);
-            this.units.extend(known.map(|known| Units { column_index: at, device: known.owner, first_and_last: None }));
+            let known =
+                ColumnOf::parse(name).filter(|known| known.column == Column::SmartUnitsWritten);
+            this.units.extend(known.map(|known| Units {
+                column_index: at,
+                device: known.owner,
+                first_and_last: None,
+            }));
         }
         while let Some(record) = intervals.next()? {
             let end_sec = record.counts.end_ns as f64 / 1e9;
             this.ran_sec = end_sec;
-            for (stream, _) in layout.streams.iter().enumerate().filter(|(_, stream)| is_writing(&stream.name)) {
+            for (stream, _) in layout
+                .streams
+                .iter()
+                .enumerate()
+                .filter(|(_, stream)| is_writing(&stream.name))
+            {
                 for (device, bytes) in this.host_bytes.iter_mut().enumerate() {
-                    *bytes = bytes.saturating_add(record.counts.cells[layout.cell(stream, device)].bytes);
+                    *bytes = bytes
+                        .saturating_add(record.counts.cells[layout.cell(stream, device)].bytes);
                 }
             }
-            for Units { column_index: at, first_and_last: ends, .. } in &mut this.units {
-                let Some(value) = record.telemetry.get(*at).and_then(|text| text.parse().ok()) else { continue };
+            for Units {
+                column_index: at,
+                first_and_last: ends,
+                ..
+            } in &mut this.units
+            {
+                let Some(value) = record.telemetry.get(*at).and_then(|text| text.parse().ok())
+                else {
+                    continue;
+                };
                 let first = ends.map_or((end_sec, value), |ends| ends[0]);
                 *ends = Some([first, (end_sec, value)]);
             }
@@ -148,14 +182,23 @@ impl RunTotals {
 
     fn smart(&self, facts: &Value) -> ValueOrReason<f64> {
         let name = facts["kernel_name"].as_str();
-        let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
-        let Some([(from_sec, first_units), (to_sec, last_units)]) = units.and_then(|units| units.first_and_last) else {
+        let units = self
+            .units
+            .iter()
+            .find(|units| Some(units.device.as_str()) == name);
+        let Some([(from_sec, first_units), (to_sec, last_units)]) =
+            units.and_then(|units| units.first_and_last)
+        else {
             return ValueOrReason::missing("telemetry has no SMART data units of this device");
         };
         if to_sec <= from_sec || last_units < first_units {
-            return ValueOrReason::missing("its SMART data units were read only once, or went backwards");
+            return ValueOrReason::missing(
+                "its SMART data units were read only once, or went backwards",
+            );
         }
-        ValueOrReason::Value((last_units - first_units) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
+        ValueOrReason::Value(
+            (last_units - first_units) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC,
+        )
     }
 }
 
@@ -186,7 +229,9 @@ impl Endurance {
     /// Bytes that a drive of `capacity_bytes` is rated for; `None` if the capacity is needed and unknown.
     pub fn bytes(self, capacity_bytes: Option<u64>, warranty_years: f64) -> Option<f64> {
         match self {
-            Self::DriveWritesPerDay(dwpd) => Some(dwpd * capacity_bytes? as f64 * DAYS_PER_YEAR * warranty_years),
+            Self::DriveWritesPerDay(dwpd) => {
+                Some(dwpd * capacity_bytes? as f64 * DAYS_PER_YEAR * warranty_years)
+            }
             Self::TerabytesWritten(tb) => Some(tb * TB_BYTES),
         }
     }
@@ -205,23 +250,45 @@ pub struct OperatorData {
 impl Default for OperatorData {
     /// No data; drive writes per day apply to five years, the usual warranty of server drives.
     fn default() -> Self {
-        Self { endurance: Vec::new(), prices: Vec::new(), warranty_years: 5.0 }
+        Self {
+            endurance: Vec::new(),
+            prices: Vec::new(),
+            warranty_years: 5.0,
+        }
     }
 }
 
 impl OperatorData {
     /// The value given for `device` of `candidate`; a value for the device itself takes precedence.
-    pub(super) fn value_for<T: Copy>(given_values: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
-        let by = |name: &str| given_values.iter().find(|(said, _)| said == name).map(|(_, value)| *value);
+    pub(super) fn value_for<T: Copy>(
+        given_values: &[(String, T)],
+        candidate: &str,
+        device: &str,
+    ) -> Option<T> {
+        let by = |name: &str| {
+            given_values
+                .iter()
+                .find(|(said, _)| said == name)
+                .map(|(_, value)| *value)
+        };
         by(device).or_else(|| by(candidate))
     }
 
     /// Errors: a name belongs to neither a candidate nor a device.
     pub(super) fn check(&self, known_names: &BTreeSet<&str>) -> Result<(), CompareError> {
-        let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
-        let Some(name) = names.find(|name| !known_names.contains(name.as_str())) else { return Ok(()) };
+        let mut names = self
+            .endurance
+            .iter()
+            .map(|(name, _)| name)
+            .chain(self.prices.iter().map(|(name, _)| name));
+        let Some(name) = names.find(|name| !known_names.contains(name.as_str())) else {
+            return Ok(());
+        };
         let known = known_names.iter().copied().collect::<Vec<_>>().join(", ");
-        Err(CompareError::UnknownName { name: name.clone(), known })
+        Err(CompareError::UnknownName {
+            name: name.clone(),
+            known,
+        })
     }
 }
 
@@ -232,9 +299,14 @@ mod tests {
     #[test]
     fn both_ratings_are_bytes() {
         // 1 DWPD of 1.92 TB over 5 years is what makers call 3504 TBW.
-        let dwpd = Endurance::DriveWritesPerDay(1.0).bytes(Some(1_920_000_000_000), 5.0).unwrap();
+        let dwpd = Endurance::DriveWritesPerDay(1.0)
+            .bytes(Some(1_920_000_000_000), 5.0)
+            .unwrap();
         assert_eq!(dwpd, 3504e12);
-        assert_eq!(Endurance::TerabytesWritten(3504.0).bytes(None, 5.0), Some(dwpd));
+        assert_eq!(
+            Endurance::TerabytesWritten(3504.0).bytes(None, 5.0),
+            Some(dwpd)
+        );
         assert_eq!(Endurance::DriveWritesPerDay(1.0).bytes(None, 5.0), None);
     }
 

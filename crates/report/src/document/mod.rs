@@ -62,8 +62,14 @@ impl Document {
     /// Damaged data is left out, and a banner says so. Errors: a directory has neither a run nor a series, or its
     /// manifest cannot be read.
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
-        let series = dirs.iter().map(|dir| Series::read(dir.as_ref())).collect::<Result<Vec<_>, _>>()?;
-        let runs: usize = series.iter().map(|series| series.as_ref().map_or(1, |series| series.steps.len())).sum();
+        let series = dirs
+            .iter()
+            .map(|dir| Series::read(dir.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let runs: usize = series
+            .iter()
+            .map(|series| series.as_ref().map_or(1, |series| series.steps.len()))
+            .sum();
         let detail = ChartResolution::of_runs(runs);
         let read = |(dir, series): (&P, Option<Series>)| {
             let dir = dir.as_ref();
@@ -74,24 +80,41 @@ impl Document {
         };
         let reports: Result<Vec<Report>, RunDirError> = dirs.iter().zip(series).map(read).collect();
         let made_by = concat!("flashproof ", env!("CARGO_PKG_VERSION")).to_owned();
-        Ok(Self { format_version: DOCUMENT_FORMAT_VERSION, made_by, reports: reports? })
+        Ok(Self {
+            format_version: DOCUMENT_FORMAT_VERSION,
+            made_by,
+            reports: reports?,
+        })
     }
 
     /// The worst outcome of the reports; a failure is worse than an invalid result. An unfinished series counts as
     /// invalid.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
-        self.reports.iter().map(of).max().unwrap_or(Outcome::Invalid)
+        self.reports
+            .iter()
+            .map(of)
+            .max()
+            .unwrap_or(Outcome::Invalid)
     }
 
     /// Most important remarks, each one sentence; with several reports, each begins with the directory.
     pub fn banners(&self) -> Vec<String> {
         let has_several = self.reports.len() > 1;
-        let all = self
-            .reports
-            .iter()
-            .flat_map(|report| report.banners().iter().map(move |banner| (report.dir(), &banner.text)));
-        all.map(|(dir, text)| if has_several { format!("{dir}: {text}") } else { text.clone() }).collect()
+        let all = self.reports.iter().flat_map(|report| {
+            report
+                .banners()
+                .iter()
+                .map(move |banner| (report.dir(), &banner.text))
+        });
+        all.map(|(dir, text)| {
+            if has_several {
+                format!("{dir}: {text}")
+            } else {
+                text.clone()
+            }
+        })
+        .collect()
     }
 }
 
@@ -108,7 +131,11 @@ impl Report {
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Run(run) => Some(run.verdict.outcome),
-            Self::Series(series) => series.series.conclusion.as_ref().map(|conclusion| conclusion.outcome),
+            Self::Series(series) => series
+                .series
+                .conclusion
+                .as_ref()
+                .map(|conclusion| conclusion.outcome),
         }
     }
 
@@ -203,17 +230,34 @@ impl RunReport {
     pub(crate) fn read(dir: &Path, detail: ChartResolution) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let (complete, doubt) = (run.is_complete(), doubt_of(&run));
-        let Run { manifest, verdict, mut remarks, damage, .. } = run;
+        let Run {
+            manifest,
+            verdict,
+            mut remarks,
+            damage,
+            ..
+        } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
-        let read = |kind| Windows::read(dir, &layout, kind, verdict.ran_sec, detail, kind == HlogKind::Service);
+        let read = |kind| {
+            Windows::read(
+                dir,
+                &layout,
+                kind,
+                verdict.ran_sec,
+                detail,
+                kind == HlogKind::Service,
+            )
+        };
         let logs = [HlogKind::Service, HlogKind::Wait, HlogKind::Lag].map(read);
-        let damage_of_logs: Vec<String> = logs.iter().filter_map(|log| log.damage.clone()).collect();
+        let damage_of_logs: Vec<String> =
+            logs.iter().filter_map(|log| log.damage.clone()).collect();
         // Quantiles of a damaged log's readable part would be mistaken for those of the whole run.
         let latencies = match (&damage_of_logs[..], &logs) {
-            ([], [service, wait, lag]) => {
-                latencies::of_streams(&layout, service.totals().zip(wait.totals().zip(lag.totals())))
-            }
+            ([], [service, wait, lag]) => latencies::of_streams(
+                &layout,
+                service.totals().zip(wait.totals().zip(lag.totals())),
+            ),
             _ => Vec::new(),
         };
         remarks.extend(damage_of_logs);
@@ -226,7 +270,8 @@ impl RunReport {
         };
         let simulated = manifest.simulated;
         let mut device_charts = telemetry::of_devices(&timeline, simulated);
-        let (traced, remarks_of_trace) = latency::trace_charts(dir, &manifest, verdict.ran_sec, detail);
+        let (traced, remarks_of_trace) =
+            latency::trace_charts(dir, &manifest, verdict.ran_sec, detail);
         device_charts.extend(traced);
         remarks.extend(remarks_of_trace);
         let counters = counters::changes(&timeline);
@@ -236,10 +281,22 @@ impl RunReport {
             complete,
             banners: remarks.into_iter().map(|text| Banner { text }).collect(),
             decided: verdict.decided_by.as_ref().map(ToString::to_string),
-            class_in_words: words::class(verdict.class, simulated, verdict.ran_sec, verdict.partial),
+            class_in_words: words::class(
+                verdict.class,
+                simulated,
+                verdict.ran_sec,
+                verdict.partial,
+            ),
             summary: summary(&manifest, &verdict),
             latencies,
-            sections: sections(&manifest, &verdict, &timeline, &logs, steadiness.as_ref(), device_charts),
+            sections: sections(
+                &manifest,
+                &verdict,
+                &timeline,
+                &logs,
+                steadiness.as_ref(),
+                device_charts,
+            ),
             steadiness,
             steadiness_in_words,
             device_waf: counters::device_waf(&counters),
@@ -267,23 +324,41 @@ impl RunReport {
 }
 
 fn title(manifest: &Manifest) -> String {
-    let purpose = manifest.purpose.as_ref().map(|purpose| format!("{purpose}: ")).unwrap_or_default();
+    let purpose = manifest
+        .purpose
+        .as_ref()
+        .map(|purpose| format!("{purpose}: "))
+        .unwrap_or_default();
     let devices = match &manifest.devices[..] {
         [one] => one.clone(),
         several => units::count(several.len() as u64, "device"),
     };
-    format!("{purpose}{} test of {devices}", words::capital(&manifest.kind()))
+    format!(
+        "{purpose}{} test of {devices}",
+        words::capital(&manifest.kind())
+    )
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
-    let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
-    let fact = |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
+    let pair = |name: &str, value: String| Pair {
+        name: name.to_owned(),
+        value,
+    };
+    let fact =
+        |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
     let mut pairs = Vec::new();
     for (name, facts) in manifest.devices.iter().zip(&manifest.device_facts) {
         let model = ["model", "serial", "firmware"].map(|key| fact(facts, key));
-        let size = facts.get("size_bytes").and_then(Value::as_f64).map(units::bytes);
+        let size = facts
+            .get("size_bytes")
+            .and_then(Value::as_f64)
+            .map(units::bytes);
         let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
-        let known = if known.is_empty() { fact(facts, "kind").unwrap_or_default() } else { known.join(", ") };
+        let known = if known.is_empty() {
+            fact(facts, "kind").unwrap_or_default()
+        } else {
+            known.join(", ")
+        };
         pairs.push(pair(name, known));
     }
     if let Some(multiple) = manifest.multiple {
@@ -291,17 +366,36 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let is_open = stream.offered_iops > 0.0;
-        let offered =
-            if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed loop".into() };
+        let offered = if is_open {
+            format!("{}/s offered", units::number(stream.offered_iops))
+        } else {
+            "closed loop".into()
+        };
         let achieved = units::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
-        let lost =
-            if lost > 0 { format!(", {} failed or never completed", units::number(lost as f64)) } else { "".into() };
-        pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}, {achieved}/s achieved{lost}")));
+        let lost = if lost > 0 {
+            format!(", {} failed or never completed", units::number(lost as f64))
+        } else {
+            "".into()
+        };
+        pairs.push(pair(
+            &format!("Rate of {}", stream.name),
+            format!("{offered}, {achieved}/s achieved{lost}"),
+        ));
     }
-    let (ran, planned) = (units::span_of(verdict.ran_sec), units::span(manifest.duration_sec));
+    let (ran, planned) = (
+        units::span_of(verdict.ran_sec),
+        units::span(manifest.duration_sec),
+    );
     let is_whole = ran == planned || manifest.operations.is_some();
-    pairs.push(pair("Ran for", if is_whole { ran } else { format!("{ran} of {planned}") }));
+    pairs.push(pair(
+        "Ran for",
+        if is_whole {
+            ran
+        } else {
+            format!("{ran} of {planned}")
+        },
+    ));
     pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
     pairs.push(pair("Limits", manifest.sla.to_string()));
     pairs
@@ -309,18 +403,30 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
 
 /// Missing measurements from manifest and verdict, and empty columns of telemetry.
 fn unmeasured(manifest: &Manifest, verdict: &Verdict, timeline: &Timeline) -> Vec<String> {
-    let empty = timeline.columns.iter().filter(|column| !column.bins.any()).map(|column| column.name.as_str());
+    let empty = timeline
+        .columns
+        .iter()
+        .filter(|column| !column.bins.any())
+        .map(|column| column.name.as_str());
     let empty: Vec<&str> = empty.collect();
     let mut all = [&*manifest.unmeasured, &*verdict.unmeasured].concat();
     if !empty.is_empty() {
-        all.push(format!("these columns of telemetry.csv are empty: {}", empty.join(", ")));
+        all.push(format!(
+            "these columns of telemetry.csv are empty: {}",
+            empty.join(", ")
+        ));
     }
     all
 }
 
 fn in_words(steadiness: &Steadiness) -> Vec<String> {
-    let changes = steadiness.change_points.iter().map(latency::change_sentence);
-    std::iter::once(steadiness.sentence()).chain(changes).collect()
+    let changes = steadiness
+        .change_points
+        .iter()
+        .map(latency::change_sentence);
+    std::iter::once(steadiness.sentence())
+        .chain(changes)
+        .collect()
 }
 
 fn sections(
@@ -343,7 +449,11 @@ fn sections(
             "latency",
             "Latency over time",
             "Service times over the run: from the submission of an operation to its completion.",
-            [latency::heat_maps(manifest, service), latency::service_charts(manifest, service, steadiness)].concat(),
+            [
+                latency::heat_maps(manifest, service),
+                latency::service_charts(manifest, service, steadiness),
+            ]
+            .concat(),
         ),
         Section::new(
             "delays",
@@ -358,7 +468,12 @@ fn sections(
             "Did the run reach the requested load?",
             rates::rate_charts(manifest, timeline),
         ),
-        Section::new("devices", "Devices", "Reported by the kernel and the drives.", devices),
+        Section::new(
+            "devices",
+            "Devices",
+            "Reported by the kernel and the drives.",
+            devices,
+        ),
         Section::new(
             "host",
             "Host and this program",

@@ -51,12 +51,26 @@ pub struct StepReport {
 impl SeriesReport {
     /// Reads the runs of `series` below `dir`. An unreadable run is not an error: a banner names it.
     pub(crate) fn read(dir: &Path, mut series: Series, detail: ChartResolution) -> Self {
-        let mut steps: Vec<StepReport> = series.steps.iter().map(|step| StepReport::read(dir, step, detail)).collect();
-        let doubts = rejudge(&mut series, &steps.iter().map(StepReport::evidence).collect::<Vec<_>>());
-        steps.iter_mut().zip(&series.steps).for_each(|(report, step)| report.step.clone_from(step));
+        let mut steps: Vec<StepReport> = series
+            .steps
+            .iter()
+            .map(|step| StepReport::read(dir, step, detail))
+            .collect();
+        let doubts = rejudge(
+            &mut series,
+            &steps.iter().map(StepReport::evidence).collect::<Vec<_>>(),
+        );
+        steps
+            .iter_mut()
+            .zip(&series.steps)
+            .for_each(|(report, step)| report.step.clone_from(step));
         let mut banners: Vec<Banner> = doubts.into_iter().map(|text| Banner { text }).collect();
         if series.conclusion.is_none() {
-            let done_steps = series.steps.iter().filter(|step| step.state == State::Done).count();
+            let done_steps = series
+                .steps
+                .iter()
+                .filter(|step| step.state == State::Done)
+                .count();
             let text = format!(
                 "this series is not finished: {done_steps} of {} steps are done, and {SERIES} has no conclusion yet",
                 series.steps.len()
@@ -66,49 +80,91 @@ impl SeriesReport {
         for step in &steps {
             // An interrupted attempt does not count once the series has a conclusion.
             let counts = step.step.state != State::Interrupted || series.conclusion.is_none();
-            let of_run = step.report.iter().filter(|_| counts).flat_map(|run| &run.banners);
-            banners.extend(of_run.map(|banner| Banner { text: format!("{}: {}", step.step.name, banner.text) }));
+            let of_run = step
+                .report
+                .iter()
+                .filter(|_| counts)
+                .flat_map(|run| &run.banners);
+            banners.extend(of_run.map(|banner| Banner {
+                text: format!("{}: {}", step.step.name, banner.text),
+            }));
         }
-        let in_doubt = (series.purpose == Purpose::Baseline).then(|| in_doubt(&series)).flatten();
-        banners.extend(in_doubt.as_ref().map(|doubts| Banner { text: banner(doubts) }));
+        let in_doubt = (series.purpose == Purpose::Baseline)
+            .then(|| in_doubt(&series))
+            .flatten();
+        banners.extend(in_doubt.as_ref().map(|doubts| Banner {
+            text: banner(doubts),
+        }));
         let sections = match series.purpose {
             Purpose::Certify | Purpose::Baseline => Vec::new(),
             Purpose::Rate => vec![Section::new(
                 "rating",
                 "The rating curve",
                 "Shares over the thresholds and 99th percentile at each load.",
-                charts(steps.iter().filter_map(|step| Some((&step.step, step.report.as_ref()?)))),
+                charts(
+                    steps
+                        .iter()
+                        .filter_map(|step| Some((&step.step, step.report.as_ref()?))),
+                ),
             )],
         };
         let drives = drives(&series, &steps);
         let beside = (drives.len() > 1).then(|| {
-            let drive =
-                |(drive, identity): (&DriveReport, _)| BesideDrive::new(drive.device.clone(), identity, &drive.points);
+            let drive = |(drive, identity): (&DriveReport, _)| {
+                BesideDrive::new(drive.device.clone(), identity, &drive.points)
+            };
             Beside::new(drives.iter().zip(&series.devices).map(drive).collect())
         });
         let (dir, title) = (dir.display().to_string(), title(&series));
-        let mut this = Self { dir, title, banners, series, in_doubt, sections, drives, beside, steps };
+        let mut this = Self {
+            dir,
+            title,
+            banners,
+            series,
+            in_doubt,
+            sections,
+            drives,
+            beside,
+            steps,
+        };
         if this.series.purpose != Purpose::Certify {
             // A search or a baseline has dozens of steps: its curves replace the charts of the steps.
-            this.steps.iter_mut().filter_map(|step| step.report.as_mut()).for_each(|run| run.sections.clear());
+            this.steps
+                .iter_mut()
+                .filter_map(|step| step.report.as_mut())
+                .for_each(|run| run.sections.clear());
         }
         this
     }
 
     /// The outcome, as shown to readers.
     pub(crate) fn outcome_label(&self) -> OutcomeLabel {
-        let shown = OutcomeLabel::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
-        if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
+        let shown = OutcomeLabel::of(
+            self.series
+                .conclusion
+                .as_ref()
+                .map(|conclusion| conclusion.outcome),
+        );
+        if self.in_doubt.is_some() {
+            shown.in_doubt()
+        } else {
+            shown
+        }
     }
 
     /// The headline of a page: the rating if a search found one, otherwise the outcome.
     pub(crate) fn headline(&self) -> OutcomeLabel {
         let label = self.outcome_label();
-        let rating = self.series.conclusion.as_ref().and_then(|conclusion| conclusion.rating);
+        let rating = self
+            .series
+            .conclusion
+            .as_ref()
+            .and_then(|conclusion| conclusion.rating);
         match (self.series.purpose, label.look, rating) {
-            (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => {
-                OutcomeLabel { text: format!("RATED {}", units::multiple(rating)), ..label }
-            }
+            (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => OutcomeLabel {
+                text: format!("RATED {}", units::multiple(rating)),
+                ..label
+            },
             _ => label,
         }
     }
@@ -116,17 +172,29 @@ impl SeriesReport {
 
 /// Banner about jobs in doubt, with the first doubt.
 fn banner(doubts: &InDoubt) -> String {
-    let first = doubts.doubts.first().map(String::as_str).unwrap_or_default();
-    format!("{doubts}: their results may reflect this machine instead of the drive. The first doubt: {first}")
+    let first = doubts
+        .doubts
+        .first()
+        .map(String::as_str)
+        .unwrap_or_default();
+    format!(
+        "{doubts}: their results may reflect this machine instead of the drive. The first doubt: {first}"
+    )
 }
 
 impl StepReport {
     fn read(dir: &Path, step: &Step, detail: ChartResolution) -> Self {
-        let step_report = |report, absent| Self { step: step.clone(), report, absent };
+        let step_report = |report, absent| Self {
+            step: step.clone(),
+            report,
+            absent,
+        };
         if step.state == State::Planned {
             return step_report(None, Some("the step has not begun".to_owned()));
         }
-        match run_dir_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
+        match run_dir_of(dir, step)
+            .and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string()))
+        {
             Ok(report) => step_report(Some(report), None),
             Err(why) => step_report(None, Some(why)),
         }
@@ -135,7 +203,11 @@ impl StepReport {
     /// Evidence from the step's run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
-            Some(run) => Ok(Evidence { verdict: &run.verdict, manifest: &run.manifest, doubt: run.doubt.clone() }),
+            Some(run) => Ok(Evidence {
+                verdict: &run.verdict,
+                manifest: &run.manifest,
+                doubt: run.doubt.clone(),
+            }),
             None => Err(self.absent.as_deref().unwrap_or_default()),
         }
     }
@@ -146,27 +218,42 @@ fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
     if series.purpose != Purpose::Baseline {
         return Vec::new();
     }
-    (0..series.devices.len()).map(|device| DriveReport::of(series, device, steps)).collect()
+    (0..series.devices.len())
+        .map(|device| DriveReport::of(series, device, steps))
+        .collect()
 }
 
 fn title(series: &Series) -> String {
     let test_name = capital(CandidateKind::of(series.purpose).words().0);
-    let names: Vec<&str> = series.devices.iter().map(|device| device.name.as_str()).collect();
+    let names: Vec<&str> = series
+        .devices
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
     format!("{test_name} of {}", names.join(", "))
 }
 
 /// Outcomes of a step, each with the name and the symbol of its line.
-const OUTCOME_STYLES: [(Outcome, &str, usize); 3] =
-    [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
+const OUTCOME_STYLES: [(Outcome, &str, usize); 3] = [
+    (Outcome::Pass, "passed", 0),
+    (Outcome::Fail, "failed", 1),
+    (Outcome::Invalid, "invalid", 3),
+];
 
 /// The axis of shares begins at the limit divided by this number.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// Charts against the load as a multiple of 1x: the shares over each threshold, then the 99th percentile.
 pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
-    let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
+    let judged: Vec<_> = steps
+        .filter(|(step, _)| step.rule == Rule::Limits)
+        .collect();
     let Some((_, first)) = judged.first() else {
-        let chart = over_multiple("rating", "Shares against the load", Axis::linear("share", "%"));
+        let chart = over_multiple(
+            "rating",
+            "Shares against the load",
+            Axis::linear("share", "%"),
+        );
         return vec![chart.without_data("no judged step has a readable run")];
     };
     let limits = first.sla.limits().to_vec();
@@ -175,11 +262,18 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         let title = format!("Worst share over {threshold} at each load");
         // The limit may be a thousandth of a share that failed, and both must be visible.
         let floor = limit.share_max() * 100.0 / DRAWN_OF_LIMIT;
-        let y = Axis { floor: Some(floor), ..Axis::log("worst share of a slice", "%") };
+        let y = Axis {
+            floor: Some(floor),
+            ..Axis::log("worst share of a slice", "%")
+        };
         let mut chart = over_multiple(&format!("rating-share-{column}"), &title, y);
         let name = format!("limit {}", limit.share_text());
-        chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
-        let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
+        chart.limits.push(Limit {
+            y: limit.share_max() * 100.0,
+            name,
+        });
+        let value =
+            |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
             "Each point is a step of the search: the worst slice of any device. A load with a point at or above the \
              dashed line is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
@@ -188,9 +282,14 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         with_points(chart, &judged, value, "%")
     };
     let mut charts: Vec<Chart> = limits.iter().enumerate().map(of_limit).collect();
-    let mut chart = over_multiple("rating-p99", "p99 at each load", Axis::log("p99 service time", "ms"));
+    let mut chart = over_multiple(
+        "rating-p99",
+        "p99 at each load",
+        Axis::log("p99 service time", "ms"),
+    );
     chart.caption =
-        "Each point is a step of the search: p99 of the slowest judged stream over the whole run.".to_owned();
+        "Each point is a step of the search: p99 of the slowest judged stream over the whole run."
+            .to_owned();
     charts.push(with_points(chart, &judged, p99_ms, "ms"));
     charts
 }
@@ -208,36 +307,63 @@ fn with_points(
     value: impl Fn(&RunReport) -> Option<f64>,
     unit: &str,
 ) -> Chart {
-    let points = judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome));
+    let points = judged
+        .iter()
+        .map(|(step, run)| (step.multiple, value(run), step.outcome));
     let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> = points.collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (x, y) = points.iter().map(|(x, y, _)| (*x, *y)).unzip();
-    let style = Style { symbols: false, ..Style::line(6) };
-    chart.lines.push(Line::new("all steps", Points::Each(x), y, style));
+    let style = Style {
+        symbols: false,
+        ..Style::line(6)
+    };
+    chart
+        .lines
+        .push(Line::new("all steps", Points::Each(x), y, style));
     for (outcome, name, number) in OUTCOME_STYLES {
-        let outcome_points = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
+        let outcome_points = points
+            .iter()
+            .filter(|(_, _, ended)| *ended == Some(outcome));
         let (x, y): (Vec<f64>, Vec<Option<f64>>) = outcome_points.map(|(x, y, _)| (*x, *y)).unzip();
         if !x.is_empty() {
-            let style = Style { joined: false, ..Style::points(number) };
+            let style = Style {
+                joined: false,
+                ..Style::points(number)
+            };
             chart.lines.push(Line::new(name, Points::Each(x), y, style));
         }
     }
-    let passed = points.iter().rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
+    let passed = points
+        .iter()
+        .rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
     let passed = passed.and_then(|(x, y, _)| Some((units::multiple(*x), units::number((*y)?))));
-    let passed = passed.map(|(load, value)| format!("{value} {unit} at {load}, the highest load that passed."));
+    let passed = passed
+        .map(|(load, value)| format!("{value} {unit} at {load}, the highest load that passed."));
     chart.key = passed.unwrap_or_else(|| "No load passed.".to_owned());
     chart
 }
 
 fn worst_share(run: &RunReport, threshold_ns: u64) -> Option<f64> {
-    let column = run.verdict.thresholds_ns.iter().position(|ns| *ns == threshold_ns)?;
+    let column = run
+        .verdict
+        .thresholds_ns
+        .iter()
+        .position(|ns| *ns == threshold_ns)?;
     let slices = run.verdict.groups.iter().flat_map(|group| &group.slices);
     let shares = slices.filter_map(|slice| slice.judged_share.as_ref()?.get(column).copied());
     shares.reduce(f64::max)
 }
 
 fn p99_ms(run: &RunReport) -> Option<f64> {
-    let judged = |name: &str| run.verdict.streams.iter().any(|stream| stream.judged && stream.name == name);
+    let judged = |name: &str| {
+        run.verdict
+            .streams
+            .iter()
+            .any(|stream| stream.judged && stream.name == name)
+    };
     let streams = run.latencies.iter().filter(|stream| judged(&stream.stream));
-    streams.map(|stream| stream.service.p99_ns).max().map(|ns| ns as f64 / 1e6)
+    streams
+        .map(|stream| stream.service.p99_ns)
+        .max()
+        .map(|ns| ns as f64 / 1e6)
 }

@@ -2,7 +2,8 @@
 //! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`.
 
 use super::{
-    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
+    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats,
+    SteadyState, VerifyTotals,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -18,13 +19,24 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     if !page.global.is_empty() {
         root.put("global options", options(&page.global));
     }
-    root.put("jobs", Json::List(page.jobs.iter().map(|job| job_object(job, page, plus)).collect()));
+    root.put(
+        "jobs",
+        Json::List(
+            page.jobs
+                .iter()
+                .map(|job| job_object(job, page, plus))
+                .collect(),
+        ),
+    );
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
-        for (name, [reads, writes]) in
-            [("ios", disk.ios), ("sectors", disk.sectors), ("merges", disk.merges), ("ticks", disk.ticks)]
-        {
+        for (name, [reads, writes]) in [
+            ("ios", disk.ios),
+            ("sectors", disk.sectors),
+            ("merges", disk.merges),
+            ("ticks", disk.ticks),
+        ] {
             object.put(format!("read_{name}"), reads);
             object.put(format!("write_{name}"), writes);
         }
@@ -35,7 +47,10 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     root.put("disk_util", Json::List(disks.collect()));
     if !page.results.is_empty() {
         // These are plain values in maps with text keys, so the conversion cannot fail, here and below.
-        root.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
+        root.put(
+            "verdicts",
+            serde_json::to_value(&page.results).unwrap_or_default(),
+        );
     }
     serde_json::to_string_pretty(&root).unwrap_or_default() + "\n"
 }
@@ -73,7 +88,12 @@ impl Object {
 
 impl<N: Into<Cow<'static, str>>, V: Into<Json>> FromIterator<(N, V)> for Object {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
     }
 }
 
@@ -84,20 +104,34 @@ impl Serialize for Object {
 }
 
 fn options(pairs: &[(String, String)]) -> Object {
-    pairs.iter().map(|(name, value)| (name.clone(), value.as_str())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str()))
+        .collect()
 }
 
 /// A time in the format of ctime(3), which parsers of fio's output expect.
 fn ctime(unix_ms: u64) -> String {
     // 1970-01-01 was a Thursday.
-    let day = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(unix_ms / 86_400_000 % 7) as usize];
+    let day =
+        ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(unix_ms / 86_400_000 % 7) as usize];
     let date = results::units::date(unix_ms);
     let (date, clock) = date.split_once(' ').unwrap_or_default();
-    let parts: Vec<usize> = date.split('-').filter_map(|part| part.parse().ok()).collect();
-    let [year, month, of_month] = parts[..] else { return date.to_owned() };
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let parts: Vec<usize> = date
+        .split('-')
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    let [year, month, of_month] = parts[..] else {
+        return date.to_owned();
+    };
+    let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let month = months[(month + 11) % 12];
-    format!("{day} {month} {of_month:2} {} {year}", clock.trim_end_matches(" UTC"))
+    format!(
+        "{day} {month} {of_month:2} {} {year}",
+        clock.trim_end_matches(" UTC")
+    )
 }
 
 fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
@@ -116,7 +150,13 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     object.put("job options", options(&job.options));
     for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
         let kind = job.kinds[at].unwrap_or(&empty);
-        let mut direction = direction(job, kind, at, page.bandwidth_percent(kind, job.group, at), plus);
+        let mut direction = direction(
+            job,
+            kind,
+            at,
+            page.bandwidth_percent(kind, job.group, at),
+            plus,
+        );
         let priorities = priorities(job, at, plus);
         if !priorities.is_empty() {
             direction.put("prios", Json::List(priorities));
@@ -124,8 +164,15 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
         object.put(name, direction);
     }
     let flushes = job.kinds[3].unwrap_or(&empty);
-    let latency = durations(&flushes.clat, job.percentiles_of[0].then_some(&job.percentiles), plus);
-    let sync = [("total_ios", Json::from(flushes.ops)), ("lat_ns", latency.into())];
+    let latency = durations(
+        &flushes.clat,
+        job.percentiles_of[0].then_some(&job.percentiles),
+        plus,
+    );
+    let sync = [
+        ("total_ios", Json::from(flushes.ops)),
+        ("lat_ns", latency.into()),
+    ];
     object.put("sync", Object::from_iter(sync));
     object.put("job_runtime", job.all_ns() / 1_000_000);
     object.put("usr_cpu", job.percent(job.cpu.user_ns));
@@ -133,9 +180,15 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     object.put("ctx", job.cpu.switches);
     object.put("majf", job.cpu.major_faults);
     object.put("minf", job.cpu.minor_faults);
-    object.put("iodepth_level", Object::from_iter(LEVELS.into_iter().zip(job.level_shares())));
+    object.put(
+        "iodepth_level",
+        Object::from_iter(LEVELS.into_iter().zip(job.level_shares())),
+    );
     for name in ["iodepth_submit", "iodepth_complete"] {
-        object.put(name, Object::from_iter(["0", "4", "8", "16", "32", "64", ">=64"].map(|batch| (batch, 0.0))));
+        object.put(
+            name,
+            Object::from_iter(["0", "4", "8", "16", "32", "64", ">=64"].map(|batch| (batch, 0.0))),
+        );
     }
     for (scale, shares) in job.latency_shares() {
         object.put(format!("latency_{scale}"), Object::from_iter(shares));
@@ -150,23 +203,55 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     if let Some(steady) = &job.steady {
         object.put("steadystate", steadystate(steady));
     }
-    if let Some(VerifyTotals { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
-        let names = ["verified_bytes", "wrong_blocks", "not_read_bytes", "unknown_bytes"];
-        let counts = names.into_iter().zip([bytes, wrong_blocks, not_read_bytes, unknown_bytes]);
+    if let Some(VerifyTotals {
+        bytes,
+        wrong_blocks,
+        not_read_bytes,
+        unknown_bytes,
+    }) = job.verified
+    {
+        let names = [
+            "verified_bytes",
+            "wrong_blocks",
+            "not_read_bytes",
+            "unknown_bytes",
+        ];
+        let counts = names
+            .into_iter()
+            .zip([bytes, wrong_blocks, not_read_bytes, unknown_bytes]);
         object.put("verify", Object::from_iter(counts));
     }
     object
 }
 
 fn steadystate(steady: &SteadyState) -> Object {
-    let percent = if steady.target.ends_with('%') { "%" } else { "" };
+    let percent = if steady.target.ends_with('%') {
+        "%"
+    } else {
+        ""
+    };
     let mut data = Object::default();
-    let names = [("iops", "iops_mean"), ("bw", "bw_mean"), ("lat_ns", "lat_mean")];
+    let names = [
+        ("iops", "iops_mean"),
+        ("bw", "bw_mean"),
+        ("lat_ns", "lat_mean"),
+    ];
     let of_latency = steady.target.starts_with("lat");
     // fio shows latencies only if they are the criterion.
-    for (at, (name, mean)) in names.into_iter().enumerate().filter(|(at, _)| *at < 2 || of_latency) {
+    for (at, (name, mean)) in names
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| *at < 2 || of_latency)
+    {
         data.put(mean, steady.means[at]);
-        data.put(name, steady.intervals.iter().map(|interval| interval[at]).collect::<Vec<_>>());
+        data.put(
+            name,
+            steady
+                .intervals
+                .iter()
+                .map(|interval| interval[at])
+                .collect::<Vec<_>>(),
+        );
     }
     let mut object = Object::default();
     object.put("ss", steady.target.as_str());
@@ -185,16 +270,32 @@ fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> 
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
     let of_priority = |(_, value, latencies): &(usize, u16, Durations)| {
         let clat = durations(latencies, percentiles, plus);
-        let fields = [("prioclass", Json::from(value >> 13)), ("prio", (value & 7).into()), ("clat_ns", clat.into())];
+        let fields = [
+            ("prioclass", Json::from(value >> 13)),
+            ("prio", (value & 7).into()),
+            ("clat_ns", clat.into()),
+        ];
         Object::from_iter(fields)
     };
     of_direction.map(of_priority).collect()
 }
 
-fn direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent: f64, plus: bool) -> Object {
+fn direction(
+    job: &JobReport<'_>,
+    kind: &KindStats,
+    at: usize,
+    bandwidth_percent: f64,
+    plus: bool,
+) -> Object {
     let mut object = Object::default();
     let ran_ns = if kind.ops > 0 { job.kinds_ns[at] } else { 0 };
-    let per_sec = |count: u64| if ran_ns == 0 { 0.0 } else { count as f64 * 1e9 / ran_ns as f64 };
+    let per_sec = |count: u64| {
+        if ran_ns == 0 {
+            0.0
+        } else {
+            count as f64 * 1e9 / ran_ns as f64
+        }
+    };
     object.put("io_bytes", kind.bytes);
     object.put("io_kbytes", kind.bytes >> 10);
     object.put("bw_bytes", per_sec(kind.bytes) as u64);
@@ -205,10 +306,19 @@ fn direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent
     object.put("short_ios", 0);
     object.put("drop_ios", 0);
     // Submission is part of clat, as with fio's synchronous engines.
-    object.put("slat_ns", durations(&KindStats::default().clat, None, false));
+    object.put(
+        "slat_ns",
+        durations(&KindStats::default().clat, None, false),
+    );
     let percentiles = |is_shown: bool| is_shown.then_some(&job.percentiles);
-    object.put("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));
-    object.put("lat_ns", durations(&kind.clat, percentiles(job.percentiles_of[1]), plus));
+    object.put(
+        "clat_ns",
+        durations(&kind.clat, percentiles(job.percentiles_of[0]), plus),
+    );
+    object.put(
+        "lat_ns",
+        durations(&kind.clat, percentiles(job.percentiles_of[1]), plus),
+    );
     let mut samples = |name: &str, stats: &SampleStats, deviation: &str| {
         object.put(format!("{name}_min"), stats.min as u64);
         object.put(format!("{name}_max"), stats.max as u64);
@@ -221,7 +331,10 @@ fn direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent
     };
     samples("bw", &kind.bandwidth, "dev");
     samples("iops", &kind.iops, "stddev");
-    object.put("wait_ns", durations(&kind.wait, Some(&job.percentiles), plus));
+    object.put(
+        "wait_ns",
+        durations(&kind.wait, Some(&job.percentiles), plus),
+    );
     object.put("lag_ns", durations(&kind.lag, Some(&job.percentiles), plus));
     object.put("failed", kind.errors);
     object.put("never_issued", kind.undone);
@@ -237,12 +350,19 @@ fn durations(durations: &Durations, percentiles: Option<&Vec<f64>>, plus: bool) 
     object.put("stddev", if is_any { durations.stdev() } else { 0.0 });
     object.put("N", durations.len());
     if let Some(percentiles) = percentiles.filter(|_| is_any) {
-        let values = percentiles.iter().map(|at| (format!("{at:.6}"), durations.value_at_percentile(*at)));
+        let values = percentiles
+            .iter()
+            .map(|at| (format!("{at:.6}"), durations.value_at_percentile(*at)));
         object.put("percentile", Object::from_iter(values));
     }
     if plus && percentiles.is_some() && is_any {
         let bins = durations.iter_recorded();
-        let bins = bins.map(|bucket| (bucket.value_iterated_to().to_string(), bucket.count_at_value()));
+        let bins = bins.map(|bucket| {
+            (
+                bucket.value_iterated_to().to_string(),
+                bucket.count_at_value(),
+            )
+        });
         object.put("bins", Object::from_iter(bins));
     }
     object

@@ -100,7 +100,11 @@ pub struct LatencyTarget {
 }
 
 /// Values printed for a job without a target.
-const NO_TARGET: LatencyTarget = LatencyTarget { latency_ns: 0, window_us: 0, percentile: 100.0 };
+const NO_TARGET: LatencyTarget = LatencyTarget {
+    latency_ns: 0,
+    window_us: 0,
+    percentile: 100.0,
+};
 
 /// CPU usage of a run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,7 +123,9 @@ pub struct Cpu {
 impl Cpu {
     /// CPU usage of `ops` of `total_ops` operations: the total, scaled by ops / total_ops.
     pub fn part(self, ops: u64, total_ops: u64) -> Self {
-        let scaled = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64;
+        let scaled = |whole: u64| {
+            (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64
+        };
         Self {
             user_ns: scaled(self.user_ns),
             system_ns: scaled(self.system_ns),
@@ -201,7 +207,9 @@ impl JobReport<'_> {
     /// fio's error number: EILSEQ for wrong data, EIO for failed operations, or that of the goal that the job missed.
     fn error_number(&self) -> u64 {
         match self.verified {
-            Some(VerifyTotals { wrong_blocks: 1.., .. }) => 84,
+            Some(VerifyTotals {
+                wrong_blocks: 1.., ..
+            }) => 84,
             _ if self.errors() > 0 => 5,
             _ => self.error.unwrap_or(0),
         }
@@ -217,24 +225,43 @@ impl JobReport<'_> {
         let kinds = || self.kinds[..3].iter().flatten();
         let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
         let mut counted = 0;
-        let below_ns = |ns: u64| kinds().map(|kind| kind.clat.count_between(0, ns - 1)).sum::<u64>();
+        let below_ns = |ns: u64| {
+            kinds()
+                .map(|kind| kind.clat.count_between(0, ns - 1))
+                .sum::<u64>()
+        };
         let mut share = |count: u64| {
             let part = count.saturating_sub(counted);
             counted = counted.max(count);
-            if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
+            if total == 0 {
+                0.0
+            } else {
+                part as f64 * 100.0 / total as f64
+            }
         };
         let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(scale, unit_ns)| {
-            let shares = BOUNDS.iter().map(|bound| (bound.to_string(), share(below_ns(bound * unit_ns))));
+            let shares = BOUNDS
+                .iter()
+                .map(|bound| (bound.to_string(), share(below_ns(bound * unit_ns))));
             (scale, shares.collect::<Vec<_>>())
         });
-        scales[2].1.extend([("2000".into(), share(below_ns(2_000_000_000))), (">=2000".into(), share(total))]);
+        scales[2].1.extend([
+            ("2000".into(), share(below_ns(2_000_000_000))),
+            (">=2000".into(), share(total)),
+        ]);
         scales
     }
 
     /// Shares of the depths, percent.
     fn level_shares(&self) -> [f64; 7] {
         let total: u64 = self.levels.iter().sum();
-        self.levels.map(|level| if total == 0 { 0.0 } else { level as f64 * 100.0 / total as f64 })
+        self.levels.map(|level| {
+            if total == 0 {
+                0.0
+            } else {
+                level as f64 * 100.0 / total as f64
+            }
+        })
     }
 }
 
@@ -242,12 +269,22 @@ impl<'a> FioReport<'a> {
     /// Data of one kind of operation from each job of a group that has such operations, with the time of the kind.
     fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a KindStats, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
-        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.kinds_ns[kind]))).collect()
+        jobs.filter_map(|job| {
+            Some((
+                job.kinds[kind].filter(|kind| kind.ops > 0)?,
+                job.kinds_ns[kind],
+            ))
+        })
+        .collect()
     }
 
     /// Mean bandwidth of `kind` as a percentage of the bandwidth of the whole `group`; `at` is the index of the kind.
     fn bandwidth_percent(&self, kind: &KindStats, group: usize, at: usize) -> f64 {
-        let all: f64 = self.of_group(group, at).iter().map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64).sum();
+        let all: f64 = self
+            .of_group(group, at)
+            .iter()
+            .map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64)
+            .sum();
         (kind.bandwidth.mean() * 1024.0 * 100.0 / all.max(1.0)).min(100.0)
     }
 }
@@ -273,7 +310,11 @@ pub struct SampleStats {
 
 impl SampleStats {
     fn add(&mut self, value: f64) {
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.min = if self.count == 0 {
+            value
+        } else {
+            self.min.min(value)
+        };
         self.max = self.max.max(value);
         self.count += 1;
         self.sum += value;
@@ -282,7 +323,11 @@ impl SampleStats {
 
     /// The mean; 0 without samples.
     pub fn mean(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+        if self.count == 0 {
+            0.0
+        } else {
+            self.sum / self.count as f64
+        }
     }
 
     /// Standard deviation.
@@ -345,7 +390,8 @@ impl Default for KindStats {
 pub fn durations() -> Durations {
     // The layout of an interval's histogram, with counters that a day cannot overflow.
     let like = results::cell::latencies();
-    Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
+    Histogram::new_with_bounds(like.low(), like.high(), like.sigfig())
+        .expect("bounds of another histogram")
 }
 
 impl KindStats {
@@ -374,7 +420,11 @@ impl Totals {
     /// Totals by kind. `streams` has, for each kind, the number of consecutive streams that the kind sums up.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
-        Self { kinds: vec![KindStats::default(); streams.len()], ran_ns: 0, streams }
+        Self {
+            kinds: vec![KindStats::default(); streams.len()],
+            ran_ns: 0,
+            streams,
+        }
     }
 
     /// Adds an interval of a run with `devices` devices.
@@ -391,13 +441,18 @@ impl Totals {
                 add(&mut kind.wait, &cell.wait);
                 add(&mut kind.lag, &cell.lag);
                 let waited = cell.waited.iter().flat_map(|pair| pair.iter());
-                kind.waited.iter_mut().zip(waited).for_each(|(total, part)| add(total, part));
+                kind.waited
+                    .iter_mut()
+                    .zip(waited)
+                    .for_each(|(total, part)| add(total, part));
                 kind.errors += cell.counts.errors;
                 kind.undone += cell.counts.unissued + cell.counts.lost;
                 kind.overtime += cell.counts.overtime;
                 ops += cell.counts.ops;
                 bytes += cell.counts.bytes;
-                kind.last_completion_ns = kind.last_completion_ns.max(cell.counts.back_ns(interval.end_ns));
+                kind.last_completion_ns = kind
+                    .last_completion_ns
+                    .max(cell.counts.back_ns(interval.end_ns));
             }
             kind.ops += ops;
             kind.bytes += bytes;

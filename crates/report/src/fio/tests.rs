@@ -10,14 +10,31 @@ const MS: u64 = 1_000_000;
 /// Two seconds with 1,000 reads of 4 KiB each. The reads of the first second take 120 us. Those of the other second
 /// wait 1 ms, then take 3 ms.
 fn totals() -> Totals {
-    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
-    let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
+    let info = StreamInfo {
+        name: "a".into(),
+        judged: true,
+        offered_iops: 0.0,
+        workload: 0,
+        ..StreamInfo::default()
+    };
+    let layout = Layout {
+        streams: vec![info],
+        devices: vec!["d".into()],
+        thresholds_ns: [MS].into(),
+    };
     let mut totals = Totals::joined([1]);
     for second in 0..2 {
-        let mut interval = Interval { end_ns: (second + 1) * 1_000 * MS, ..Interval::new(&layout) };
+        let mut interval = Interval {
+            end_ns: (second + 1) * 1_000 * MS,
+            ..Interval::new(&layout)
+        };
         let (wait_ns, service_ns) = [(0, 120_000), (MS, 3 * MS)][second as usize];
         for _ in 0..1_000 {
-            interval.cells[0].record(&Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 4_096);
+            interval.cells[0].record(
+                &Times::new(0, wait_ns, wait_ns, wait_ns + service_ns),
+                0,
+                4_096,
+            );
         }
         interval.close();
         totals.add(&interval, 1);
@@ -34,7 +51,11 @@ fn page(totals: &Totals) -> FioReport<'_> {
         description: String::new(),
         options: vec![("bs".into(), "4k".into())],
         depth: 8,
-        target: Some(LatencyTarget { latency_ns: 500_000, window_us: 2_000_000, percentile: 99.9 }),
+        target: Some(LatencyTarget {
+            latency_ns: 500_000,
+            window_us: 2_000_000,
+            percentile: 99.9,
+        }),
         begin_ns: 0,
         end_ns: totals.ran_ns,
         kinds_ns: [totals.ran_ns; KINDS],
@@ -46,7 +67,12 @@ fn page(totals: &Totals) -> FioReport<'_> {
         percentiles: vec![50.0, 99.0],
         kb_base: 1024,
         elapsed_ns: totals.ran_ns,
-        cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS, switches: 9, ..Cpu::default() },
+        cpu: Cpu {
+            user_ns: 200 * MS,
+            system_ns: 500 * MS,
+            switches: 9,
+            ..Cpu::default()
+        },
         steady: None,
         priorities: Vec::new(),
     };
@@ -70,10 +96,16 @@ fn json_has_fios_names_and_what_was_recorded() {
         (&read["total_ios"], &read["io_bytes"], &read["runtime"]),
         (&2_000.into(), &8_192_000.into(), &2_000.into())
     );
-    assert_eq!((&read["iops"], &read["bw_bytes"]), (&1_000.0.into(), &4_096_000.into()));
+    assert_eq!(
+        (&read["iops"], &read["bw_bytes"]),
+        (&1_000.0.into(), &4_096_000.into())
+    );
     let near = |value: &Value, wanted: f64| {
         let value = value.as_f64().unwrap();
-        assert!((value - wanted).abs() <= wanted * 0.01, "{value}, not {wanted}");
+        assert!(
+            (value - wanted).abs() <= wanted * 0.01,
+            "{value}, not {wanted}"
+        );
     };
     near(&read["clat_ns"]["percentile"]["50.000000"], 1.2e5);
     near(&read["clat_ns"]["percentile"]["99.000000"], 3e6);
@@ -82,13 +114,31 @@ fn json_has_fios_names_and_what_was_recorded() {
     near(&read["wait_ns"]["mean"], 5e5);
     near(&read["iops_mean"], 1_000.0);
     assert_eq!(read["clat_ns"]["bins"].as_object().unwrap().len(), 2);
-    assert_eq!((&job["latency_us"]["250"], &job["latency_ms"]["4"]), (&50.0.into(), &50.0.into()));
-    assert_eq!((&job["iodepth_level"]["1"], &job["iodepth_level"]["4"]), (&25.0.into(), &75.0.into()));
-    assert_eq!((&job["usr_cpu"], &job["sys_cpu"]), (&10.0.into(), &25.0.into()));
+    assert_eq!(
+        (&job["latency_us"]["250"], &job["latency_ms"]["4"]),
+        (&50.0.into(), &50.0.into())
+    );
+    assert_eq!(
+        (&job["iodepth_level"]["1"], &job["iodepth_level"]["4"]),
+        (&25.0.into(), &75.0.into())
+    );
+    assert_eq!(
+        (&job["usr_cpu"], &job["sys_cpu"]),
+        (&10.0.into(), &25.0.into())
+    );
     assert_eq!(job["write"]["total_ios"], 0);
-    assert_eq!((&job["ctx"], &read["bw_agg"], &job["write"]["bw_agg"]), (&9.into(), &100.0.into(), &0.0.into()));
-    assert_eq!((&job["latency_depth"], &job["latency_target"]), (&8.into(), &500_000.into()));
-    assert_eq!((&job["latency_window"], &job["latency_percentile"]), (&2_000_000.into(), &99.9.into()));
+    assert_eq!(
+        (&job["ctx"], &read["bw_agg"], &job["write"]["bw_agg"]),
+        (&9.into(), &100.0.into(), &0.0.into())
+    );
+    assert_eq!(
+        (&job["latency_depth"], &job["latency_target"]),
+        (&8.into(), &500_000.into())
+    );
+    assert_eq!(
+        (&job["latency_window"], &job["latency_percentile"]),
+        (&2_000_000.into(), &99.9.into())
+    );
     assert_eq!(json["time"], "Tue Nov 14 22:13:20 2023");
 }
 
@@ -99,11 +149,27 @@ fn terse_fields_stand_at_fios_places() {
     let fields: Vec<_> = line.trim_end().split(';').collect();
     // fio 3.33 also prints 121 fields if there is no disk.
     assert_eq!(fields.len(), 121);
-    assert_eq!(fields[..9], ["3", "fio-3.33", "a", "0", "0", "8000", "4000", "1000", "2000"]);
-    assert_eq!(fields[17..21], ["50.000000%=120", "99.000000%=3014", "0%=0", "0%=0"]);
-    assert_eq!((fields[46], fields[87], fields[88]), ("0", "10.000000%", "25.000000%"), "writes, and CPU");
+    assert_eq!(
+        fields[..9],
+        [
+            "3", "fio-3.33", "a", "0", "0", "8000", "4000", "1000", "2000"
+        ]
+    );
+    assert_eq!(
+        fields[17..21],
+        ["50.000000%=120", "99.000000%=3014", "0%=0", "0%=0"]
+    );
+    assert_eq!(
+        (fields[46], fields[87], fields[88]),
+        ("0", "10.000000%", "25.000000%"),
+        "writes, and CPU"
+    );
     assert_eq!(fields[92..95], ["25.0%", "0.0%", "75.0%"]);
-    assert_eq!((fields[105], fields[110]), ("50.00%", "50.00%"), "up to 250 us, and up to 4 ms");
+    assert_eq!(
+        (fields[105], fields[110]),
+        ("50.00%", "50.00%"),
+        "up to 250 us, and up to 4 ms"
+    );
 }
 
 #[test]
@@ -113,9 +179,15 @@ fn a_job_that_began_late_ran_for_less() {
     (page.jobs[0].begin_ns, page.jobs[0].kinds_ns) = (1_000 * MS, [1_000 * MS; KINDS]);
     let json: Value = serde_json::from_str(&json(&page, false)).unwrap();
     let read = &json["jobs"][0]["read"];
-    assert_eq!((&read["runtime"], &read["iops"]), (&1_000.into(), &2_000.0.into()));
+    assert_eq!(
+        (&read["runtime"], &read["iops"]),
+        (&1_000.into(), &2_000.0.into())
+    );
     page.jobs[0].kinds_ns = [MS / 2; KINDS];
-    assert!(normal(&page).contains("run=1-1msec"), "as in fio, a run has at least 1 ms");
+    assert!(
+        normal(&page).contains("run=1-1msec"),
+        "as in fio, a run has at least 1 ms"
+    );
 }
 
 #[test]

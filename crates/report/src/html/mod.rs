@@ -33,7 +33,11 @@ impl Document {
         let mut plots = Plots::default();
         let has_several = self.reports.len() > 1;
         let article = |(number, report): (usize, &Report)| {
-            let anchor_prefix = if has_several { format!("report-{number}-") } else { String::new() };
+            let anchor_prefix = if has_several {
+                format!("report-{number}-")
+            } else {
+                String::new()
+            };
             match report {
                 Report::Run(run) => run::article(run, &anchor_prefix, 1, &mut plots),
                 Report::Series(series) => run::series_article(series, &anchor_prefix, &mut plots),
@@ -50,7 +54,13 @@ impl Document {
         };
         let names = DeviceNames::of(self);
         let charts = names.shortened_json(&plots.json());
-        complete_page(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &self.made_by)
+        complete_page(
+            &title,
+            PreEscaped(names.shortened(&body)),
+            plots.count(),
+            &charts,
+            &self.made_by,
+        )
     }
 }
 
@@ -94,7 +104,10 @@ fn title_and_reason(report: &Report) -> (&str, String) {
         Report::Run(run) => (&run.title, run.result.reason.clone()),
         Report::Series(series) => {
             let end = series.series.conclusion.as_ref();
-            (&series.title, end.map(|end| end.sentence.clone()).unwrap_or_default())
+            (
+                &series.title,
+                end.map(|end| end.sentence.clone()).unwrap_or_default(),
+            )
         }
     }
 }
@@ -104,7 +117,12 @@ fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
         let (title, decided) = title_and_reason(report);
         let id = format!("report-{}-top", number + 1);
-        [Cell::link(title, id), Cell::outcome(report.headline()), decided.into(), Cell::code(report.dir())]
+        [
+            Cell::link(title, id),
+            Cell::outcome(report.headline()),
+            decided.into(),
+            Cell::code(report.dir()),
+        ]
     });
     let headings = ["report", "outcome", "decided by", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);
@@ -125,11 +143,21 @@ impl DeviceNames {
         let mut names: Vec<(String, String)> = Vec::new();
         let devices = document.reports.iter().flat_map(|report| match report {
             Report::Run(run) => run.devices.iter().map(String::as_str).collect::<Vec<_>>(),
-            Report::Series(series) => series.series.devices.iter().map(|device| device.name.as_str()).collect(),
+            Report::Series(series) => series
+                .series
+                .devices
+                .iter()
+                .map(|device| device.name.as_str())
+                .collect(),
         });
         for device_name in devices {
-            let mut parameters = device_name.strip_prefix("sim:").unwrap_or_default().split('+');
-            let sim_name = parameters.find_map(|part| part.strip_prefix("name=")).filter(|name| !name.is_empty());
+            let mut parameters = device_name
+                .strip_prefix("sim:")
+                .unwrap_or_default()
+                .split('+');
+            let sim_name = parameters
+                .find_map(|part| part.strip_prefix("name="))
+                .filter(|name| !name.is_empty());
             if names.iter().any(|(known, _)| known == device_name)
                 || sim_name.is_none() && device_name.chars().count() <= LONG
             {
@@ -148,10 +176,14 @@ impl DeviceNames {
     /// The page with short names, and the list of names below the first heading.
     fn shortened(&self, page: &Markup) -> String {
         let (mut rest, mut short) = (page.0.as_str(), String::new());
-        while let Some((at, name)) =
-            VERBATIM_ELEMENTS.iter().filter_map(|name| Some((rest.find(&format!("<{name}"))?, name))).min()
+        while let Some((at, name)) = VERBATIM_ELEMENTS
+            .iter()
+            .filter_map(|name| Some((rest.find(&format!("<{name}"))?, name)))
+            .min()
         {
-            let end = rest[at..].find(&format!("</{name}>")).map_or(rest.len(), |end| at + end);
+            let end = rest[at..]
+                .find(&format!("</{name}>"))
+                .map_or(rest.len(), |end| at + end);
             short += &self.replaced(&rest[..at], |name| html! { (name) }.into_string());
             short += &rest[at..end];
             rest = &rest[end..];
@@ -160,8 +192,7 @@ impl DeviceNames {
         if self.0.is_empty() {
             return short;
         }
-        let list =
-            html! { dl.facts { @for (long, short) in &self.0 { div { dt { (short) } dd { code { (long) } } } } } };
+        let list = html! { dl.facts { @for (long, short) in &self.0 { div { dt { (short) } dd { code { (long) } } } } } };
         short.replacen("</h1>", &format!("</h1>{}", list.into_string()), 1)
     }
 
@@ -169,14 +200,18 @@ impl DeviceNames {
     fn shortened_json(&self, json: &str) -> String {
         // The name without quotes, escaped as in `Plots::json`.
         let in_json = |name: &str| {
-            let quoted = serde_json::Value::from(name).to_string().replace('<', "\\u003c");
+            let quoted = serde_json::Value::from(name)
+                .to_string()
+                .replace('<', "\\u003c");
             quoted[1..quoted.len() - 1].to_owned()
         };
         self.replaced(json, in_json)
     }
 
     fn replaced(&self, text: &str, escaped: impl Fn(&str) -> String) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (long, short)| text.replace(&escaped(long), &escaped(short)))
+        self.0.iter().fold(text.to_owned(), |text, (long, short)| {
+            text.replace(&escaped(long), &escaped(short))
+        })
     }
 }
 
@@ -189,7 +224,11 @@ pub struct Page {
 
 impl Page {
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), plots: Plots::default(), content: Vec::new() }
+        Self {
+            title: title.into(),
+            plots: Plots::default(),
+            content: Vec::new(),
+        }
     }
 
     /// Adds a box with warnings; nothing without sentences.
@@ -208,12 +247,14 @@ impl Page {
 
     /// Adds tables or bars, side by side if there is room.
     pub fn add<T: Render>(&mut self, blocks: &[T]) {
-        self.content.push(html! { div.charts { @for one in blocks { (one) } } });
+        self.content
+            .push(html! { div.charts { @for one in blocks { (one) } } });
     }
 
     /// Adds a table that is shown on demand.
     pub fn folded(&mut self, summary: &str, body: &impl Render) {
-        self.content.push(html! { details { summary { (summary) } (body) } });
+        self.content
+            .push(html! { details { summary { (summary) } (body) } });
     }
 
     /// Adds sentences as a list; nothing without sentences.
@@ -236,13 +277,20 @@ impl Page {
     }
 
     pub(crate) fn charts(&mut self, section: &Section) {
-        self.content.push(parts::charts(section, "", 2, &mut self.plots));
+        self.content
+            .push(parts::charts(section, "", 2, &mut self.plots));
     }
 
     /// The page. `made_by`: program and version.
     pub fn html(self, made_by: &str) -> String {
         let body = html! { article { h1 { (self.title) } @for part in &self.content { (part) } } };
-        complete_page(&self.title, body, self.plots.count(), &self.plots.json(), made_by)
+        complete_page(
+            &self.title,
+            body,
+            self.plots.count(),
+            &self.plots.json(),
+            made_by,
+        )
     }
 }
 
@@ -252,13 +300,19 @@ mod tests {
 
     #[test]
     fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
-        let names =
-            DeviceNames(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
+        let names = DeviceNames(vec![
+            ("sim:a=1+b=<2>+c".into(), "drive 2".into()),
+            ("sim:a=1".into(), "drive 1".into()),
+        ]);
         let page = html! { h1 { "sim:a=1" } p { "sim:a=1 and sim:a=1+b=<2>+c" } pre { "sim:a=1" } };
         let short = names.shortened(&page);
-        assert!(short.ends_with("<p>drive 1 and drive 2</p><pre>sim:a=1</pre>"), "{short}");
         assert!(
-            short.starts_with("<h1>sim:a=1</h1><dl") && short.contains("<code>sim:a=1+b=&lt;2&gt;+c</code>"),
+            short.ends_with("<p>drive 1 and drive 2</p><pre>sim:a=1</pre>"),
+            "{short}"
+        );
+        assert!(
+            short.starts_with("<h1>sim:a=1</h1><dl")
+                && short.contains("<code>sim:a=1+b=&lt;2&gt;+c</code>"),
             "{short}"
         );
         let json = r#"{"name":"reads on sim:a=1+b=\u003c2>+c"}"#;

@@ -51,9 +51,16 @@ pub(super) fn section(id: String, level: usize, title: &str, content: Markup) ->
     html! { section id=(id) { (heading(level, "", title)) (content) } }
 }
 
-pub(super) fn charts(charts_section: &Section, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
-    let absent =
-        charts_section.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
+pub(super) fn charts(
+    charts_section: &Section,
+    anchor_prefix: &str,
+    level: usize,
+    plots: &mut Plots,
+) -> Markup {
+    let absent = charts_section
+        .charts
+        .iter()
+        .filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
     let content = html! {
         p.intro { (charts_section.intro) }
         div.charts { @for chart in charts_section.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, anchor_prefix, plots)) } }
@@ -61,7 +68,12 @@ pub(super) fn charts(charts_section: &Section, anchor_prefix: &str, level: usize
             p.absent { b { "Not drawn: " (titles.join("; ")) "." } " Why: " (why) "." }
         }
     };
-    section(format!("{anchor_prefix}{}", charts_section.id), level, &charts_section.title, content)
+    section(
+        format!("{anchor_prefix}{}", charts_section.id),
+        level,
+        &charts_section.title,
+        content,
+    )
 }
 
 /// A chart: heading, key number, picture, caption.
@@ -90,7 +102,11 @@ fn flatten(name: &str, value: &Value, depth: usize, pairs: &mut Vec<(String, Str
     match value {
         Value::Object(fields) if depth < DEPTH_MAX => {
             for (key, value) in fields {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                let name = if name.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{name}.{key}")
+                };
                 flatten(&name, value, depth + 1, pairs);
             }
         }
@@ -137,7 +153,9 @@ impl Plots {
     /// end the element or begin a comment.
     pub(super) fn json(&self) -> String {
         // Cannot fail: the JSON has only names, numbers and lists.
-        serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
+        serde_json::to_string(&self.0)
+            .unwrap_or_default()
+            .replace('<', "\\u003c")
     }
 }
 
@@ -147,8 +165,17 @@ fn span(chart: &Chart) -> f64 {
         Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,
         Points::Each(points) => points.iter().copied().fold(0.0, f64::max),
     };
-    let heat = chart.heat.iter().filter_map(|heat| heat.x_edges.last().copied());
-    chart.lines.iter().map(last_x).chain(heat).chain(chart.x.max).fold(0.0, f64::max)
+    let heat = chart
+        .heat
+        .iter()
+        .filter_map(|heat| heat.x_edges.last().copied());
+    chart
+        .lines
+        .iter()
+        .map(last_x)
+        .chain(heat)
+        .chain(chart.x.max)
+        .fold(0.0, f64::max)
 }
 
 fn plot(id: &str, chart: &Chart) -> Value {
@@ -164,8 +191,16 @@ fn plot(id: &str, chart: &Chart) -> Value {
         "" => axis.title.clone(),
         unit => format!("{} ({unit})", axis.title),
     };
-    let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| latency::is_within(limit, &heat.y_edges));
-    let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
+    let is_shown = |limit: &&Limit| {
+        chart
+            .heat
+            .as_ref()
+            .is_none_or(|heat| latency::is_within(limit, &heat.y_edges))
+    };
+    let limit = |limit: &Limit| Limit {
+        y: rounded(limit.y),
+        name: limit.name.clone(),
+    };
     // An axis without a unit has whole numbers, such as slices.
     let is_whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
@@ -193,14 +228,28 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
         // A logarithmic axis has no zero.
         (true, None) => (value > 0.0).then(|| rounded(value.max(DRAWN_MS_MIN))),
     };
-    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn_value)).collect();
+    let values: Vec<Option<f64>> = line
+        .y
+        .iter()
+        .map(|value| value.and_then(drawn_value))
+        .collect();
     let is_zero = values.iter().all(Option::is_none) && line.y.iter().any(Option::is_some);
     let symbols = line.style.symbols || !line.style.joined || line.y.len() == 1;
-    let mut plot = json!(Style { symbols, ..line.style });
-    plot["name"] = if is_zero { format!("{} (always 0)", line.name) } else { line.name.clone() }.into();
+    let mut plot = json!(Style {
+        symbols,
+        ..line.style
+    });
+    plot["name"] = if is_zero {
+        format!("{} (always 0)", line.name)
+    } else {
+        line.name.clone()
+    }
+    .into();
     plot["y"] = values.into();
     match &line.x {
-        Points::Even { first, step } => (plot["first"], plot["step"]) = ((first / scale).into(), (step / scale).into()),
+        Points::Even { first, step } => {
+            (plot["first"], plot["step"]) = ((first / scale).into(), (step / scale).into())
+        }
         Points::Each(points) => plot["x"] = points.iter().map(|x| rounded(x / scale)).collect(),
     }
     plot
@@ -210,8 +259,18 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
 /// -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
-    let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));
-    let shares = heat.shares.iter().flatten().flatten().copied().filter(|share| *share > 0.0);
+    let log = |share: &Option<f64>| {
+        share
+            .filter(|share| *share > 0.0)
+            .map(|share| thousandth(share.log10()))
+    };
+    let shares = heat
+        .shares
+        .iter()
+        .flatten()
+        .flatten()
+        .copied()
+        .filter(|share| *share > 0.0);
     json!({
         "x": heat.x_edges.iter().map(|x| thousandth(x / scale)).collect::<Vec<_>>(),
         "y": heat.y_edges.iter().map(|y| rounded(*y)).collect::<Vec<_>>(),
@@ -226,39 +285,79 @@ mod tests {
 
     #[test]
     fn nested_facts_become_lines_and_what_is_unknown_says_so() {
-        let value =
-            serde_json::json!({"model": "<X>", "link": {"speed": null}, "notes": ["a", 2], "parts": [{"n": 1}]});
+        let value = serde_json::json!({"model": "<X>", "link": {"speed": null}, "notes": ["a", 2], "parts": [{"n": 1}]});
         let html = facts("Device", &value).into_string();
-        for row in
-            ["model</th><td>&lt;X&gt;", "link.speed</th><td>unknown", "notes</th><td>a, 2", "parts 1.n</th><td>1"]
-        {
+        for row in [
+            "model</th><td>&lt;X&gt;",
+            "link.speed</th><td>unknown",
+            "notes</th><td>a, 2",
+            "parts 1.n</th><td>1",
+        ] {
             assert!(html.contains(row), "{row}: {html}");
         }
-        assert!(facts("Host", &Value::Null).into_string().contains("nothing was recorded"));
+        assert!(
+            facts("Host", &Value::Null)
+                .into_string()
+                .contains("nothing was recorded")
+        );
     }
 
     #[test]
     fn names_from_files_stay_text() {
         let mut chart = Chart::over_time("a", "b", Axis::log("latency", "ms"));
-        let x = Points::Even { first: 10.0, step: 10.0 };
+        let x = Points::Even {
+            first: 10.0,
+            step: 10.0,
+        };
         let name = "</script><img src=x>".to_owned();
-        chart.lines.push(Line { name, x, y: vec![Some(0.0001), None, Some(2.0)], style: Style::line(0) });
-        let x = Points::Even { first: 10.0, step: 10.0 };
-        chart.lines.push(Line { name: "p50".into(), x, y: vec![Some(0.0)], style: Style::line(0) });
+        chart.lines.push(Line {
+            name,
+            x,
+            y: vec![Some(0.0001), None, Some(2.0)],
+            style: Style::line(0),
+        });
+        let x = Points::Even {
+            first: 10.0,
+            step: 10.0,
+        };
+        chart.lines.push(Line {
+            name: "p50".into(),
+            x,
+            y: vec![Some(0.0)],
+            style: Style::line(0),
+        });
         let mut plots = Plots::default();
         assert_eq!(plots.add(&chart, ""), "chart-1-a");
         let json = plots.json();
-        assert!(!json.contains('<') && json.contains("\\u003c/script>"), "{json}");
+        assert!(
+            !json.contains('<') && json.contains("\\u003c/script>"),
+            "{json}"
+        );
         let parsed: Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(parsed[0]["lines"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
+        assert_eq!(
+            parsed[0]["lines"][0]["y"],
+            json!([0.001, null, 2.0]),
+            "gaps stay gaps"
+        );
         let never = &parsed[0]["lines"][1];
         assert_eq!(never["name"], json!("p50 (always 0)"));
         assert_eq!(never["y"], json!([null]), "zeros are not drawn at 1 us");
-        assert_eq!((&never["first"], &never["symbols"]), (&json!(10.0), &json!(true)), "a single point has a symbol");
+        assert_eq!(
+            (&never["first"], &never["symbols"]),
+            (&json!(10.0), &json!(true)),
+            "a single point has a symbol"
+        );
         assert_eq!(parsed[0]["x"]["end"], json!(30.0));
-        assert_eq!(parsed[0]["x"]["title"], json!("time since the run began (s)"));
+        assert_eq!(
+            parsed[0]["x"]["title"],
+            json!("time since the run began (s)")
+        );
         chart.x.max = Some(6_000.0);
         let plot = serde_json::to_value(super::plot("b", &chart)).unwrap();
-        assert_eq!((&plot["x"]["end"], &plot["x"]["unit"]), (&json!(100.0), &json!("min")), "as long as the run");
+        assert_eq!(
+            (&plot["x"]["end"], &plot["x"]["unit"]),
+            (&json!(100.0), &json!("min")),
+            "as long as the run"
+        );
     }
 }

@@ -15,11 +15,19 @@ use results::finding::{Finding, Level};
 use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
-pub(super) fn article(run: &RunReport, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
+pub(super) fn article(
+    run: &RunReport,
+    anchor_prefix: &str,
+    level: usize,
+    plots: &mut Plots,
+) -> Markup {
     let sublevel = level + 1;
     let other_reasons: Vec<_> = run.result.others().collect();
     let class = html! { " " span.class { (run.class_in_words) } };
-    let (shares, other_sections): (Vec<&Section>, _) = run.sections.iter().partition(|section| section.id == "shares");
+    let (shares, other_sections): (Vec<&Section>, _) = run
+        .sections
+        .iter()
+        .partition(|section| section.id == "shares");
     html! {
         article {
             (heading(level, &format!("{anchor_prefix}top"), &run.title))
@@ -63,21 +71,49 @@ pub(super) fn article(run: &RunReport, anchor_prefix: &str, level: usize, plots:
 /// Bars of the shares against their limits, for a run of one slice: a chart over slices would have single points.
 fn one_slice(run: &RunReport) -> Option<Bars> {
     let groups = &run.verdict.groups;
-    let is_cut = groups.iter().flat_map(|group| &group.slices).any(|slice| !slice.complete);
+    let is_cut = groups
+        .iter()
+        .flat_map(|group| &group.slices)
+        .any(|slice| !slice.complete);
     let mut bars = Bars::new(
-        if is_cut { "Share over each threshold, incomplete slice" } else { "Share of operations over each threshold" },
+        if is_cut {
+            "Share over each threshold, incomplete slice"
+        } else {
+            "Share of operations over each threshold"
+        },
         "The dashed line is the limit: a bar that reaches it fails the run. Bars are cut off at twice the limit.",
     );
     for (column, limit) in run.sla.limits().iter().enumerate() {
-        for (group, slice) in groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice))) {
-            let Some(share) = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied() else {
+        for (group, slice) in groups
+            .iter()
+            .flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
+        {
+            let Some(share) = slice
+                .judged_share
+                .as_ref()
+                .and_then(|shares| shares.get(column))
+                .copied()
+            else {
                 continue;
             };
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            let (threshold, device) = (units::duration(limit.threshold_ns), words::device(group.device.as_deref()));
+            let (threshold, device) = (
+                units::duration(limit.threshold_ns),
+                words::device(group.device.as_deref()),
+            );
             let name = format!("over {threshold}: {} on {device}", group.stream);
-            let text = format!("{} of {}", units::percent(share), units::percent_exact(limit.share_max()));
-            bars.against(name, share, limit.share_max(), text, limit.is_exceeded(over, slice.wanted));
+            let text = format!(
+                "{} of {}",
+                units::percent(share),
+                units::percent_exact(limit.share_max())
+            );
+            bars.against(
+                name,
+                share,
+                limit.share_max(),
+                text,
+                limit.is_exceeded(over, slice.wanted),
+            );
         }
     }
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
@@ -90,8 +126,17 @@ fn unless_empty(table: Table, placeholder: Markup) -> Markup {
 
 fn contents(run: &RunReport, anchor_prefix: &str) -> Markup {
     let (steady, unmeasured) = (("steady", "Steady state"), ("unmeasured", "Not measured"));
-    let page_sections = [steady, ("findings", "Findings"), unmeasured, ("run", "What was run"), ("method", "Method")];
-    let sections = run.sections.iter().map(|section| (section.id.as_str(), section.title.as_str()));
+    let page_sections = [
+        steady,
+        ("findings", "Findings"),
+        unmeasured,
+        ("run", "What was run"),
+        ("method", "Method"),
+    ];
+    let sections = run
+        .sections
+        .iter()
+        .map(|section| (section.id.as_str(), section.title.as_str()));
     html! {
         nav aria-label="Contents" {
             @for (id, title) in sections.chain(page_sections) { a href={ "#" (anchor_prefix) (id) } { (title) } " " }
@@ -107,7 +152,12 @@ fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
         p.intro { "Derived from the recorded data. The blame explains the outcome and does not change it." }
         @for blame in &run.verdict.blame { div.blame { p { (blame.sentence) } (tables::blame(blame)) } }
     };
-    section(format!("{anchor_prefix}blame"), level, "Where the time went", content)
+    section(
+        format!("{anchor_prefix}blame"),
+        level,
+        "Where the time went",
+        content,
+    )
 }
 
 /// Section on the steady state.
@@ -121,7 +171,12 @@ fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
         (list(&run.steadiness_in_words))
         (unless_empty(tables::steadiness(run), html! {}))
     };
-    section(format!("{anchor_prefix}steady"), level, "Steady state", content)
+    section(
+        format!("{anchor_prefix}steady"),
+        level,
+        "Steady state",
+        content,
+    )
 }
 
 /// Findings before a run or a series, the worst first.
@@ -130,9 +185,15 @@ fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) =
         sorted.into_iter().partition(|one| one.level == Level::Ok);
-    let ok_count_text =
-        if ok_findings.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", ok_findings.len()) };
-    let worst = Table::findings("Findings that may affect the result, the worst first", other_findings.into_iter());
+    let ok_count_text = if ok_findings.len() == 1 {
+        "1 check is".to_owned()
+    } else {
+        format!("{} checks are", ok_findings.len())
+    };
+    let worst = Table::findings(
+        "Findings that may affect the result, the worst first",
+        other_findings.into_iter(),
+    );
     let content = html! {
         @if findings.is_empty() {
             p.absent { "None were recorded." }
@@ -146,22 +207,36 @@ fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
             }
         }
     };
-    section(format!("{anchor_prefix}findings"), level, "Findings before the run", content)
+    section(
+        format!("{anchor_prefix}findings"),
+        level,
+        "Findings before the run",
+        content,
+    )
 }
 
 /// Missing measurements.
 fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let charts = run.sections.iter().flat_map(|section| &section.charts);
-    let absent = charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
+    let absent =
+        charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
     let content = html! { @if all.is_empty() { p { "No measurement is known to be missing." } } (list(&all)) };
-    section(format!("{anchor_prefix}unmeasured"), level, "What could not be measured", content)
+    section(
+        format!("{anchor_prefix}unmeasured"),
+        level,
+        "What could not be measured",
+        content,
+    )
 }
 
 /// Command, configuration, devices and host.
 fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let pairs = |caption: &str, pairs: &[(String, String)]| {
-        unless_empty(Table::named_values(caption, pairs.iter().cloned()), html! {})
+        unless_empty(
+            Table::named_values(caption, pairs.iter().cloned()),
+            html! {},
+        )
     };
     let content = html! {
         p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (units::date(run.started_unix_ms)) ". Command:" }
@@ -187,24 +262,44 @@ fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
             (facts("Engine", &run.engine_facts))
         }
     };
-    section(format!("{anchor_prefix}run"), level, "What was run, on what", content)
+    section(
+        format!("{anchor_prefix}run"),
+        level,
+        "What was run, on what",
+        content,
+    )
 }
 
 /// Method of measurement.
 fn method(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! { @for part in &run.method { (heading(level + 1, "", &part.title)) p { (part.text) } } };
-    section(format!("{anchor_prefix}method"), level, "Method and limits", content)
+    section(
+        format!("{anchor_prefix}method"),
+        level,
+        "Method and limits",
+        content,
+    )
 }
 
 /// The series; anchors in the page begin with `anchor_prefix`.
-pub(super) fn series_article(report: &SeriesReport, anchor_prefix: &str, plots: &mut Plots) -> Markup {
+pub(super) fn series_article(
+    report: &SeriesReport,
+    anchor_prefix: &str,
+    plots: &mut Plots,
+) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
     let place_of = |number: usize, step: &StepReport| {
-        let place = format!("{anchor_prefix}step-{}-{}-", number + 1, identifier(&step.step.name));
+        let place = format!(
+            "{anchor_prefix}step-{}-{}-",
+            number + 1,
+            identifier(&step.step.name)
+        );
         (certify && step.report.is_some()).then_some(place)
     };
-    let steps = tables::steps(report, |number, step| place_of(number, step).map(|place| format!("{place}top")));
+    let steps = tables::steps(report, |number, step| {
+        place_of(number, step).map(|place| format!("{place}top"))
+    });
     html! {
         article {
             (heading(1, &format!("{anchor_prefix}top"), &report.title))
@@ -240,7 +335,12 @@ pub(super) fn series_article(report: &SeriesReport, anchor_prefix: &str, plots: 
 }
 
 /// Results of a baseline for one drive; under the drive's name if there are several drives.
-fn of_drive(drive: &DriveReport, anchor_prefix: &str, has_several: bool, plots: &mut Plots) -> Markup {
+fn of_drive(
+    drive: &DriveReport,
+    anchor_prefix: &str,
+    has_several: bool,
+    plots: &mut Plots,
+) -> Markup {
     let level = if has_several { 3 } else { 2 };
     html! {
         @if has_several { (heading(2, &format!("{anchor_prefix}top"), &drive.device)) }
@@ -264,7 +364,11 @@ fn of_drive(drive: &DriveReport, anchor_prefix: &str, has_several: bool, plots: 
 
 /// Content common to a whole search or baseline: its findings, and from its last run the test, the host and the method.
 fn of_search(report: &SeriesReport, anchor_prefix: &str) -> Markup {
-    let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
+    let last = report
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
     html! {
         (findings(&report.series.findings, anchor_prefix, 2))
         @if let Some((name, last)) = last {
@@ -278,25 +382,56 @@ fn of_search(report: &SeriesReport, anchor_prefix: &str) -> Markup {
 
 fn conclusion(report: &SeriesReport) -> Markup {
     let Some(conclusion) = &report.series.conclusion else {
-        return verdict(&report.outcome_label(), html! {}, "This series has no conclusion yet.", html! {});
+        return verdict(
+            &report.outcome_label(),
+            html! {},
+            "This series has no conclusion yet.",
+            html! {},
+        );
     };
     let rated = match (conclusion.rating, conclusion.comparable) {
         (None, _) => "",
         (Some(_), true) => "comparable with published ratings",
         (Some(_), false) => "not comparable with published ratings",
     };
-    verdict(&report.headline(), html! { " " span.class { (rated) } }, &conclusion.sentence, html! {})
+    verdict(
+        &report.headline(),
+        html! { " " span.class { (rated) } },
+        &conclusion.sentence,
+        html! {},
+    )
 }
 
 fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
     let series = &report.series;
-    let mut pairs: Vec<(String, Cell)> =
-        series.terms.iter().map(|(name, value)| (name.clone(), value.into())).collect();
-    pairs.extend(series.devices.iter().map(|Identity { name, model, serial, size_bytes, simulated, .. }| {
-        let known: Vec<&str> = [model, serial].into_iter().filter_map(Option::as_deref).collect();
-        let (size, simulated) = (units::bytes(*size_bytes as f64), if *simulated { ", simulated" } else { "" });
-        (format!("device {name}"), format!("{} {size}{simulated}", known.join(" ")).into())
-    }));
+    let mut pairs: Vec<(String, Cell)> = series
+        .terms
+        .iter()
+        .map(|(name, value)| (name.clone(), value.into()))
+        .collect();
+    pairs.extend(series.devices.iter().map(
+        |Identity {
+             name,
+             model,
+             serial,
+             size_bytes,
+             simulated,
+             ..
+         }| {
+            let known: Vec<&str> = [model, serial]
+                .into_iter()
+                .filter_map(Option::as_deref)
+                .collect();
+            let (size, simulated) = (
+                units::bytes(*size_bytes as f64),
+                if *simulated { ", simulated" } else { "" },
+            );
+            (
+                format!("device {name}"),
+                format!("{} {size}{simulated}", known.join(" ")).into(),
+            )
+        },
+    ));
     pairs.push(("began".to_owned(), units::date(series.began_unix_ms).into()));
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));

@@ -83,14 +83,29 @@ pub fn document<'a>(
         remarks: log.remarks(),
         unit: unit(log.scale),
         thresholds: buckets.iter().map(|bucket| 1 << bucket).collect(),
-        histograms: log.histograms.iter().map(|histogram| histogram_json(log, histogram, buckets)).collect(),
+        histograms: log
+            .histograms
+            .iter()
+            .map(|histogram| histogram_json(log, histogram, buckets))
+            .collect(),
         run: runs.get(index).and_then(Option::as_ref),
     });
-    Document { format_version: FORMAT_VERSION, logs: logs.collect(), judgements }
+    Document {
+        format_version: FORMAT_VERSION,
+        logs: logs.collect(),
+        judgements,
+    }
 }
 
-fn histogram_json<'a>(log: &'a Log, histogram: &'a Histogram, buckets: &[usize]) -> HistogramJson<'a> {
-    let edges: Vec<usize> = buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect();
+fn histogram_json<'a>(
+    log: &'a Log,
+    histogram: &'a Histogram,
+    buckets: &[usize],
+) -> HistogramJson<'a> {
+    let edges: Vec<usize> = buckets
+        .iter()
+        .filter_map(|bucket| log.edge(*bucket))
+        .collect();
     let slices: Vec<SliceJson> = log
         .slices_of(histogram)
         .map(|(number, slice)| {
@@ -108,13 +123,28 @@ fn histogram_json<'a>(log: &'a Log, histogram: &'a Histogram, buckets: &[usize])
         })
         .collect();
     let summary = |statistic: table::Summary| {
-        let share = |at: usize| statistic(&mut slices.iter().filter_map(|slice| Some(slice.share_over.as_ref()?[at])));
+        let share = |at: usize| {
+            statistic(
+                &mut slices
+                    .iter()
+                    .filter_map(|slice| Some(slice.share_over.as_ref()?[at])),
+            )
+        };
         Summary {
             iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
             share_over: (0..edges.len()).map(share).collect(),
         }
     };
     let (average, maximum) = (summary(average), summary(maximum));
-    let found = histogram.index.and_then(|index| log.names.get(index)).map(String::as_str);
-    HistogramJson { histogram: &histogram.name, found, slices, average, maximum }
+    let found = histogram
+        .index
+        .and_then(|index| log.names.get(index))
+        .map(String::as_str);
+    HistogramJson {
+        histogram: &histogram.name,
+        found,
+        slices,
+        average,
+        maximum,
+    }
 }

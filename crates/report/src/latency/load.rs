@@ -26,7 +26,14 @@ type Stream = (&'static str, &'static [&'static str]);
 
 /// The histograms of ACT 3 to 6 that have a rate.
 const STREAMS: [Stream; 11] = [
-    ("reads", &["internal-read-reqs-per-sec", "service-thread-reads-per-sec", CACHE_RATE]),
+    (
+        "reads",
+        &[
+            "internal-read-reqs-per-sec",
+            "service-thread-reads-per-sec",
+            CACHE_RATE,
+        ],
+    ),
     ("writes", &["internal-write-reqs-per-sec", CACHE_RATE]),
     ("large-block-reads", &["large-block-reads-per-sec"]),
     ("large-block-writes", &["large-block-writes-per-sec"]),
@@ -35,8 +42,14 @@ const STREAMS: [Stream; 11] = [
     ("device-writes", &[CACHE_RATE]),
     ("READS", &["internal read requests per sec"]),
     ("WRITES", &["internal write requests per sec"]),
-    ("LARGE BLOCK READS", &["large block reads per sec", "large block ops per sec"]),
-    ("LARGE BLOCK WRITES", &["large block writes per sec", "large block ops per sec"]),
+    (
+        "LARGE BLOCK READS",
+        &["large block reads per sec", "large block ops per sec"],
+    ),
+    (
+        "LARGE BLOCK WRITES",
+        &["large block writes per sec", "large block ops per sec"],
+    ),
 ];
 
 /// Updates with which each cache thread of ACT begins. Source: `BUNDLE_SIZE` in `src/index/act_index.c`.
@@ -83,7 +96,11 @@ struct Load {
 impl LoadCheck {
     /// The loads of a log with the histograms `names`.
     pub(super) fn of(header: &Header, names: &[String]) -> Self {
-        let check = |loads, implausible| Self { loads, implausible, not_carried_out: None };
+        let check = |loads, implausible| Self {
+            loads,
+            implausible,
+            not_carried_out: None,
+        };
         match loads(header, names) {
             Ok(loads) => check(loads, None),
             Err(why) => check(Vec::new(), Some(why)),
@@ -96,22 +113,40 @@ impl LoadCheck {
         let behind = progress().filter(|progress| progress.is_behind(is_last));
         let furthest_behind = behind.min_by(|one, other| one.share().total_cmp(&other.share()));
         if let Some(behind) = furthest_behind {
-            self.not_carried_out = Some(format!("the load of {} was not carried out: {behind}", behind.load.names()));
+            self.not_carried_out = Some(format!(
+                "the load of {} was not carried out: {behind}",
+                behind.load.names()
+            ));
         }
         if let Some(ahead) = progress().find(Progress::is_excessive) {
-            self.implausible = Some(format!("the load of {} exceeds the header's rate: {ahead}", ahead.load.names()));
+            self.implausible = Some(format!(
+                "the load of {} exceeds the header's rate: {ahead}",
+                ahead.load.names()
+            ));
         }
     }
 }
 
 impl Load {
     fn names(&self) -> String {
-        self.histograms.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(" and ")
+        self.histograms
+            .iter()
+            .map(|(_, name)| *name)
+            .collect::<Vec<_>>()
+            .join(" and ")
     }
 
     fn progress(&self, chunk: &Chunk) -> Progress<'_> {
-        let ops = self.histograms.iter().map(|(index, _)| chunk.histograms[*index].total()).sum();
-        Progress { load: self, ops, after_sec: chunk.after_sec }
+        let ops = self
+            .histograms
+            .iter()
+            .map(|(index, _)| chunk.histograms[*index].total())
+            .sum();
+        Progress {
+            load: self,
+            ops,
+            after_sec: chunk.after_sec,
+        }
     }
 }
 
@@ -139,10 +174,15 @@ impl Progress<'_> {
 
     fn is_behind(&self, is_last: bool) -> bool {
         let due = self.due_least();
-        let random = if self.load.is_poisson { DEVIATIONS * due.sqrt() } else { 0.0 };
+        let random = if self.load.is_poisson {
+            DEVIATIONS * due.sqrt()
+        } else {
+            0.0
+        };
         // As in the verdict of a run: an operation is missing if it is not back after another second.
         let catching_up = if is_last { 0.0 } else { self.load.per_sec };
-        due - self.ops as f64 > (due * IN_FLIGHT_MAX).max(2.0).max(self.load.in_flight) + random + catching_up
+        due - self.ops as f64
+            > (due * IN_FLIGHT_MAX).max(2.0).max(self.load.in_flight) + random + catching_up
     }
 
     fn is_excessive(&self) -> bool {
@@ -154,7 +194,10 @@ impl fmt::Display for Progress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [ops, due] = [self.ops, self.due().round() as u64].map(Grouped);
         let (after, rate) = (span(self.after_sec), number(self.load.per_sec));
-        write!(f, "{ops} of {due} operations after {after}, at the header's rate of {rate}/s")
+        write!(
+            f,
+            "{ops} of {due} operations after {after}, at the header's rate of {rate}/s"
+        )
     }
 }
 
@@ -165,12 +208,18 @@ fn loads(header: &Header, names: &[String]) -> Result<Vec<Load>, String> {
         return Ok(Vec::new());
     }
     let is_drawn = header.written_by.is_empty() || arrival == Some("act");
-    let (drawn, single) = match is_drawn && header.test == Test::Storage && header.act_version.starts_with("6.") {
-        true => STREAMS.split_at(2),
-        false => STREAMS.split_at(0),
-    };
-    let groups = Some(drawn).filter(|drawn| !drawn.is_empty()).into_iter().chain(single.chunks(1));
-    groups.filter_map(|streams| load(header, names, streams).transpose()).collect()
+    let (drawn, single) =
+        match is_drawn && header.test == Test::Storage && header.act_version.starts_with("6.") {
+            true => STREAMS.split_at(2),
+            false => STREAMS.split_at(0),
+        };
+    let groups = Some(drawn)
+        .filter(|drawn| !drawn.is_empty())
+        .into_iter()
+        .chain(single.chunks(1));
+    groups
+        .filter_map(|streams| load(header, names, streams).transpose())
+        .collect()
 }
 
 /// The load of `streams`, a part of [`STREAMS`]. `None`: the header has no rate, or the log lacks a histogram (ACT does
@@ -181,17 +230,27 @@ fn load(header: &Header, names: &[String], streams: &[Stream]) -> Result<Option<
     let cache_threads = number_of(header, "cache-threads");
     let service_threads = number_of(header, "service-threads")
         .max(number_of(header, "num-queues") * number_of(header, "threads-per-queue"));
-    let mut load = Load { is_poisson: header.setting("arrival") == Some("poisson"), ..Load::default() };
+    let mut load = Load {
+        is_poisson: header.setting("arrival") == Some("poisson"),
+        ..Load::default()
+    };
     // The part of the rate that ACT divides among threads.
     let mut divided_per_sec = 0.0;
     let mut in_flight: f64 = 0.0;
     for (stream, rates) in streams {
         let mut stream_per_sec = 0.0;
-        for (rate, text) in rates.iter().filter_map(|rate| Some((*rate, header.derived(rate)?))) {
+        for (rate, text) in rates
+            .iter()
+            .filter_map(|rate| Some((*rate, header.derived(rate)?)))
+        {
             let printed = rate_of(rate, text)?;
             stream_per_sec += printed;
             if rate == CACHE_RATE {
-                load.least_per_sec -= if by_act { printed - printed / devices } else { 0.0 };
+                load.least_per_sec -= if by_act {
+                    printed - printed / devices
+                } else {
+                    0.0
+                };
                 load.early += cache_threads * CACHE_BUNDLE;
                 in_flight = in_flight.max(cache_threads);
             } else if text.contains('.') {
@@ -230,12 +289,23 @@ fn threads(header: &Header, streams: &[Stream]) -> f64 {
 
 /// A number in the configuration; 0 without one.
 fn number_of(header: &Header, key: &str) -> f64 {
-    header.configured(key).and_then(|text| text.parse::<u32>().ok()).map_or(0.0, f64::from)
+    header
+        .configured(key)
+        .and_then(|text| text.parse::<u32>().ok())
+        .map_or(0.0, f64::from)
 }
 
 fn rate_of(name: &str, text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    rate.ok_or_else(|| format!("the header has {name}: {}, which is not a rate", quoted(text)))
+    let rate = text
+        .parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| {
+        format!(
+            "the header has {name}: {}, which is not a rate",
+            quoted(text)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -282,10 +352,20 @@ mod tests {
     impl TestLog {
         /// Findings of the check in a log with these counts after each time, in slices of 10 s.
         fn finds(&self, reports: &[(u64, [u64; 2])]) -> [Option<String>; 2] {
-            let Self { test, written_by, configuration, rates, settings, names } = self;
+            let Self {
+                test,
+                written_by,
+                configuration,
+                rates,
+                settings,
+                names,
+            } = self;
             let title = if *test == "INDEX" { "Index" } else { "Storage" };
-            let settings =
-                if settings.is_empty() { String::new() } else { format!("FLASHPROOF SETTINGS\n{settings}\n") };
+            let settings = if settings.is_empty() {
+                String::new()
+            } else {
+                format!("FLASHPROOF SETTINGS\n{settings}\n")
+            };
             let mut text = format!(
                 "ACT version 6.6\n{title} device IO test\n{written_by}\nACT-{test} CONFIGURATION\n\
                  device-names: /dev/x\ntest-duration-sec: 10\nreport-interval-sec: 10\n{configuration}\n\
@@ -295,7 +375,11 @@ mod tests {
             for (after_sec, counts) in reports {
                 text += &format!("after {after_sec} sec:\n");
                 for (name, count) in names.iter().zip(counts) {
-                    let buckets = if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
+                    let buckets = if *count > 0 {
+                        format!(" (00: {count:010})\n")
+                    } else {
+                        String::new()
+                    };
                     text += &format!("{name} ({count} total)\n{buckets}");
                 }
                 text += "\n";
@@ -324,12 +408,20 @@ mod tests {
                         rate of 2,000/s";
         assert_eq!(behind.as_deref(), Some(expected));
         let [worst, _] = PACED.finds(&[(10, [11_140, 47])]);
-        assert!(worst.unwrap().starts_with("the load of large-block-writes "), "the load furthest behind");
+        assert!(
+            worst
+                .unwrap()
+                .starts_with("the load of large-block-writes "),
+            "the load furthest behind"
+        );
     }
 
     #[test]
     fn operations_may_be_caught_up_within_a_second_except_at_the_end() {
-        assert_eq!(PACED.finds(&[(10, [18_000, 471]), (20, [40_000, 942])]), [None, None]);
+        assert_eq!(
+            PACED.finds(&[(10, [18_000, 471]), (20, [40_000, 942])]),
+            [None, None]
+        );
         assert!(PACED.finds(&[(10, [17_900, 471]), (20, [40_000, 942])])[0].is_some());
         assert!(PACED.finds(&[(10, [20_000, 471]), (20, [38_000, 942])])[0].is_some());
     }
@@ -338,47 +430,94 @@ mod tests {
     fn act_truncates_rates_and_draws_reads_or_writes() {
         assert!(BY_ACT.is_done([19_700, 10_300]) && BY_ACT.is_done([20_300, 9_700]));
         assert!(!BY_ACT.is_done([19_700, 10_000]));
-        assert!(!PACED.is_done([19_700, 471]), "flashproof's reads have a rate of their own");
+        assert!(
+            !PACED.is_done([19_700, 471]),
+            "flashproof's reads have a rate of their own"
+        );
         let settings = "arrival: act\n";
-        assert!(TestLog { written_by: PACED.written_by, settings, ..BY_ACT }.is_done([19_700, 10_300]));
+        assert!(
+            TestLog {
+                written_by: PACED.written_by,
+                settings,
+                ..BY_ACT
+            }
+            .is_done([19_700, 10_300])
+        );
         // 2,999/s are 299/s for each of 10 threads; each thread may have one request in flight.
-        let odd = TestLog { rates: "internal-read-reqs-per-sec: 2999\n", ..BY_ACT };
+        let odd = TestLog {
+            rates: "internal-read-reqs-per-sec: 2999\n",
+            ..BY_ACT
+        };
         assert!(odd.is_done([29_900, 0]) && odd.is_done([29_871, 0]) && !odd.is_done([29_870, 0]));
-        assert!(!TestLog { written_by: PACED.written_by, ..odd }.is_done([29_900, 0]), "flashproof runs exact rates");
+        assert!(
+            !TestLog {
+                written_by: PACED.written_by,
+                ..odd
+            }
+            .is_done([29_900, 0]),
+            "flashproof runs exact rates"
+        );
     }
 
     #[test]
     fn the_index_test_adds_its_updates_and_acts_cache_threads_reach_the_rate_of_one_device() {
         assert!(INDEX.is_done([40_000, 10_000]) && INDEX.is_done([50_800, 20_800]));
         assert!(!INDEX.is_done([39_900, 10_000]) && !INDEX.is_done([40_000, 9_900]));
-        assert!(!TestLog { written_by: PACED.written_by, ..INDEX }.is_done([40_000, 10_000]));
+        assert!(
+            !TestLog {
+                written_by: PACED.written_by,
+                ..INDEX
+            }
+            .is_done([40_000, 10_000])
+        );
         // ACT does not report reads that only updates cause.
-        let without_reads = TestLog { names: &["/dev/x-reads", "writes"], ..BY_ACT };
+        let without_reads = TestLog {
+            names: &["/dev/x-reads", "writes"],
+            ..BY_ACT
+        };
         assert_eq!(without_reads.finds(&[(10, [0, 5_000])]), [None, None]);
     }
 
     #[test]
     fn random_arrivals_vary_and_closed_loops_have_no_rate() {
-        let poisson = TestLog { settings: "arrival: poisson\n", ..PACED };
+        let poisson = TestLog {
+            settings: "arrival: poisson\n",
+            ..PACED
+        };
         // Four standard deviations of 20,000 are 566.
         assert!(poisson.is_done([19_420, 471]) && !poisson.is_done([19_400, 471]));
-        let closed = TestLog { settings: "arrival: closed\n", ..PACED };
+        let closed = TestLog {
+            settings: "arrival: closed\n",
+            ..PACED
+        };
         assert_eq!(closed.finds(&[(10, [1, 1])]), [None, None]);
         assert_eq!(closed.finds(&[(10, [9_000_000, 1])]), [None, None]);
-        assert_eq!(TestLog { rates: "", ..PACED }.finds(&[(10, [1, 1])]), [None, None]);
+        assert_eq!(
+            TestLog { rates: "", ..PACED }.finds(&[(10, [1, 1])]),
+            [None, None]
+        );
     }
 
     #[test]
     fn a_header_of_another_load_is_named() {
-        let slow = TestLog { rates: "internal-read-reqs-per-sec: 200\n", ..PACED };
+        let slow = TestLog {
+            rates: "internal-read-reqs-per-sec: 200\n",
+            ..PACED
+        };
         let [behind, implausible] = slow.finds(&[(10, [20_000, 471])]);
         let expected = "the load of reads exceeds the header's rate: 20,000 of 2,000 operations after 10 s, at the \
                         header's rate of 200/s";
         assert_eq!((behind, implausible.as_deref()), (None, Some(expected)));
         for rate in ["many", "-2000", "inf", "NaN", ""] {
             let rates = format!("internal-read-reqs-per-sec: {rate}\n");
-            let [_, implausible] = TestLog { rates: rates.leak(), ..PACED }.finds(&[(10, [20_000, 471])]);
-            let expected = format!("the header has internal-read-reqs-per-sec: \"{rate}\", which is not a rate");
+            let [_, implausible] = TestLog {
+                rates: rates.leak(),
+                ..PACED
+            }
+            .finds(&[(10, [20_000, 471])]);
+            let expected = format!(
+                "the header has internal-read-reqs-per-sec: \"{rate}\", which is not a rate"
+            );
             assert_eq!(implausible, Some(expected));
         }
     }

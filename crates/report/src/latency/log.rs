@@ -28,14 +28,28 @@ impl<'a> LogReader<'a> {
     /// Errors: the header is unreadable, or has no report interval.
     pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, LatencyError> {
         let name = name.to_owned();
-        let reader = Reader::new(input).map_err(|source| LatencyError::Read { log: name.clone(), source })?;
+        let reader = Reader::new(input).map_err(|source| LatencyError::Read {
+            log: name.clone(),
+            source,
+        })?;
         let interval = reader.header().configured("report-interval-sec");
-        if let Some(interval_sec) = interval.and_then(|text| text.trim().parse().ok()).filter(|sec| *sec > 0) {
-            return Ok(Self { name, reader, interval_sec });
+        if let Some(interval_sec) = interval
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|sec| *sec > 0)
+        {
+            return Ok(Self {
+                name,
+                reader,
+                interval_sec,
+            });
         }
         let found = interval.map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
         let version = reader.header().act_version.clone();
-        Err(LatencyError::Interval { log: name, version, found })
+        Err(LatencyError::Interval {
+            log: name,
+            version,
+            found,
+        })
     }
 
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms`: names of the
@@ -43,8 +57,16 @@ impl<'a> LogReader<'a> {
     ///
     /// Damage is no error here: everything before the damage is read, and [`Log::damage`] describes it. Errors: a name
     /// that matches several histograms.
-    pub fn read(&mut self, slice_sec: u64, histograms: &[String], edges: &[usize]) -> Result<Log, LatencyError> {
-        let histograms = histograms.iter().map(|name| self.resolve(name)).collect::<Result<Vec<_>, _>>()?;
+    pub fn read(
+        &mut self,
+        slice_sec: u64,
+        histograms: &[String],
+        edges: &[usize],
+    ) -> Result<Log, LatencyError> {
+        let histograms = histograms
+            .iter()
+            .map(|name| self.resolve(name))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut log = Log {
             name: self.name.clone(),
             header: self.reader.header().clone(),
@@ -62,9 +84,14 @@ impl<'a> LogReader<'a> {
             truncation: None,
             damage: None,
         };
-        let mut previous =
-            Chunk { after_sec: 0, histograms: vec![ActBuckets::new(log.scale); self.reader.names().len()] };
-        while let Some(next) = self.reader.next_chunk_at(|after_sec| after_sec.is_multiple_of(slice_sec)) {
+        let mut previous = Chunk {
+            after_sec: 0,
+            histograms: vec![ActBuckets::new(log.scale); self.reader.names().len()],
+        };
+        while let Some(next) = self
+            .reader
+            .next_chunk_at(|after_sec| after_sec.is_multiple_of(slice_sec))
+        {
             match next {
                 Ok(chunk) => {
                     log.add(&previous, &chunk);
@@ -93,29 +120,48 @@ impl<'a> LogReader<'a> {
     /// The histogram called `requested_name`, or the only histogram whose name begins with it, as in ACT's script.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
-        let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
-        let exact = starting.iter().find(|index| names[**index] == requested_name);
+        let starting: Vec<usize> = (0..names.len())
+            .filter(|index| names[*index].starts_with(requested_name))
+            .collect();
+        let exact = starting
+            .iter()
+            .find(|index| names[**index] == requested_name);
         let (log, name) = (self.name.clone(), requested_name.to_owned());
         if exact.is_none() && starting.len() > 1 {
             let fits = starting.iter().map(|index| names[*index].clone()).collect();
-            return Err(LatencyError::Ambiguous { log, wanted: name, fits });
+            return Err(LatencyError::Ambiguous {
+                log,
+                wanted: name,
+                fits,
+            });
         }
         let index = exact.or(starting.first()).copied();
-        Ok(Histogram { name, index, totals: Vec::new(), ops_over: Vec::new() })
+        Ok(Histogram {
+            name,
+            index,
+            totals: Vec::new(),
+            ops_over: Vec::new(),
+        })
     }
 }
 
 /// The slice length for several logs: `wanted_sec` rounded up to a common multiple of their intervals, so that slices
 /// end together.
 pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, LatencyError> {
-    let common = intervals_sec.iter().try_fold(1_u64, |common, interval_sec| {
-        let interval_sec = (*interval_sec).max(1);
-        common.checked_mul(interval_sec / units::greatest_divisor(common, interval_sec))
-    });
-    let slice_sec = common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
+    let common = intervals_sec
+        .iter()
+        .try_fold(1_u64, |common, interval_sec| {
+            let interval_sec = (*interval_sec).max(1);
+            common.checked_mul(interval_sec / units::greatest_divisor(common, interval_sec))
+        });
+    let slice_sec =
+        common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
     slice_sec.ok_or_else(|| {
         let intervals: Vec<_> = intervals_sec.iter().map(|sec| format!("{sec} s")).collect();
-        LatencyError::Slices { slice_sec: wanted_sec, intervals: intervals.join(", ") }
+        LatencyError::Slices {
+            slice_sec: wanted_sec,
+            intervals: intervals.join(", "),
+        }
     })
 }
 
@@ -156,19 +202,33 @@ pub struct Log {
 
 impl Log {
     fn add(&mut self, previous: &Chunk, chunk: &Chunk) {
-        let (previous_slice, slice) = (previous.after_sec / self.slice_sec, chunk.after_sec / self.slice_sec);
+        let (previous_slice, slice) = (
+            previous.after_sec / self.slice_sec,
+            chunk.after_sec / self.slice_sec,
+        );
         if slice > previous_slice + 1 {
             self.note_missing(previous_slice, slice);
             return;
         }
         self.slices.push(slice);
         for histogram in &mut self.histograms {
-            let Some(index) = histogram.index else { continue };
+            let Some(index) = histogram.index else {
+                continue;
+            };
             // The reader has checked that counts never shrink.
-            let counts = chunk.histograms[index].counts().iter().zip(previous.histograms[index].counts());
-            let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();
+            let counts = chunk.histograms[index]
+                .counts()
+                .iter()
+                .zip(previous.histograms[index].counts());
+            let counts: Vec<u64> = counts
+                .map(|(now, before)| now.saturating_sub(*before))
+                .collect();
             histogram.totals.push(counts.iter().sum());
-            histogram.ops_over.extend(self.edges.iter().map(|edge| counts[edge + 1..].iter().sum::<u64>()));
+            histogram.ops_over.extend(
+                self.edges
+                    .iter()
+                    .map(|edge| counts[edge + 1..].iter().sum::<u64>()),
+            );
         }
     }
 
@@ -181,18 +241,29 @@ impl Log {
 
     /// True if there is a slice to show.
     pub fn has_slices(&self) -> bool {
-        !self.slices.is_empty() && self.histograms.iter().any(|histogram| histogram.index.is_some())
+        !self.slices.is_empty()
+            && self
+                .histograms
+                .iter()
+                .any(|histogram| histogram.index.is_some())
     }
 
     /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
     pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
         let (total, width) = (*histogram.totals.get(position)?, self.edges.len());
         let over = &histogram.ops_over[position * width..(position + 1) * width];
-        Some(Slice { total, ops_over: over, slice_sec: self.slice_sec })
+        Some(Slice {
+            total,
+            ops_over: over,
+            slice_sec: self.slice_sec,
+        })
     }
 
     /// All slices of a histogram, oldest first.
-    pub fn slices_of<'a>(&'a self, histogram: &'a Histogram) -> impl Iterator<Item = (u64, Slice<'a>)> {
+    pub fn slices_of<'a>(
+        &'a self,
+        histogram: &'a Histogram,
+    ) -> impl Iterator<Item = (u64, Slice<'a>)> {
         let numbered = self.slices.iter().enumerate();
         numbered.filter_map(|(position, number)| Some((*number, self.slice(histogram, position)?)))
     }
@@ -212,7 +283,12 @@ impl Log {
                  {complete_sec} s"
             ));
         }
-        for Histogram { name: wanted, index, .. } in &self.histograms {
+        for Histogram {
+            name: wanted,
+            index,
+            ..
+        } in &self.histograms
+        {
             match index.and_then(|index| self.names.get(index)) {
                 Some(found) if found == wanted => {}
                 Some(found) => {
@@ -220,7 +296,10 @@ impl Log {
                         "{name} has no histogram {wanted:?}: {found:?}, the only histogram with this prefix, is shown"
                     ));
                 }
-                None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
+                None => remarks.push(format!(
+                    "{name} has no histogram {wanted:?}: it has {}",
+                    self.names.join(", ")
+                )),
             }
         }
         remarks.extend(self.missing.iter().map(|missing| {
@@ -294,14 +373,24 @@ pub struct TableOptions {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { slice_sec: 3600, histograms: Vec::new(), first_bucket: 0, buckets_max: 7, every_nth: 1, extra: false }
+        Self {
+            slice_sec: 3600,
+            histograms: Vec::new(),
+            first_bucket: 0,
+            buckets_max: 7,
+            every_nth: 1,
+            extra: false,
+        }
     }
 }
 
 impl TableOptions {
     /// The buckets shown, ascending. Bucket `b` stands for "longer than 2^b units".
     pub fn buckets(&self) -> Vec<usize> {
-        (self.first_bucket..BUCKETS).step_by(self.every_nth.max(1)).take(self.buckets_max).collect()
+        (self.first_bucket..BUCKETS)
+            .step_by(self.every_nth.max(1))
+            .take(self.buckets_max)
+            .collect()
     }
 }
 
@@ -316,10 +405,18 @@ pub enum LatencyError {
         "reading {log} - its configuration has report-interval-sec {found}, but slices need a whole number of seconds \
          above 0; give a log with its complete header"
     )]
-    Interval { log: String, version: String, found: String },
+    Interval {
+        log: String,
+        version: String,
+        found: String,
+    },
     /// A name fits several histograms.
     #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
-    Ambiguous { log: String, wanted: String, fits: Vec<String> },
+    Ambiguous {
+        log: String,
+        wanted: String,
+        fits: Vec<String>,
+    },
     /// Logs whose intervals have no usable common multiple.
     #[error(
         "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; \
@@ -332,7 +429,12 @@ pub enum LatencyError {
          operations over this threshold is unknown; choose one of these edges, or judge the directory of a run that \
          had this limit in its --sla"
     )]
-    Edge { log: String, limit: String, unit: &'static str, edges: String },
+    Edge {
+        log: String,
+        limit: String,
+        unit: &'static str,
+        edges: String,
+    },
     /// There is no histogram to judge.
     #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
     NothingToJudge { log: String, has: Vec<String> },
@@ -343,10 +445,14 @@ impl LatencyError {
     /// Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
         let (log, version, message) = match self {
-            Self::Read { log, source: ReadError::Version { version, .. } } => {
-                (log, version, format!("{log} ACT version not compatible"))
-            }
-            Self::Read { log, source: ReadError::Header { part, version, .. } } => {
+            Self::Read {
+                log,
+                source: ReadError::Version { version, .. },
+            } => (log, version, format!("{log} ACT version not compatible")),
+            Self::Read {
+                log,
+                source: ReadError::Header { part, version, .. },
+            } => {
                 let lacks = match part {
                     HeaderPart::Version => return format!("{log} ACT version not found\n"),
                     HeaderPart::Configuration => "report interval",
@@ -355,10 +461,18 @@ impl LatencyError {
                 };
                 (log, version, format!("can't find {lacks}"))
             }
-            Self::Interval { log, version, found } if found == "\"0\"" => {
-                (log, version, "reporting interval must be more than 0".to_owned())
+            Self::Interval {
+                log,
+                version,
+                found,
+            } if found == "\"0\"" => (
+                log,
+                version,
+                "reporting interval must be more than 0".to_owned(),
+            ),
+            Self::Interval { log, version, .. } => {
+                (log, version, "can't find report interval".to_owned())
             }
-            Self::Interval { log, version, .. } => (log, version, "can't find report interval".to_owned()),
             _ => return String::new(),
         };
         format!("{}{message}\n", version_line(log, version))
@@ -386,22 +500,37 @@ mod tests {
         let log = read(&log_text(10), 4, &["reads"]);
         assert_eq!(log.slices, [1, 2]);
         let slices: Vec<_> = log.slices_of(&log.histograms[0]).collect();
-        assert_eq!(slices.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            slices.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
+            [1, 2]
+        );
         for (_, slice) in slices {
             assert_eq!((slice.total, slice.ops_over), (40, &[16, 4][..]));
             assert_eq!((slice.percent_over(0), slice.iops()), (Some(40.0), 10.0));
         }
-        assert_eq!((log.complete_sec, log.remarks()), (10, Vec::<String>::new()));
+        assert_eq!(
+            (log.complete_sec, log.remarks()),
+            (10, Vec::<String>::new())
+        );
     }
 
     #[test]
     fn an_exact_name_wins_over_one_that_it_begins() {
         let text = log_text(2).replace("/dev/x-reads", "reads-x");
         let log = read(&text, 1, &["reads", "reads-"]);
-        assert_eq!(log.histograms.iter().map(|histogram| histogram.index).collect::<Vec<_>>(), [Some(0), Some(1)]);
+        assert_eq!(
+            log.histograms
+                .iter()
+                .map(|histogram| histogram.index)
+                .collect::<Vec<_>>(),
+            [Some(0), Some(1)]
+        );
         let names = ["rea".to_owned()];
         let error = source(&text).read(1, &names, &[0]).unwrap_err().to_string();
-        assert!(error.contains("\"rea\" is the beginning of 2 histograms: reads, reads-x"), "{error}");
+        assert!(
+            error.contains("\"rea\" is the beginning of 2 histograms: reads, reads-x"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -409,7 +538,11 @@ mod tests {
         let text = log_text(3).replace("after 3 sec:", "after 18446744073709551615 sec:");
         let log = read(&text, 1, &NAMES);
         assert_eq!(log.slices, [1, 2]);
-        assert!(log.remarks()[0].contains("slices 3 to 18446744073709551615"), "{:?}", log.remarks());
+        assert!(
+            log.remarks()[0].contains("slices 3 to 18446744073709551615"),
+            "{:?}",
+            log.remarks()
+        );
     }
 
     #[test]
@@ -417,7 +550,9 @@ mod tests {
         assert_eq!(common_slice_sec(5, &[1, 2]).unwrap(), 6);
         assert_eq!(common_slice_sec(3600, &[7]).unwrap(), 3605);
         assert_eq!(common_slice_sec(1, &[4, 6, 10]).unwrap(), 60);
-        let error = common_slice_sec(1, &[u64::MAX, u64::MAX - 1]).unwrap_err().to_string();
+        let error = common_slice_sec(1, &[u64::MAX, u64::MAX - 1])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("common multiple is too long"), "{error}");
         assert!(common_slice_sec(u64::MAX, &[2]).is_err());
     }
@@ -425,7 +560,13 @@ mod tests {
     #[test]
     fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
         let buckets = |first_bucket, buckets_max, every_nth| {
-            TableOptions { first_bucket, buckets_max, every_nth, ..TableOptions::default() }.buckets()
+            TableOptions {
+                first_bucket,
+                buckets_max,
+                every_nth,
+                ..TableOptions::default()
+            }
+            .buckets()
         };
         assert_eq!(buckets(0, 7, 1), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(buckets(0, 3, 3), [0, 3, 6]);

@@ -29,22 +29,39 @@ impl RunLatencies {
     /// Reads the run in `dir`. Errors: those of [`run_dir::read`]. If an interval log is damaged, the quantiles are
     /// missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
-        let Run { manifest, verdict, mut remarks, damage, .. } = run_dir::read(dir)?;
+        let Run {
+            manifest,
+            verdict,
+            mut remarks,
+            damage,
+            ..
+        } = run_dir::read(dir)?;
         let missing_text = |why: &str| format!("no percentiles of {}: {why}", dir.display());
         let latencies = latencies(dir, &manifest.layout()).unwrap_or_else(|error| {
             remarks.push(missing_text(&error.to_string()));
             Vec::new()
         });
-        if latencies.is_empty() && remarks.iter().all(|remark| !remark.starts_with("no percentiles")) {
+        if latencies.is_empty()
+            && remarks
+                .iter()
+                .all(|remark| !remark.starts_with("no percentiles"))
+        {
             remarks.push(missing_text("no window of its interval logs is complete"));
         }
-        Ok(Self { latencies, streams: verdict.streams, damage, remarks })
+        Ok(Self {
+            latencies,
+            streams: verdict.streams,
+            damage,
+            remarks,
+        })
     }
 }
 
 impl fmt::Display for RunLatencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.damage.iter().try_for_each(|damage| writeln!(f, "DAMAGED: {damage}"))?;
+        self.damage
+            .iter()
+            .try_for_each(|damage| writeln!(f, "DAMAGED: {damage}"))?;
         let names = self.streams.iter().map(|stream| stream.name.len());
         let width = names.max().unwrap_or(0).max("milliseconds".len());
         if !self.latencies.is_empty() {
@@ -52,11 +69,26 @@ impl fmt::Display for RunLatencies {
         }
         let rows = self.streams.iter().map(|stream| {
             let is_open = stream.offered_iops > 0.0;
-            let offered = if is_open { format!("{:.2}", stream.offered_iops) } else { "closed".to_owned() };
+            let offered = if is_open {
+                format!("{:.2}", stream.offered_iops)
+            } else {
+                "closed".to_owned()
+            };
             let counts = [stream.errors, stream.not_done()].map(|count| count.to_string());
-            [stream.name.clone(), offered, format!("{:.2}", stream.achieved_iops)].into_iter().chain(counts)
+            [
+                stream.name.clone(),
+                offered,
+                format!("{:.2}", stream.achieved_iops),
+            ]
+            .into_iter()
+            .chain(counts)
         });
-        let streams = Table::new("").text(["stream"]).numbers(["offered/s", "achieved/s", "errors", "not done"]);
+        let streams = Table::new("").text(["stream"]).numbers([
+            "offered/s",
+            "achieved/s",
+            "errors",
+            "not done",
+        ]);
         write!(f, "\n{}", streams.widths([width, 12, 12, 8, 9]).rows(rows))
     }
 }
@@ -65,10 +97,13 @@ impl fmt::Display for RunLatencies {
 /// the length of the run if that is shorter. `None` if there is no readable run.
 pub fn slice_sec(log: &Path) -> Option<u64> {
     let dir = if log.is_dir() { log } else { dir_of(log) };
-    let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;
+    let Run {
+        manifest, verdict, ..
+    } = run_dir::read(dir).ok()?;
     let mut logs = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
-    let mut is_one_of_several =
-        || logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
+    let mut is_one_of_several = || {
+        logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()))
+    };
     // A single act.log keeps the default of ACT's script, an hour: it may be read by both programs.
     if log != dir && !is_one_of_several() {
         return None;
@@ -80,17 +115,49 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
 
 /// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` if the run has no counts over the
 /// thresholds of `sla`. Errors: those of [`run_dir::read`].
-pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
-    let Run { manifest, written, remarks, damage, verdict: own_verdict, .. } = run_dir::read(dir)?;
+pub fn judge(
+    name: &str,
+    dir: &Path,
+    sla: &Sla,
+    slice_sec: u64,
+) -> Result<Option<Judgement>, RunDirError> {
+    let Run {
+        manifest,
+        written,
+        remarks,
+        damage,
+        verdict: own_verdict,
+        ..
+    } = run_dir::read(dir)?;
     let run_thresholds = manifest.sla.thresholds_ns();
-    let columns = sla.thresholds_ns().iter().map(|wanted| run_thresholds.iter().position(|ns| ns == wanted)).collect();
-    let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
-    let slice_sec = whole_slice_sec(slice_sec, manifest.duration_sec, manifest.report_interval_sec);
+    let columns = sla
+        .thresholds_ns()
+        .iter()
+        .map(|wanted| run_thresholds.iter().position(|ns| ns == wanted))
+        .collect();
+    let Some(columns): Option<Vec<usize>> = columns else {
+        return Ok(None);
+    };
+    let slice_sec = whole_slice_sec(
+        slice_sec,
+        manifest.duration_sec,
+        manifest.report_interval_sec,
+    );
     let mut records = Intervals::open(dir, &manifest)?;
     let recorded_step_sec = manifest.step_sec();
     // Slices of another length are judged without the windows between them.
-    let window_step_sec = if slice_sec == manifest.slice_sec { recorded_step_sec } else { slice_sec };
-    let mut judge = Manifest { sla: sla.clone(), slice_sec, window_step_sec, ..manifest }.judge();
+    let window_step_sec = if slice_sec == manifest.slice_sec {
+        recorded_step_sec
+    } else {
+        slice_sec
+    };
+    let mut judge = Manifest {
+        sla: sla.clone(),
+        slice_sec,
+        window_step_sec,
+        ..manifest
+    }
+    .judge();
     while let Some(record) = records.next()? {
         let mut counts = with_columns(&record.counts, &columns);
         for carried in &mut counts.carried {
@@ -102,22 +169,50 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     // A pass from edited or damaged tables is not trusted: it becomes invalid.
     let differs = written.is_some_and(|written| !written.agrees_with(&own_verdict));
     let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
-    let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
-    let damage = remarks.into_iter().next().filter(|_| distrusted).map(|text| Reason::new(Code::Damaged, text));
-    let Reason { code, text: reason } =
-        damage.or(verdict.reasons.into_iter().next()).unwrap_or_else(|| Reason::new(Code::Unknown, ""));
+    let outcome = if distrusted {
+        Outcome::Invalid
+    } else {
+        verdict.outcome
+    };
+    let damage = remarks
+        .into_iter()
+        .next()
+        .filter(|_| distrusted)
+        .map(|text| Reason::new(Code::Damaged, text));
+    let Reason { code, text: reason } = damage
+        .or(verdict.reasons.into_iter().next())
+        .unwrap_or_else(|| Reason::new(Code::Unknown, ""));
     let (log, sla, decided_by) = (name.to_owned(), sla.clone(), verdict.decided_by);
-    Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason, code }))
+    Ok(Some(Judgement {
+        log,
+        outcome,
+        sla,
+        by: "wait + service",
+        decided_by,
+        reason,
+        code,
+    }))
 }
 
 /// The counts over the thresholds at these positions.
 fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     let mut counts = counts.clone();
-    for cell in counts.cells.iter_mut().chain(counts.carried.iter_mut().map(|carried| &mut carried.counts)) {
-        for over in [&mut cell.judged_over, &mut cell.judged_least_over, &mut cell.response_over] {
+    for cell in counts
+        .cells
+        .iter_mut()
+        .chain(counts.carried.iter_mut().map(|carried| &mut carried.counts))
+    {
+        for over in [
+            &mut cell.judged_over,
+            &mut cell.judged_least_over,
+            &mut cell.response_over,
+        ] {
             let all = *over;
             over.fill(0);
-            columns.iter().zip(over.iter_mut()).for_each(|(column, over)| *over = all[*column]);
+            columns
+                .iter()
+                .zip(over.iter_mut())
+                .for_each(|(column, over)| *over = all[*column]);
         }
     }
     counts

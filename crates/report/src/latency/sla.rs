@@ -32,7 +32,14 @@ pub struct Judgement {
 
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { log, outcome, sla, by, reason, .. } = self;
+        let Self {
+            log,
+            outcome,
+            sla,
+            by,
+            reason,
+            ..
+        } = self;
         write!(f, "{outcome} {log} (SLA {sla}, by {by}): {reason}")
     }
 }
@@ -41,7 +48,11 @@ impl fmt::Display for Judgement {
 /// if it has neither), or reads of an index test. Each is judged for all devices together and for each device.
 ///
 /// Errors: the log has none of these.
-pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {
+pub fn judged_names(
+    log: &str,
+    header: &Header,
+    names: &[String],
+) -> Result<Vec<String>, LatencyError> {
     let names_of = |streams: &[&str]| -> Vec<String> {
         let fits = |name: &&String| streams.contains(&device_and_stream(header, name).1);
         names.iter().filter(fits).cloned().collect()
@@ -50,9 +61,16 @@ pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<
         Test::Storage => names_of(&["reads", "writes", "READS", "WRITES"]),
         Test::Index => names_of(&["reads", "trans-reads"]),
     };
-    let judged = if records.is_empty() { names_of(&["large-block-writes"]) } else { records };
+    let judged = if records.is_empty() {
+        names_of(&["large-block-writes"])
+    } else {
+        records
+    };
     if judged.is_empty() {
-        return Err(LatencyError::NothingToJudge { log: log.to_owned(), has: names.to_vec() });
+        return Err(LatencyError::NothingToJudge {
+            log: log.to_owned(),
+            has: names.to_vec(),
+        });
     }
     Ok(judged)
 }
@@ -60,7 +78,10 @@ pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<
 /// `/dev/x-reads` is the stream `reads` of the device /dev/x. A name that does not begin with a device of the log is a
 /// stream of all devices.
 fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
-    let mut devices = header.configured("device-names").unwrap_or_default().split(' ');
+    let mut devices = header
+        .configured("device-names")
+        .unwrap_or_default()
+        .split(' ');
     match name.rsplit_once('-') {
         Some((device, stream)) if devices.any(|known| known == device) => (Some(device), stream),
         _ => (None, name),
@@ -70,7 +91,12 @@ fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'
 /// The buckets of a log that are needed for the table of `choice`, and for the SLA if there is one; ascending.
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
-pub fn edges(log: &str, scale: ActScale, choice: &TableOptions, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {
+pub fn edges(
+    log: &str,
+    scale: ActScale,
+    choice: &TableOptions,
+    sla: Option<&Sla>,
+) -> Result<Vec<usize>, LatencyError> {
     let mut edges: BTreeSet<usize> = choice.buckets().into_iter().collect();
     for limit in sla.iter().flat_map(|sla| sla.limits()) {
         edges.insert(edge(log, scale, limit)?);
@@ -90,7 +116,12 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
         None => format!("1 {unit}"),
         Some(below) => format!("{} and {} {unit}", 1_u64 << below, 2_u64 << below),
     };
-    Err(LatencyError::Edge { log: log.to_owned(), limit: limit.to_string(), unit, edges })
+    Err(LatencyError::Edge {
+        log: log.to_owned(),
+        limit: limit.to_string(),
+        unit,
+        edges,
+    })
 }
 
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.
@@ -99,10 +130,17 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     // Of several equally bad shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
-    let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
+    let worst = shares(log, histograms, sla)
+        .reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (is_over, worst) = worst.map_or((false, None), |(is_over, worst)| (is_over, Some(worst)));
-    let over_limit = worst.as_ref().filter(|_| is_over).map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
-    let (outcome, reason) = match (over_limit.or_else(|| load_not_done(log)), unknown(log, histograms)) {
+    let over_limit = worst
+        .as_ref()
+        .filter(|_| is_over)
+        .map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
+    let (outcome, reason) = match (
+        over_limit.or_else(|| load_not_done(log)),
+        unknown(log, histograms),
+    ) {
         (Some(failure), _) => (Outcome::Fail, failure),
         (None, Some(unknown)) => (Outcome::Invalid, unknown),
         (None, None) => (Outcome::Pass, Reason::new(Code::Held, "")),
@@ -113,23 +151,43 @@ pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
         _ => reason.text,
     };
     let (log, sla, by, code) = (log.name.clone(), sla.clone(), "service", reason.code);
-    Judgement { log, outcome, sla, by, decided_by: worst, reason: text, code }
+    Judgement {
+        log,
+        outcome,
+        sla,
+        by,
+        decided_by: worst,
+        reason: text,
+        code,
+    }
 }
 
 /// Why a log fails although its operations are within the limits: the devices did not carry out the load.
 fn load_not_done(log: &Log) -> Option<Reason> {
     let fell_behind = "the test stopped because the devices fell behind by more than max-lag-sec";
-    let not_carried_out = log.load.not_carried_out.as_ref().map(|text| Reason::new(Code::NotCarriedOut, text));
-    not_carried_out.or_else(|| log.devices_fell_behind.then(|| Reason::new(Code::FellBehind, fell_behind)))
+    let not_carried_out = log
+        .load
+        .not_carried_out
+        .as_ref()
+        .map(|text| Reason::new(Code::NotCarriedOut, text));
+    not_carried_out.or_else(|| {
+        log.devices_fell_behind
+            .then(|| Reason::new(Code::FellBehind, fell_behind))
+    })
 }
 
 /// Why a log cannot pass, if a part of the judged data is missing.
 fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
     let damaged = |text| Reason::new(Code::Damaged, text);
     let unjudged = |text| Reason::new(Code::NothingJudged, text);
-    if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
+    if let Some(absent) = histograms
+        .iter()
+        .find(|histogram| histogram.index.is_none())
+    {
         let (name, names) = (&absent.name, log.names.join(", "));
-        return Some(unjudged(format!("the log has no histogram {name:?} to judge: it has {names}")));
+        return Some(unjudged(format!(
+            "the log has no histogram {name:?} to judge: it has {names}"
+        )));
     }
     if log.slices.is_empty() {
         return Some(unjudged(nothing_to_judge(log)));
@@ -138,19 +196,29 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
     if log.damage.is_some() || !log.missing.is_empty() {
         return Some(damaged("a part of the log could not be read".to_owned()));
     }
-    let empty = histograms.iter().find_map(|histogram| empty(log, histogram)).map(unjudged);
-    empty.or_else(|| log.load.implausible.clone().map(damaged)).or_else(|| cut(log))
+    let empty = histograms
+        .iter()
+        .find_map(|histogram| empty(log, histogram))
+        .map(unjudged);
+    empty
+        .or_else(|| log.load.implausible.clone().map(damaged))
+        .or_else(|| cut(log))
 }
 
 /// Why a log does not show the whole test.
 fn cut(log: &Log) -> Option<Reason> {
     let complete = units::span(log.complete_sec);
     let Some(text) = log.header.configured("test-duration-sec") else {
-        let text = format!("the log is complete up to {complete}, but its header has no test-duration-sec");
+        let text = format!(
+            "the log is complete up to {complete}, but its header has no test-duration-sec"
+        );
         return Some(Reason::new(Code::Damaged, text));
     };
     let Ok(duration_sec) = text.parse::<u64>() else {
-        let text = format!("its header has test-duration-sec: {}, which is not a number of seconds", quoted(text));
+        let text = format!(
+            "its header has test-duration-sec: {}, which is not a number of seconds",
+            quoted(text)
+        );
         return Some(Reason::new(Code::Damaged, text));
     };
     (log.complete_sec < duration_sec).then(|| {
@@ -166,16 +234,26 @@ fn cut(log: &Log) -> Option<Reason> {
 }
 
 fn nothing_to_judge(log: &Log) -> String {
-    format!("no complete slice of {} s has an operation to judge", log.slice_sec)
+    format!(
+        "no complete slice of {} s has an operation to judge",
+        log.slice_sec
+    )
 }
 
 /// A slice in which nothing completed. Either the device hung, because an ACT log counts only completed operations, or
 /// no load was requested.
 fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
-    let (number, _) = log.slices_of(histogram).find(|(_, slice)| slice.total == 0)?;
-    let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
+    let (number, _) = log
+        .slices_of(histogram)
+        .find(|(_, slice)| slice.total == 0)?;
+    let name = histogram
+        .index
+        .and_then(|index| log.names.get(index))
+        .unwrap_or(&histogram.name);
     if log.slices_of(histogram).all(|(_, slice)| slice.total == 0) {
-        return Some(format!("no slice has any operation of {name}: name a histogram with operations (-h)"));
+        return Some(format!(
+            "no slice has any operation of {name}: name a histogram with operations (-h)"
+        ));
     }
     let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
     Some(format!(
@@ -185,14 +263,25 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
 }
 
 /// The share over each limit in each slice, with true if the limit was exceeded.
-fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = (bool, Deciding)> + 'a {
+fn shares<'a>(
+    log: &'a Log,
+    histograms: &'a [Histogram],
+    sla: &'a Sla,
+) -> impl Iterator<Item = (bool, Deciding)> + 'a {
     histograms.iter().flat_map(move |histogram| {
-        let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
+        let name = histogram
+            .index
+            .and_then(|index| log.names.get(index))
+            .unwrap_or(&histogram.name);
         let (device, stream) = device_and_stream(&log.header, name);
-        let slices = log.slices_of(histogram).filter(|(_, slice)| slice.total > 0);
+        let slices = log
+            .slices_of(histogram)
+            .filter(|(_, slice)| slice.total > 0);
         slices.flat_map(move |(number, slice)| {
             sla.limits().iter().filter_map(move |limit| {
-                let edge = edge(&log.name, log.scale, limit).ok().and_then(|bucket| log.edge(bucket))?;
+                let edge = edge(&log.name, log.scale, limit)
+                    .ok()
+                    .and_then(|bucket| log.edge(bucket))?;
                 let (over, wanted) = (slice.ops_over[edge], slice.total);
                 let deciding = Deciding {
                     stream: stream.to_owned(),
@@ -223,7 +312,13 @@ mod tests {
     fn judged(text: &str, sla: &str) -> Judgement {
         let sla: Sla = sla.parse().unwrap();
         let mut source = source(text);
-        let edges = edges("a.log", source.reader.scale(), &TableOptions::default(), Some(&sla)).unwrap();
+        let edges = edges(
+            "a.log",
+            source.reader.scale(),
+            &TableOptions::default(),
+            Some(&sla),
+        )
+        .unwrap();
         let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
         judge(&log, &log.histograms, &sla)
     }
@@ -232,11 +327,21 @@ mod tests {
     fn the_limit_itself_is_too_many_and_nothing_is_rounded() {
         // 4 of 10 take 1 ms or longer, 1 of 10 takes 8 ms or longer.
         assert_eq!(judged(&log_text(4), "40%>1ms").outcome, Outcome::Fail);
-        assert_eq!(judged(&log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome, Outcome::Pass);
+        assert_eq!(
+            judged(&log_text(4), "40.0000001%>1ms,10.1%>8ms").outcome,
+            Outcome::Pass
+        );
         let fail = judged(&log_text(4), "50%>1ms,10%>8ms");
         let decided = fail.decided_by.unwrap();
-        assert_eq!((decided.threshold_ns, decided.over, decided.wanted), (8_000_000, 2, 20));
-        assert!(judged(&log_text(4), "10%>16ms").reason.starts_with("0 % of reads on "));
+        assert_eq!(
+            (decided.threshold_ns, decided.over, decided.wanted),
+            (8_000_000, 2, 20)
+        );
+        assert!(
+            judged(&log_text(4), "10%>16ms")
+                .reason
+                .starts_with("0 % of reads on ")
+        );
     }
 
     #[test]
@@ -259,12 +364,23 @@ mod tests {
     #[test]
     fn a_slice_in_which_nothing_ended_is_no_pass_and_is_named() {
         // Slices of 2 s, as everywhere here.
-        assert_eq!(judged(&counted(&[(5, 5), (9, 9), (9, 9), (10, 10)]), "40%>1ms").outcome, Outcome::Pass);
-        for reports in [&[(5, 5), (9, 9), (9, 9), (9, 9)], &[(5, 5), (9, 9), (12, 9), (20, 9)]] {
+        assert_eq!(
+            judged(&counted(&[(5, 5), (9, 9), (9, 9), (10, 10)]), "40%>1ms").outcome,
+            Outcome::Pass
+        );
+        for reports in [
+            &[(5, 5), (9, 9), (9, 9), (9, 9)],
+            &[(5, 5), (9, 9), (12, 9), (20, 9)],
+        ] {
             let hung = judged(&counted(reports), "40%>1ms");
-            let name = if reports[3].0 == 9 { "reads" } else { "/dev/x-reads" };
+            let name = if reports[3].0 == 9 {
+                "reads"
+            } else {
+                "/dev/x-reads"
+            };
             assert_eq!(hung.outcome, Outcome::Invalid);
-            let begin = format!("slice 2 (2 to 4 s) has no operation of {name}: the device hung, or");
+            let begin =
+                format!("slice 2 (2 to 4 s) has no operation of {name}: the device hung, or");
             assert!(hung.reason.starts_with(&begin), "{}", hung.reason);
         }
         // A stream without any load does not pass, either.
@@ -275,7 +391,8 @@ mod tests {
         assert_eq!([never.outcome, neither.outcome], [Outcome::Invalid; 2]);
         // Slow operations seen so far fail the log nevertheless.
         let last = log_text(2)[log_text(1).len()..].to_owned();
-        let then_hung = log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
+        let then_hung =
+            log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
         assert_eq!(judged(&then_hung, "40%>1ms").outcome, Outcome::Fail);
         assert_eq!(judged(&then_hung, "40.1%>1ms").outcome, Outcome::Invalid);
     }
@@ -289,18 +406,19 @@ mod tests {
         let day = |seconds| log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
         let (outcome, code, reason) = judged(&day(4));
         assert_eq!((outcome, code), (Outcome::Invalid, Code::Stopped));
-        let begin =
-            "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
+        let begin = "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
         assert!(reason.starts_with(begin), "{reason}");
         let text = day(4).replace("duration-sec: 86400", "duration-sec: 4");
         assert_eq!(judged(&text).1, Code::Held);
         // The end of the log is within its last report.
         let torn = &text[..text.len() - 30];
         assert_eq!(judged(torn).1, Code::Stopped);
-        for (duration, part) in
-            [("", "has no test-duration-sec"), ("test-duration-sec: day\n", "\"day\", which is not")]
-        {
-            let (outcome, code, reason) = judged(&log_text(4).replace("test-duration-sec: 1\n", duration));
+        for (duration, part) in [
+            ("", "has no test-duration-sec"),
+            ("test-duration-sec: day\n", "\"day\", which is not"),
+        ] {
+            let (outcome, code, reason) =
+                judged(&log_text(4).replace("test-duration-sec: 1\n", duration));
             assert_eq!((outcome, code), (Outcome::Invalid, Code::Damaged));
             assert!(reason.contains(part), "{reason}");
         }
@@ -308,20 +426,29 @@ mod tests {
 
     #[test]
     fn a_test_that_act_stopped_because_of_the_drives_fails() {
-        let stopped = log_text(4) + "ERROR: large block reads can't keep up\ndrive(s) can't keep up - test stopped\n";
+        let stopped = log_text(4)
+            + "ERROR: large block reads can't keep up\ndrive(s) can't keep up - test stopped\n";
         let stopped = judged(&stopped, "50%>1ms");
-        assert_eq!((stopped.outcome, stopped.code), (Outcome::Fail, Code::FellBehind));
+        assert_eq!(
+            (stopped.outcome, stopped.code),
+            (Outcome::Fail, Code::FellBehind)
+        );
         let by_threads = log_text(4).replace("duration-sec: 1", "duration-sec: 9")
             + "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n";
         let by_threads = judged(&by_threads, "50%>1ms");
-        assert_eq!((by_threads.outcome, by_threads.code), (Outcome::Invalid, Code::Stopped));
+        assert_eq!(
+            (by_threads.outcome, by_threads.code),
+            (Outcome::Invalid, Code::Stopped)
+        );
     }
 
     #[test]
     fn a_histogram_that_the_log_lacks_is_no_pass() {
         let sla: Sla = "40.1%>1ms".parse().unwrap();
         let outcome = |names: [&str; 2], sla: &Sla| {
-            let log = source(&log_text(2)).read(2, &names.map(str::to_owned), &[0]).unwrap();
+            let log = source(&log_text(2))
+                .read(2, &names.map(str::to_owned), &[0])
+                .unwrap();
             let judgement = judge(&log, &log.histograms, sla);
             (judgement.outcome, judgement.reason)
         };
@@ -329,10 +456,15 @@ mod tests {
         let (invalid, reason) = outcome(["reads", "typo"], &sla);
         assert_eq!(invalid, Outcome::Invalid);
         assert!(
-            reason.starts_with("the log has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"),
+            reason.starts_with(
+                "the log has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"
+            ),
             "{reason}"
         );
-        assert_eq!(outcome(["typo", "reads"], &"40%>1ms".parse().unwrap()).0, Outcome::Fail);
+        assert_eq!(
+            outcome(["typo", "reads"], &"40%>1ms".parse().unwrap()).0,
+            Outcome::Fail
+        );
     }
 
     #[test]
@@ -341,28 +473,65 @@ mod tests {
             configuration: vec![("device-names".to_owned(), "/dev/x sim:seed=2".to_owned())],
             ..Header::default()
         };
-        let names = ["reads", "/dev/x-reads", "sim:seed=2-reads", "large-block-reads", "writes", "other-reads"];
+        let names = [
+            "reads",
+            "/dev/x-reads",
+            "sim:seed=2-reads",
+            "large-block-reads",
+            "writes",
+            "other-reads",
+        ];
         let names = names.map(str::to_owned);
         let judged = judged_names("a.log", &header, &names).unwrap();
-        assert_eq!(judged, ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]);
-        let index = Header { test: Test::Index, ..header.clone() };
+        assert_eq!(
+            judged,
+            ["reads", "/dev/x-reads", "sim:seed=2-reads", "writes"]
+        );
+        let index = Header {
+            test: Test::Index,
+            ..header.clone()
+        };
         assert_eq!(judged_names("a.log", &index, &names).unwrap().len(), 3);
-        let blocks = ["large-block-reads".to_owned(), "large-block-writes".to_owned()];
-        assert_eq!(judged_names("a.log", &header, &blocks).unwrap(), ["large-block-writes"]);
+        let blocks = [
+            "large-block-reads".to_owned(),
+            "large-block-writes".to_owned(),
+        ];
+        assert_eq!(
+            judged_names("a.log", &header, &blocks).unwrap(),
+            ["large-block-writes"]
+        );
         assert!(judged_names("a.log", &header, &blocks[..1]).is_err());
     }
 
     #[test]
     fn thresholds_between_two_edges_are_refused_with_both() {
-        let options = TableOptions { buckets_max: 1, ..TableOptions::default() };
+        let options = TableOptions {
+            buckets_max: 1,
+            ..TableOptions::default()
+        };
         let edge = |sla: &str, scale| edges("a.log", scale, &options, Some(&sla.parse().unwrap()));
-        assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
+        assert_eq!(
+            edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(),
+            [0, 3]
+        );
         assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);
         for (sla, scale, nearest) in [
-            ("5%>1ms", ActScale::Microseconds, "the nearest at 512 and 1024 us"),
-            ("5%>3ms", ActScale::Milliseconds, "the nearest at 2 and 4 ms"),
+            (
+                "5%>1ms",
+                ActScale::Microseconds,
+                "the nearest at 512 and 1024 us",
+            ),
+            (
+                "5%>3ms",
+                ActScale::Milliseconds,
+                "the nearest at 2 and 4 ms",
+            ),
             ("5%>500us", ActScale::Milliseconds, "the nearest at 1 ms"),
-            ("5%>1500us", ActScale::Milliseconds, "the nearest at 1 and 2 ms"),
+            (
+                "5%>1500us",
+                ActScale::Milliseconds,
+                "the nearest at 1 and 2 ms",
+            ),
         ] {
             let error = edge(sla, scale).unwrap_err().to_string();
             assert!(error.contains(nearest), "{error}");

@@ -31,11 +31,15 @@ pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
         [] => String::new(),
         several => {
             let numbered = (1..).zip(several);
-            let lines = numbered.map(|(number, log)| format!("[{number}] {}\n", line(log).trim_end_matches('\n')));
+            let lines = numbered
+                .map(|(number, log)| format!("[{number}] {}\n", line(log).trim_end_matches('\n')));
             lines.collect::<String>() + "\n"
         }
     };
-    if logs.iter().any(|log| log.header.configured("microsecond-histograms").is_none()) {
+    if logs
+        .iter()
+        .any(|log| log.header.configured("microsecond-histograms").is_none())
+    {
         text += "can't find histograms' scale, assuming milliseconds\n";
     }
     if let Some(log) = logs.first().filter(|log| log.slice_sec != asked_sec) {
@@ -49,12 +53,21 @@ pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
 
 fn header_blocks(log: &Log) -> String {
     let block = |title: &str, lines: &[(String, String)]| {
-        let lines = lines.iter().map(|(name, value)| format!("{}\n", format!("{name}: {value}").trim()));
+        let lines = lines
+            .iter()
+            .map(|(name, value)| format!("{}\n", format!("{name}: {value}").trim()));
         format!("{title}\n{}\n", lines.collect::<String>())
     };
     let header = &log.header;
-    let names = if header.histogram_names.is_empty() { &log.names } else { &header.histogram_names };
-    let names: String = names.iter().map(|name| format!("{}\n", name.trim())).collect();
+    let names = if header.histogram_names.is_empty() {
+        &log.names
+    } else {
+        &header.histogram_names
+    };
+    let names: String = names
+        .iter()
+        .map(|name| format!("{}\n", name.trim()))
+        .collect();
     block(header.test.configuration_title(), &header.configuration)
         + &block(DERIVED_TITLE, &header.derived_rates)
         + &format!("{NAMES_TITLE}\n{names}\n")
@@ -82,7 +95,10 @@ struct ColumnGroup<'a> {
 /// has only its titles.
 pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
-    let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();
+    let mut labels: String = buckets
+        .iter()
+        .map(|bucket| format!("{:>7}", 1_u64 << bucket))
+        .collect();
     let mut underline = " ------".repeat(buckets.len());
     if choice.extra {
         labels += &format!("{:>11}", "rate");
@@ -95,7 +111,10 @@ pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     if !logs.iter().any(Log::has_slices) {
         return text;
     }
-    let mut numbers: Vec<u64> = logs.iter().flat_map(|log| log.slices.iter().copied()).collect();
+    let mut numbers: Vec<u64> = logs
+        .iter()
+        .flat_map(|log| log.slices.iter().copied())
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     for number in numbers {
@@ -107,11 +126,25 @@ pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     }
     text += &rule;
     let cells = |column: &ColumnGroup<'_>| {
-        column.log.slices_of(column.histogram).map(|(_, slice)| column.cells(Some(slice))).collect()
+        column
+            .log
+            .slices_of(column.histogram)
+            .map(|(_, slice)| column.cells(Some(slice)))
+            .collect()
     };
     let all: Vec<Vec<Cells>> = columns.iter().map(cells).collect();
-    text += &line("avg", &columns, all.iter().map(|cells| summary(cells, average)), choice.extra);
-    text += &line("max", &columns, all.iter().map(|cells| summary(cells, maximum)), choice.extra);
+    text += &line(
+        "avg",
+        &columns,
+        all.iter().map(|cells| summary(cells, average)),
+        choice.extra,
+    );
+    text += &line(
+        "max",
+        &columns,
+        all.iter().map(|cells| summary(cells, maximum)),
+        choice.extra,
+    );
     text
 }
 
@@ -119,14 +152,23 @@ fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<ColumnGr
     let mut columns: Vec<ColumnGroup<'a>> = Vec::new();
     for (index, log) in logs.iter().enumerate() {
         for histogram in &log.histograms {
-            let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
-            let previous_width = columns.last().map_or(0, |column| 1 + column.title.chars().count());
+            let number = if logs.len() > 1 {
+                format!("[{}] ", index + 1)
+            } else {
+                String::new()
+            };
+            let previous_width = columns
+                .last()
+                .map_or(0, |column| 1 + column.title.chars().count());
             columns.push(ColumnGroup {
                 log,
                 histogram,
                 title: number + &histogram.name,
                 pad: " ".repeat(previous_width.saturating_sub(width)),
-                edges: buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect(),
+                edges: buckets
+                    .iter()
+                    .filter_map(|bucket| log.edge(*bucket))
+                    .collect(),
             });
         }
     }
@@ -137,7 +179,10 @@ fn titles(columns: &[ColumnGroup<'_>], labels: &str) -> String {
     let width = labels.len();
     let blank = " ".repeat(SLICE.len());
     let (mut names, mut units, mut thresholds) = (blank.clone(), blank, SLICE.to_owned());
-    for ColumnGroup { log, title, pad, .. } in columns {
+    for ColumnGroup {
+        log, title, pad, ..
+    } in columns
+    {
         let unit = match log.scale {
             ActScale::Milliseconds => " %>(ms)",
             ActScale::Microseconds => " %>(us)",
@@ -150,8 +195,14 @@ fn titles(columns: &[ColumnGroup<'_>], labels: &str) -> String {
 }
 
 fn rule(columns: &[ColumnGroup<'_>], underline: &str) -> String {
-    let groups = columns.iter().map(|column| format!("{GAP}{}{underline}", column.pad));
-    format!("{}{}\n", "-".repeat(SLICE.len()), groups.collect::<String>())
+    let groups = columns
+        .iter()
+        .map(|column| format!("{GAP}{}{underline}", column.pad));
+    format!(
+        "{}{}\n",
+        "-".repeat(SLICE.len()),
+        groups.collect::<String>()
+    )
 }
 
 /// The numbers of one group of columns in one line, rounded as they are printed.
@@ -162,22 +213,41 @@ struct Cells {
 
 impl ColumnGroup<'_> {
     fn cells(&self, slice: Option<Slice<'_>>) -> Cells {
-        let percent = |edge: &usize| slice.and_then(|slice| slice.percent_over(*edge)).map(|value| rounded(value, 2));
-        Cells { percents: self.edges.iter().map(percent).collect(), rate: slice.map(|slice| rounded(slice.iops(), 1)) }
+        let percent = |edge: &usize| {
+            slice
+                .and_then(|slice| slice.percent_over(*edge))
+                .map(|value| rounded(value, 2))
+        };
+        Cells {
+            percents: self.edges.iter().map(percent).collect(),
+            rate: slice.map(|slice| rounded(slice.iops(), 1)),
+        }
     }
 }
 
-fn line(tag: &str, columns: &[ColumnGroup<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
+fn line(
+    tag: &str,
+    columns: &[ColumnGroup<'_>],
+    cells: impl Iterator<Item = Cells>,
+    extra: bool,
+) -> String {
     let mut text = format!("{tag:>0$}", SLICE.len());
     for (column, Cells { percents, rate }) in columns.iter().zip(cells) {
         text += GAP;
         text += &column.pad;
         for at in 0..column.edges.len() {
-            let percent = percents.get(at).copied().flatten().map_or("-".to_owned(), |percent| format!("{percent:.2}"));
+            let percent = percents
+                .get(at)
+                .copied()
+                .flatten()
+                .map_or("-".to_owned(), |percent| format!("{percent:.2}"));
             text += &format!("{percent:>7}");
         }
         if extra {
-            text += &format!("{:>11}", rate.map_or("-".to_owned(), |rate| format!("{rate:.1}")));
+            text += &format!(
+                "{:>11}",
+                rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+            );
         }
     }
     text.push('\n');
@@ -190,8 +260,12 @@ pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 /// Applies the statistic `statistic` to each column of a group, over the slices that have a number.
 fn summary(cells: &[Cells], statistic: Summary) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
-    let percents = (0..edges).map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
-    Cells { percents: percents.collect(), rate: statistic(&mut cells.iter().filter_map(|cells| cells.rate)) }
+    let percents = (0..edges)
+        .map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
+    Cells {
+        percents: percents.collect(),
+        rate: statistic(&mut cells.iter().filter_map(|cells| cells.rate)),
+    }
 }
 
 pub(super) fn average(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
@@ -216,7 +290,8 @@ pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
     for log in logs {
         for histogram in &log.histograms {
             let blank = if text.is_empty() { "" } else { "\n" };
-            let (name, log_name, sec) = (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
+            let (name, log_name, sec) =
+                (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
             text += &format!(
                 "{blank}**{name}**, {log_name}: % of operations over each threshold, in slices of {sec} s\n\n"
             );
@@ -228,20 +303,39 @@ pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
 
 fn one(log: &Log, histogram: &Histogram, choice: &TableOptions) -> Table {
     let buckets = choice.buckets();
-    let edges: Vec<usize> = buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect();
+    let edges: Vec<usize> = buckets
+        .iter()
+        .filter_map(|bucket| log.edge(*bucket))
+        .collect();
     let slices: Vec<(u64, Slice<'_>)> = log.slices_of(histogram).collect();
 
-    let thresholds = buckets.iter().map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale)));
-    let mut table = Table::new("").numbers(["slice"]).numbers(thresholds).numbers(choice.extra.then_some("ops/s"));
+    let thresholds = buckets
+        .iter()
+        .map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale)));
+    let mut table = Table::new("")
+        .numbers(["slice"])
+        .numbers(thresholds)
+        .numbers(choice.extra.then_some("ops/s"));
     for (number, slice) in &slices {
         let percents = edges.iter().map(|edge| cell(slice.percent_over(*edge), 2));
         let rate = choice.extra.then(|| cell(Some(slice.iops()), 1));
-        table.row([number.to_string().into()].into_iter().chain(percents).chain(rate));
+        table.row(
+            [number.to_string().into()]
+                .into_iter()
+                .chain(percents)
+                .chain(rate),
+        );
     }
     let mut summary = |name: &str, of: Summary| {
-        let percent = |edge: &usize| of(&mut slices.iter().filter_map(|(_, slice)| slice.percent_over(*edge)));
+        let percent = |edge: &usize| {
+            of(&mut slices
+                .iter()
+                .filter_map(|(_, slice)| slice.percent_over(*edge)))
+        };
         let percents = edges.iter().map(|edge| cell(percent(edge), 2));
-        let rate = choice.extra.then(|| cell(of(&mut slices.iter().map(|(_, slice)| slice.iops())), 1));
+        let rate = choice
+            .extra
+            .then(|| cell(of(&mut slices.iter().map(|(_, slice)| slice.iops())), 1));
         table.row([Cell::strong(name)].into_iter().chain(percents).chain(rate));
     };
     summary("avg", average);
@@ -253,7 +347,8 @@ fn cell(value: Option<f64>, decimals: usize) -> Cell {
     value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}").into())
 }
 
-const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
+const COLUMNS: &str =
+    "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
 
 /// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
 /// entry for each log, or none at all.
@@ -261,16 +356,35 @@ const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,
 /// There is a line per log, histogram, slice and threshold, with unrounded values. Thresholds are lines, not columns,
 /// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when
 /// lines are extracted or combined.
-pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
+pub fn csv(
+    logs: &[Log],
+    runs: &[Option<RunLatencies>],
+    buckets: &[usize],
+) -> Result<String, ::csv::Error> {
     let mut table = Table::new("").text(COLUMNS.split(','));
     for (at, log) in logs.iter().enumerate() {
-        let run = runs.get(at).and_then(Option::as_ref).into_iter().flat_map(|run| run.damage.iter().cloned());
-        let damage = log.damage.iter().map(ToString::to_string).chain(run).collect::<Vec<_>>().join("; ");
+        let run = runs
+            .get(at)
+            .and_then(Option::as_ref)
+            .into_iter()
+            .flat_map(|run| run.damage.iter().cloned());
+        let damage = log
+            .damage
+            .iter()
+            .map(ToString::to_string)
+            .chain(run)
+            .collect::<Vec<_>>()
+            .join("; ");
         for histogram in &log.histograms {
             for (number, slice) in log.slices_of(histogram) {
                 let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
-                for (bucket, edge) in buckets.iter().filter_map(|bucket| Some((bucket, log.edge(*bucket)?))) {
-                    let share = slice.percent_over(edge).map(|_| slice.ops_over[edge] as f64 / slice.total as f64);
+                for (bucket, edge) in buckets
+                    .iter()
+                    .filter_map(|bucket| Some((bucket, log.edge(*bucket)?)))
+                {
+                    let share = slice
+                        .percent_over(edge)
+                        .map(|_| slice.ops_over[edge] as f64 / slice.total as f64);
                     table.row([
                         log.name.clone(),
                         histogram.name.clone(),
@@ -308,10 +422,21 @@ mod tests {
 
     #[test]
     fn the_average_is_of_the_rounded_numbers_above_it() {
-        let cells = |percent| Cells { percents: vec![percent], rate: None };
+        let cells = |percent| Cells {
+            percents: vec![percent],
+            rate: None,
+        };
         // 6, 6 and 0 of 100,000 round to 0.01, 0.01 and 0.00.
-        let all = [cells(Some(rounded(0.006, 2))), cells(Some(rounded(0.006, 2))), cells(Some(0.0)), cells(None)];
-        assert_eq!(format!("{:.2}", summary(&all, average).percents[0].unwrap()), "0.01");
+        let all = [
+            cells(Some(rounded(0.006, 2))),
+            cells(Some(rounded(0.006, 2))),
+            cells(Some(0.0)),
+            cells(None),
+        ];
+        assert_eq!(
+            format!("{:.2}", summary(&all, average).percents[0].unwrap()),
+            "0.01"
+        );
         assert_eq!(summary(&all, maximum).percents, [Some(0.01)]);
         assert_eq!(summary(&[cells(None)], average).percents, [None]);
     }
@@ -319,12 +444,19 @@ mod tests {
     #[test]
     fn a_title_longer_than_its_columns_pads_the_next_group() {
         let names = ["/dev/x-reads".to_owned(), "reads".to_owned()];
-        let choice = TableOptions { buckets_max: 1, slice_sec: 1, ..TableOptions::default() };
+        let choice = TableOptions {
+            buckets_max: 1,
+            slice_sec: 1,
+            ..TableOptions::default()
+        };
         let log = source(&log_text(1)).read(1, &names, &[0]).unwrap();
         let expected = "         /dev/x-reads   reads \n        %>(ms)         %>(ms)\nslice        1              1\n\
                         -----   ------         ------\n    1    40.00          40.00\n-----   ------         ------\n  \
                         avg    40.00          40.00\n  max    40.00          40.00\n";
         // As in ACT, the name begins one blank further left than its columns.
-        assert_eq!(table(&[log], &choice), expected.replacen("         /dev", "        /dev", 1));
+        assert_eq!(
+            table(&[log], &choice),
+            expected.replacen("         /dev", "        /dev", 1)
+        );
     }
 }

@@ -16,8 +16,10 @@ pub(crate) fn log_text(seconds: u64) -> String {
         text += &format!("after {second} sec:\n");
         for name in NAMES {
             let (fast, slow, slowest) = (second * 6, second * 3, second);
-            text +=
-                &format!("{name} ({} total)\n (00: {fast:010}) (01: {slow:010}) (04: {slowest:010})\n", second * 10);
+            text += &format!(
+                "{name} ({} total)\n (00: {fast:010}) (01: {slow:010}) (04: {slowest:010})\n",
+                second * 10
+            );
         }
         text.push('\n');
     }

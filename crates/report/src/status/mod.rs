@@ -29,7 +29,11 @@ impl Status {
     /// Reads the status of the run or series in `dir` at `now`. `state_of` returns the state of a process.
     ///
     /// Errors: `dir` has neither a run nor a series, or its manifest or series record is damaged.
-    pub fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
+    pub fn read(
+        dir: &Path,
+        now: SystemTime,
+        state_of: &dyn Fn(&Process) -> ProcessState,
+    ) -> Result<Self, RunDirError> {
         Ok(match run_dir::dir_kind(dir)? {
             DirKind::Run => Self::Run(Box::new(RunStatus::read(dir, now, state_of)?)),
             DirKind::Series => Self::Series(Box::new(SeriesStatus::read(dir, now, state_of)?)),
@@ -55,7 +59,8 @@ impl Status {
 
 /// Milliseconds since 1970; 0 before.
 fn unix_ms(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -98,29 +103,55 @@ pub struct SeriesStatus {
 
 impl SeriesStatus {
     /// Reads the status of the series in `dir` at `now`. `state_of` returns the state of a process.
-    fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
+    fn read(
+        dir: &Path,
+        now: SystemTime,
+        state_of: &dyn Fn(&Process) -> ProcessState,
+    ) -> Result<Self, RunDirError> {
         let Some(mut series) = Series::read(dir)? else {
-            return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| disappeared_error(dir)));
+            return Err(results::run_dir::manifest(dir)
+                .err()
+                .unwrap_or_else(|| disappeared_error(dir)));
         };
         let mut remarks = rejudge_in(dir, &mut series);
-        let begun_step = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
-        let run = begun_step.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, state_of) {
-            Ok(run) => Some(run),
-            // A run has no directory until its devices are opened and examined.
-            Err(_) if step.state == State::Running => {
-                remarks.push(format!("{} has begun, but has no run directory yet", step.name));
-                None
-            }
-            Err(error) => {
-                remarks.push(format!("{} cannot be read: {error}", step.name));
-                None
+        let begun_step = series
+            .steps
+            .iter()
+            .rev()
+            .find(|step| step.attempts > 0 && step.state != State::Planned);
+        let run = begun_step.and_then(|step| {
+            match RunStatus::read(&dir.join(&step.dir), now, state_of) {
+                Ok(run) => Some(run),
+                // A run has no directory until its devices are opened and examined.
+                Err(_) if step.state == State::Running => {
+                    remarks.push(format!(
+                        "{} has begun, but has no run directory yet",
+                        step.name
+                    ));
+                    None
+                }
+                Err(error) => {
+                    remarks.push(format!("{} cannot be read: {error}", step.name));
+                    None
+                }
             }
         });
         let conclusion = series.conclusion.as_ref();
-        let steps_ahead = series.steps.iter().filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+        let steps_ahead = series
+            .steps
+            .iter()
+            .filter(|step| matches!(step.state, State::Planned | State::Interrupted));
         let ahead_sec: u64 = steps_ahead.map(|step| step.duration_sec).sum();
-        let now_sec = run.as_ref().filter(|run| !run.phase.is_over()).and_then(RunStatus::left_sec).unwrap_or(0.0);
-        let left_sec = if conclusion.is_some() { 0.0 } else { ahead_sec as f64 + now_sec };
+        let now_sec = run
+            .as_ref()
+            .filter(|run| !run.phase.is_over())
+            .and_then(RunStatus::left_sec)
+            .unwrap_or(0.0);
+        let left_sec = if conclusion.is_some() {
+            0.0
+        } else {
+            ahead_sec as f64 + now_sec
+        };
         let simulated = series.devices.iter().any(|device| device.simulated);
         let steps = series.steps.iter().map(|step| StepStatus {
             name: step.name.clone(),
@@ -137,16 +168,24 @@ impl SeriesStatus {
             left_sec,
             ends_unix_ms: None,
             outcome: conclusion.map(|ended| ended.outcome),
-            conclusion: conclusion.map(|ended| ended.sentence.clone()).unwrap_or_default(),
+            conclusion: conclusion
+                .map(|ended| ended.sentence.clone())
+                .unwrap_or_default(),
             seen: series.process.as_ref().map(state_of),
             run,
             remarks,
         };
         if begun_step.is_none() && !this.is_over() {
-            this.remarks
-                .push("no run has begun: drives are being prepared, or a question waits for an answer".to_owned());
+            this.remarks.push(
+                "no run has begun: drives are being prepared, or a question waits for an answer"
+                    .to_owned(),
+            );
         }
-        this.remarks.extend(conclusion.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
+        this.remarks.extend(
+            conclusion
+                .into_iter()
+                .flat_map(|ended| ended.remarks.iter().cloned()),
+        );
         // A baseline plans a job only when the previous one is done, so its end is unknown.
         if !simulated && !this.is_over() && this.purpose != Purpose::Baseline {
             this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
@@ -164,9 +203,15 @@ impl SeriesStatus {
             (Some(ProcessState::Running | ProcessState::Stopped), _) => false,
             (Some(ProcessState::Gone), _) => true,
             // A process in another container is invisible; then the state of its run decides.
-            (Some(ProcessState::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
-            (Some(ProcessState::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
-            (Some(ProcessState::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
+            (Some(ProcessState::Elsewhere), run) => {
+                run.as_ref().is_none_or(|run| run.phase.is_over())
+            }
+            (Some(ProcessState::Unknown) | None, Some(run)) => {
+                matches!(run.phase, Phase::Killed | Phase::Unknown)
+            }
+            (Some(ProcessState::Unknown) | None, None) => {
+                self.steps.iter().all(|step| step.state != State::Running)
+            }
         }
     }
 
@@ -174,7 +219,9 @@ impl SeriesStatus {
         match (self.outcome, &self.run) {
             (Some(outcome), _) => outcome.exit_code(),
             (None, _) if self.is_over() => Outcome::Invalid.exit_code(),
-            (None, Some(run)) if matches!(run.phase, Phase::Hung | Phase::Stopped | Phase::Gone) => {
+            (None, Some(run))
+                if matches!(run.phase, Phase::Hung | Phase::Stopped | Phase::Gone) =>
+            {
                 Outcome::Invalid.exit_code()
             }
             (None, _) => 0,

@@ -7,7 +7,8 @@ use results::counts::CellCounts;
 use results::judge::{Deciding, End, Judge, RunResult, Verdict};
 use results::run_dir::ProcessState;
 use results::run_dir::{
-    self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
+    self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows,
+    time_left,
 };
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -132,7 +133,11 @@ pub struct RunStatus {
 
 impl RunStatus {
     /// Reads the status of the run in `dir` at `now`. `state_of` returns the state of a process.
-    pub fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
+    pub fn read(
+        dir: &Path,
+        now: SystemTime,
+        state_of: &dyn Fn(&Process) -> ProcessState,
+    ) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
         // Check this first: a verdict that is written while the tables are read does not match the tables.
         if dir.join(VERDICT).exists() {
@@ -140,7 +145,11 @@ impl RunStatus {
         }
         let process_state = manifest.process.as_ref().map(state_of);
         // The run may have ended between the two checks.
-        if matches!(process_state, Some(ProcessState::Gone | ProcessState::Elsewhere)) && dir.join(VERDICT).exists() {
+        if matches!(
+            process_state,
+            Some(ProcessState::Gone | ProcessState::Elsewhere)
+        ) && dir.join(VERDICT).exists()
+        {
             return Self::ended(dir, now, &manifest);
         }
         let mut judge = manifest.judge();
@@ -151,16 +160,26 @@ impl RunStatus {
         this.cpu_wait_share = judge.cpu_wait_share();
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
-            this.remarks.push("the manifest names no process: only the files show if the run goes on".to_owned());
+            this.remarks.push(
+                "the manifest names no process: only the files show if the run goes on".to_owned(),
+            );
         }
         this.seen = process_state;
         this.phase = this.phase_now(&manifest, process_state);
         if this.phase.is_over() {
             // No more data will come, so damage counts, as in a report.
-            return Ok(Self { phase: this.phase, seen: process_state, ..Self::ended(dir, now, &manifest)? });
+            return Ok(Self {
+                phase: this.phase,
+                seen: process_state,
+                ..Self::ended(dir, now, &manifest)?
+            });
         }
         if !this.simulated && this.phase.is_running() {
-            let ends = |left_sec| manifest.started_unix_ms.saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64);
+            let ends = |left_sec| {
+                manifest
+                    .started_unix_ms
+                    .saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64)
+            };
             this.ends_unix_ms = this.left_sec().map(ends);
         }
         Ok(this)
@@ -180,16 +199,37 @@ impl RunStatus {
         Ok(this)
     }
 
-    fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: LastInterval, now: SystemTime) -> Self {
+    fn new(
+        dir: &Path,
+        manifest: &Manifest,
+        verdict: &Verdict,
+        last: LastInterval,
+        now: SystemTime,
+    ) -> Self {
         let layout = manifest.layout();
         let devices = layout.devices.len().max(1);
         let completed_iops = |stream: &[CellCounts]| {
-            let ops: u64 = stream.iter().map(|cell| cell.ops.saturating_sub(cell.overtime)).sum();
-            if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
+            let ops: u64 = stream
+                .iter()
+                .map(|cell| cell.ops.saturating_sub(cell.overtime))
+                .sum();
+            if last.length_sec > 0.0 {
+                ops as f64 / last.length_sec
+            } else {
+                0.0
+            }
         };
         let (p99_ns, remarks) = p99(dir, &layout);
-        let of_operations = || layout.streams.iter().zip(&verdict.streams).filter(|(info, _)| !info.commits);
-        let done_ops = of_operations().map(|(_, total)| total.ops + total.errors).sum();
+        let of_operations = || {
+            layout
+                .streams
+                .iter()
+                .zip(&verdict.streams)
+                .filter(|(info, _)| !info.commits)
+        };
+        let done_ops = of_operations()
+            .map(|(_, total)| total.ops + total.errors)
+            .sum();
         Self {
             dir: dir.to_owned(),
             test: manifest.kind(),
@@ -207,9 +247,17 @@ impl RunStatus {
             recorded_ago_sec: recorded_ago_sec(dir, now),
             last_interval_iops: last.cells.chunks(devices).map(completed_iops).collect(),
             sla: manifest.sla.to_string(),
-            thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
+            thresholds: manifest
+                .sla
+                .limits()
+                .iter()
+                .map(|limit| limit.threshold_text())
+                .collect(),
             current: current(verdict, manifest),
-            worst: verdict.decided_by.clone().filter(|_| !verdict.has_no_limits()),
+            worst: verdict
+                .decided_by
+                .clone()
+                .filter(|_| !verdict.has_no_limits()),
             cpu_wait_share: None,
             p99_ns,
             errors: of_operations().map(|(_, total)| total.errors).sum(),
@@ -221,7 +269,8 @@ impl RunStatus {
 
     /// Phase of a run without a verdict.
     fn phase_now(&self, manifest: &Manifest, process_state: Option<ProcessState>) -> Phase {
-        let hung_sec = (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
+        let hung_sec =
+            (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
         match process_state {
             Some(ProcessState::Stopped) => Phase::Stopped,
@@ -229,7 +278,9 @@ impl RunStatus {
             // In another container, or on another machine that shares the directory, the process can still run: then
             // its files grow. Waiting one interval shows if they do.
             Some(ProcessState::Elsewhere)
-                if self.recorded_ago_sec.is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
+                if self
+                    .recorded_ago_sec
+                    .is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
             {
                 Phase::Killed
             }
@@ -244,7 +295,11 @@ impl RunStatus {
 
     /// 0 while the run goes on, or if it passed. Otherwise the exit code of the verdict.
     pub(super) fn exit_code(&self) -> u8 {
-        if self.phase.is_running() { 0 } else { self.result.exit_code }
+        if self.phase.is_running() {
+            0
+        } else {
+            self.result.exit_code
+        }
     }
 
     /// Seconds until the end of the run; `None` if too few operations are done to estimate it.
@@ -252,7 +307,9 @@ impl RunStatus {
         let most = (self.duration_sec as f64 - self.elapsed_sec).max(0.0);
         match self.operations {
             None => Some(most),
-            Some(all) => time_left(all, self.operations_done, self.elapsed_sec).map(|sec| sec.min(most)),
+            Some(all) => {
+                time_left(all, self.operations_done, self.elapsed_sec).map(|sec| sec.min(most))
+            }
         }
     }
 }
@@ -260,7 +317,9 @@ impl RunStatus {
 /// Seconds since telemetry.csv was last written; `None` without that file. The time stamp of a network file system is
 /// by another machine's clock.
 fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
-    let written = fs::metadata(dir.join(TELEMETRY)).and_then(|of| of.modified()).ok()?;
+    let written = fs::metadata(dir.join(TELEMETRY))
+        .and_then(|of| of.modified())
+        .ok()?;
     Some(unix_ms(now).saturating_sub(unix_ms(written)) as f64 / 1000.0)
 }
 
@@ -287,7 +346,10 @@ impl LastInterval {
         }
         let celsius = columns.iter().zip(&telemetry).filter_map(|(column, text)| {
             let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
-            Some(Temperature { device: known.owner, celsius: text.parse().ok()? })
+            Some(Temperature {
+                device: known.owner,
+                celsius: text.parse().ok()?,
+            })
         });
         this.temperatures = celsius.collect();
         Ok(this)
@@ -302,8 +364,13 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<CurrentShares> {
         let slice = group.slices.last().filter(|slice| !slice.complete)?;
         Some((group, slice, slice.judged_share.clone()?))
     });
-    let of_limit =
-        |shares: &[f64]| shares.iter().zip(limits).map(|(share, limit)| share / limit.share_max()).fold(0.0, f64::max);
+    let of_limit = |shares: &[f64]| {
+        shares
+            .iter()
+            .zip(limits)
+            .map(|(share, limit)| share / limit.share_max())
+            .fold(0.0, f64::max)
+    };
     let nearest = newest.max_by(|a, b| of_limit(&a.2).total_cmp(&of_limit(&b.2)));
     nearest.map(|(group, slice, shares)| CurrentShares {
         slice: slice.slice,
@@ -317,10 +384,26 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<CurrentShares> {
 fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
     let windows = match last_windows(dir, layout, HlogKind::Service) {
         Ok(windows) => windows,
-        Err(error) => return (Vec::new(), vec![format!("no quantiles of latencies: {error}")]),
+        Err(error) => {
+            return (
+                Vec::new(),
+                vec![format!("no quantiles of latencies: {error}")],
+            );
+        }
     };
     let mut streams = vec![results::cell::latencies(); layout.streams.len()];
-    windows.iter().for_each(|window| add_window(&mut streams, layout, window));
-    let judged = layout.streams.iter().zip(&streams).filter(|(stream, all)| stream.judged && !all.is_empty());
-    (judged.map(|(stream, all)| (stream.name.clone(), all.value_at_quantile(0.99))).collect(), Vec::new())
+    windows
+        .iter()
+        .for_each(|window| add_window(&mut streams, layout, window));
+    let judged = layout
+        .streams
+        .iter()
+        .zip(&streams)
+        .filter(|(stream, all)| stream.judged && !all.is_empty());
+    (
+        judged
+            .map(|(stream, all)| (stream.name.clone(), all.value_at_quantile(0.99)))
+            .collect(),
+        Vec::new(),
+    )
 }

@@ -14,8 +14,18 @@ const SEC: u64 = 1_000_000_000;
 
 fn manifest() -> Manifest {
     let layout = layout(&[("reads", true)], 12.0, ["/dev/nvme1n1"]);
-    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
-    Manifest { duration_sec: 40, slice_sec: 10, process, ..Manifest::new(&layout, Sla::default()) }
+    let process = Some(Process {
+        pid: 77,
+        start_ticks: 1,
+        boot_id: "b".into(),
+        pid_namespace: None,
+    });
+    Manifest {
+        duration_sec: 40,
+        slice_sec: 10,
+        process,
+        ..Manifest::new(&layout, Sla::default())
+    }
 }
 
 /// Ten reads per second; in the first slice one read in ten takes 2 ms. Temperature 50 C.
@@ -24,22 +34,33 @@ fn write(dir: &Path, intervals: u64) -> Writer {
 }
 
 fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
-    let mut writer = Writer::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
+    let mut writer =
+        Writer::create(dir, manifest, &["nvme1n1.temperature_celsius".to_owned()]).unwrap();
     for index in 0..intervals {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
         for read in 0..10 {
-            let service_ns = if index < 10 && read == 0 { 2_000_000 } else { 100_000 };
+            let service_ns = if index < 10 && read == 0 {
+                2_000_000
+            } else {
+                100_000
+            };
             interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 512);
         }
-        writer.write_interval(&interval, &["50".to_owned()]).unwrap();
+        writer
+            .write_interval(&interval, &["50".to_owned()])
+            .unwrap();
     }
     writer
 }
 
 /// Status `later` seconds from now.
 fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
-    match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| seen).unwrap() {
+    match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| {
+        seen
+    })
+    .unwrap()
+    {
         Status::Run(run) => *run,
         Status::Series(series) => panic!("{series:?}"),
     }
@@ -51,21 +72,51 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
     let run = status(&dir, 0, ProcessState::Running);
-    assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, Some(15.0)));
+    assert_eq!(
+        (run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()),
+        (Phase::Running, 0, 25.0, Some(15.0))
+    );
     let stream = &run.result.streams[0];
-    assert_eq!((stream.offered_iops, stream.achieved_iops, run.last_interval_iops[0]), (12.0, 10.0, 10.0));
+    assert_eq!(
+        (
+            stream.offered_iops,
+            stream.achieved_iops,
+            run.last_interval_iops[0]
+        ),
+        (12.0, 10.0, 10.0)
+    );
     let (current, worst) = (run.current.clone().unwrap(), run.worst.clone().unwrap());
     assert_eq!((current.slice, current.shares[0]), (3, 0.0));
     assert_eq!((worst.slice, worst.share, worst.is_over()), (1, 0.1, true));
-    assert_eq!(run.p99_ns[0].1 / 1024, 97, "the newest window has no slow one: {:?}", run.p99_ns);
-    assert_eq!(run.temperatures, [Temperature { device: "nvme1n1".into(), celsius: 50.0 }]);
+    assert_eq!(
+        run.p99_ns[0].1 / 1024,
+        97,
+        "the newest window has no slow one: {:?}",
+        run.p99_ns
+    );
+    assert_eq!(
+        run.temperatures,
+        [Temperature {
+            device: "nvme1n1".into(),
+            celsius: 50.0
+        }]
+    );
     let text = run.to_string();
-    for part in ["running (process 77): last interval 0 s ago", "00:00:25 of 00:00:40  00:00:15 left, ends ", "50 C"] {
+    for part in [
+        "running (process 77): last interval 0 s ago",
+        "00:00:25 of 00:00:40  00:00:15 left, ends ",
+        "50 C",
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(text.contains("0 % over 1ms, 0 % over 8ms, 0 % over 64ms (slice 3, reads on"), "{text}");
     assert!(
-        text.contains("OVER A LIMIT: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1 (10 of 100"),
+        text.contains("0 % over 1ms, 0 % over 8ms, 0 % over 64ms (slice 3, reads on"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "OVER A LIMIT: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1 (10 of 100"
+        ),
         "{text}"
     );
 }
@@ -81,31 +132,52 @@ fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
         for index in 0..25 {
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
             (interval.cpu_ns, interval.run_delay_ns) = (SEC / 10, own_ns);
-            (0..100).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2_000_000), own_ns, 512));
+            (0..100).for_each(|_| {
+                interval.cells[0].record(&Times::new(0, 0, 0, 2_000_000), own_ns, 512)
+            });
             writer.write_interval(&interval, &[]).unwrap();
             interval.clear();
         }
         status(&dir, 0, ProcessState::Running).to_string()
     };
     let text = text_of(SEC / 10);
-    assert!(text.contains("so far             INVALID: waited for a CPU 50.0 % of the time"), "{text}");
-    assert!(text.contains("with this program's own delays, 100 % of reads"), "{text}");
+    assert!(
+        text.contains("so far             INVALID: waited for a CPU 50.0 % of the time"),
+        "{text}"
+    );
+    assert!(
+        text.contains("with this program's own delays, 100 % of reads"),
+        "{text}"
+    );
     assert!(!text.contains("OVER A LIMIT"), "{text}");
     let text = text_of(0);
     assert!(text.contains("OVER A LIMIT: 100 % of reads"), "{text}");
-    assert!(!text.contains("INVALID") && !text.contains("waited for a CPU"), "{text}");
+    assert!(
+        !text.contains("INVALID") && !text.contains("waited for a CPU"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_rate() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
-    let manifest = Manifest { duration_sec: 30 * 86_400, operations: Some(1_000), ..manifest() };
+    let manifest = Manifest {
+        duration_sec: 30 * 86_400,
+        operations: Some(1_000),
+        ..manifest()
+    };
     let _writer = write_of(&manifest, &dir, 25);
     let run = status(&dir, 0, ProcessState::Running);
-    assert_eq!((run.phase, run.operations_done, run.left_sec()), (Phase::Running, 250, Some(75.0)));
+    assert_eq!(
+        (run.phase, run.operations_done, run.left_sec()),
+        (Phase::Running, 250, Some(75.0))
+    );
     let text = run.to_string();
-    assert!(text.contains("00:00:25, 250 of 1,000 operations  00:01:15 left, ends "), "{text}");
+    assert!(
+        text.contains("00:00:25, 250 of 1,000 operations  00:01:15 left, ends "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -128,15 +200,29 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
     ] {
         let run = status(&dir, later, seen);
         // The recorded intervals already exceed a limit.
-        assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
+        assert_eq!(
+            (run.phase, run.exit_code()),
+            (phase, code),
+            "{later} s later, {seen:?}"
+        );
     }
     let gone = status(&dir, 0, ProcessState::Elsewhere).to_string();
-    assert!(gone.contains("GONE (process 77): the process is not visible"), "{gone}");
+    assert!(
+        gone.contains("GONE (process 77): the process is not visible"),
+        "{gone}"
+    );
     assert!(!gone.contains(" left"), "no expected end is shown: {gone}");
     let killed = status(&dir, 0, ProcessState::Gone);
-    assert!(killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(), "{killed}");
+    assert!(
+        killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(),
+        "{killed}"
+    );
     assert!(!killed.to_string().contains(" left, ends "), "{killed}");
-    assert!(status(&dir, 90, ProcessState::Running).to_string().contains("recorded nothing for 90 s"));
+    assert!(
+        status(&dir, 90, ProcessState::Running)
+            .to_string()
+            .contains("recorded nothing for 90 s")
+    );
 }
 
 #[test]
@@ -150,7 +236,11 @@ fn a_directory_can_be_read_at_any_byte_of_its_growth() {
         for cut in 0..bytes.len() {
             fs::write(&path, &bytes[..cut]).unwrap();
             let run = status(&dir, 0, ProcessState::Running);
-            assert!(run.elapsed_sec <= 12.0 && run.phase == Phase::Running || run.phase == Phase::Beginning, "{cut}");
+            assert!(
+                run.elapsed_sec <= 12.0 && run.phase == Phase::Running
+                    || run.phase == Phase::Beginning,
+                "{cut}"
+            );
         }
         fs::remove_file(&path).unwrap();
         status(&dir, 0, ProcessState::Running);
@@ -171,17 +261,43 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     }
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
     let run = status(&dir, 1000, ProcessState::Gone);
-    assert_eq!((run.phase, run.result.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
-    assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
+    assert_eq!(
+        (run.phase, run.result.outcome, run.exit_code()),
+        (Phase::Ended, Outcome::Fail, 1)
+    );
+    assert!(
+        run.to_string()
+            .contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"),
+        "{run}"
+    );
 }
 
 /// Status of a series whose one stage is in `state` and has no run directory.
 fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> SeriesStatus {
     let dir = tempfile::tempdir().unwrap();
-    let planned = Step::planned("stage 1".into(), "stage-1".into(), 60.0, vec![0], 172_800, Rule::Completes);
-    let stage = Step { state, attempts, ..planned };
-    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
-    let series = Series { process, ..conclusions::testing::series(Purpose::Certify, &[], vec![stage]) };
+    let planned = Step::planned(
+        "stage 1".into(),
+        "stage-1".into(),
+        60.0,
+        vec![0],
+        172_800,
+        Rule::Completes,
+    );
+    let stage = Step {
+        state,
+        attempts,
+        ..planned
+    };
+    let process = Some(Process {
+        pid: 77,
+        start_ticks: 1,
+        boot_id: "b".into(),
+        pid_namespace: None,
+    });
+    let series = Series {
+        process,
+        ..conclusions::testing::series(Purpose::Certify, &[], vec![stage])
+    };
     series.write(dir.path()).unwrap();
     match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
         Status::Series(series) => *series,
@@ -191,15 +307,30 @@ fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> Series
 
 #[test]
 fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
-    for (state, attempts) in [(State::Interrupted, 1), (State::Running, 1), (State::Planned, 0)] {
+    for (state, attempts) in [
+        (State::Interrupted, 1),
+        (State::Running, 1),
+        (State::Planned, 0),
+    ] {
         let series = series_without_run(state, attempts, ProcessState::Gone);
-        assert_eq!((series.is_over(), series.exit_code()), (true, 4), "{state:?}");
+        assert_eq!(
+            (series.is_over(), series.exit_code()),
+            (true, 4),
+            "{state:?}"
+        );
         assert!(series.to_string().contains("NOT RUNNING"), "{series}");
         let series = series_without_run(state, attempts, ProcessState::Running);
-        assert_eq!((series.is_over(), series.exit_code()), (false, 0), "{state:?}");
+        assert_eq!(
+            (series.is_over(), series.exit_code()),
+            (false, 0),
+            "{state:?}"
+        );
     }
     let preparing = series_without_run(State::Planned, 0, ProcessState::Running).to_string();
-    assert!(preparing.contains("48:00:00 left") && preparing.contains("no run has begun"), "{preparing}");
+    assert!(
+        preparing.contains("48:00:00 left") && preparing.contains("no run has begun"),
+        "{preparing}"
+    );
 }
 
 #[test]
@@ -207,11 +338,21 @@ fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     let dir = tempfile::tempdir().unwrap();
     let mut series = conclusions::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
     let jobs = series.steps.len() as u64;
-    series.terms.push((conclusions::baseline::JOBS.to_owned(), jobs.to_string()));
+    series
+        .terms
+        .push((conclusions::baseline::JOBS.to_owned(), jobs.to_string()));
     series.conclusion = None;
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();
-    let status = Status::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running).unwrap().to_string();
+    let status = Status::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running)
+        .unwrap()
+        .to_string();
     // Of the six rounds of the saturation, only five are certain to run.
-    assert!(status.contains(&format!("baseline: 10 jobs done, at least {} to come", jobs - 9)), "{status}");
+    assert!(
+        status.contains(&format!(
+            "baseline: 10 jobs done, at least {} to come",
+            jobs - 9
+        )),
+        "{status}"
+    );
 }

@@ -55,12 +55,22 @@ pub struct Latency {
 impl Latency {
     /// Latencies of one kind of operation of a tenant's clients. `cell` was recorded over `seconds` seconds; `end` is
     /// the final backlog.
-    pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
+    pub fn new(
+        (tenant, operation): (&str, &str),
+        cell: &results::cell::Cell,
+        end: Backlog,
+        seconds: f64,
+    ) -> Self {
         // Operations that completed later, or never, are in the backlog at the end: in flight, waiting or late.
         let done_ops = cell.counts.ops - cell.counts.overtime;
-        let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
-        let scheduled_ops =
-            done_ops.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
+        let late = end
+            .waiting
+            .saturating_add(end.late)
+            .max(cell.counts.unissued);
+        let scheduled_ops = done_ops
+            .saturating_add(cell.counts.errors)
+            .saturating_add(end.in_flight)
+            .saturating_add(late);
         Self {
             tenant: tenant.to_owned(),
             operation: operation.to_owned(),
@@ -91,7 +101,11 @@ const AGREEMENT: f64 = 0.05;
 /// Milliseconds; empty if too few operations determine the quantile.
 fn quantile_text(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
     let is_told = percentile::is_resolved(quantiles.count, 100.0 * quantile);
-    if is_told { format!("{:.3}", ns as f64 / 1e6) } else { "-".to_owned() }
+    if is_told {
+        format!("{:.3}", ns as f64 / 1e6)
+    } else {
+        "-".to_owned()
+    }
 }
 
 impl WafReport {
@@ -100,24 +114,46 @@ impl WafReport {
             .text(["arrangement", "tenant", "", ""])
             .numbers(["wanted/s", "done/s", "p50", "p99", "p99.9", "max"]);
         for arranged in &self.arrangements {
-            let Some(timed) = &arranged.timed else { continue };
+            let Some(timed) = &arranged.timed else {
+                continue;
+            };
             for (number, latency) in timed.latencies.iter().enumerate() {
                 let is_new = number == 0 || timed.latencies[number - 1].tenant != latency.tenant;
                 let waited = (latency.wait.max_ns > 0).then_some(("wait", &latency.wait));
-                for (line, (time_name, quantiles)) in
-                    [("service", &latency.service)].into_iter().chain(waited).enumerate()
+                for (line, (time_name, quantiles)) in [("service", &latency.service)]
+                    .into_iter()
+                    .chain(waited)
+                    .enumerate()
                 {
-                    let ms = [(0.5, quantiles.p50_ns), (0.99, quantiles.p99_ns), (0.999, quantiles.p999_ns)];
-                    let [p50, p99, p999] = ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
-                    let first = |text: String| Cell::from(if line == 0 { text } else { String::new() });
+                    let ms = [
+                        (0.5, quantiles.p50_ns),
+                        (0.99, quantiles.p99_ns),
+                        (0.999, quantiles.p999_ns),
+                    ];
+                    let [p50, p99, p999] =
+                        ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
+                    let first =
+                        |text: String| Cell::from(if line == 0 { text } else { String::new() });
                     let done_rate = units::number(latency.done_per_sec);
                     table.row([
-                        first(if number == 0 { arranged.arrangement.clone() } else { String::new() }),
-                        first(if is_new { latency.tenant.clone() } else { String::new() }),
+                        first(if number == 0 {
+                            arranged.arrangement.clone()
+                        } else {
+                            String::new()
+                        }),
+                        first(if is_new {
+                            latency.tenant.clone()
+                        } else {
+                            String::new()
+                        }),
                         first(latency.operation.clone()),
                         time_name.into(),
                         first(units::number(latency.wanted_per_sec)),
-                        if line == 0 && !latency.keeps_up() { Cell::bad(done_rate) } else { first(done_rate) },
+                        if line == 0 && !latency.keeps_up() {
+                            Cell::bad(done_rate)
+                        } else {
+                            first(done_rate)
+                        },
                         p50,
                         p99,
                         p999,
@@ -133,10 +169,15 @@ impl WafReport {
     pub fn about_latencies(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for arranged in &self.arrangements {
-            let (name, Some(timed)) = (&arranged.arrangement, &arranged.timed) else { continue };
+            let (name, Some(timed)) = (&arranged.arrangement, &arranged.timed) else {
+                continue;
+            };
             for latency in &timed.latencies {
-                let Latency { tenant, operation, .. } = latency;
-                let [late, failed, wanted] = [latency.late, latency.failed, latency.wanted].map(units::Grouped);
+                let Latency {
+                    tenant, operation, ..
+                } = latency;
+                let [late, failed, wanted] =
+                    [latency.late, latency.failed, latency.wanted].map(units::Grouped);
                 if !latency.keeps_up() {
                     sentences.push(format!(
                         "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
@@ -146,7 +187,9 @@ impl WafReport {
                 }
                 if latency.failed > 0 {
                     let what = format!("{failed} of {wanted} {operation} of {tenant}");
-                    sentences.push(format!("{name}: {what} failed, and the latencies do not include them"));
+                    sentences.push(format!(
+                        "{name}: {what} failed, and the latencies do not include them"
+                    ));
                 }
             }
             if let Some((waf, with_time)) = arranged.waf.zip(timed.device_waf)
@@ -160,7 +203,10 @@ impl WafReport {
                 ));
             }
             if let Some(why) = &timed.ended_early {
-                sentences.push(format!("{name}: latencies cover only {}: {why}", units::span_of(timed.seconds)));
+                sentences.push(format!(
+                    "{name}: latencies cover only {}: {why}",
+                    units::span_of(timed.seconds)
+                ));
             }
         }
         sentences
@@ -170,13 +216,18 @@ impl WafReport {
 /// Rows with the p99.9 of each tenant's reads and of its writes: for each row, its name and a function that returns the
 /// cell of an arrangement.
 pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
-    let all_latencies = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
+    let all_latencies = arrangements
+        .iter()
+        .filter_map(|one| one.timed.as_ref())
+        .flat_map(|timed| &timed.latencies);
     let rows = unique(all_latencies.map(|of| (of.tenant.clone(), of.operation.clone())));
     let row = |(tenant, operation): (String, String)| {
         let name = format!("{tenant} {operation}, p99.9 in ms");
         let cell = move |arranged: &Arranged| {
             let arranged_latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
-            let latency = arranged_latencies.into_iter().find(|of| of.tenant == tenant && of.operation == operation);
+            let latency = arranged_latencies
+                .into_iter()
+                .find(|of| of.tenant == tenant && of.operation == operation);
             match latency {
                 Some(of) if !of.keeps_up() => "overloaded".to_owned(),
                 Some(of) if !of.succeeds() => "fails".to_owned(),
@@ -199,19 +250,44 @@ mod tests {
 
     /// `ops` operations with this wait and service time, `errors` failed ones, and `waiting` ones at the end.
     fn latency(ops: u64, errors: u64, waiting: u64, service_ns: u64, wait_ns: u64) -> Latency {
-        let mut cell =
-            results::cell::Cell::new(&results::testing::layout(&[("reads", true)], 1.0, ["d"]).streams[0], [].into());
+        let mut cell = results::cell::Cell::new(
+            &results::testing::layout(&[("reads", true)], 1.0, ["d"]).streams[0],
+            [].into(),
+        );
         for _ in 0..ops {
-            cell.record(&results::times::Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 512);
+            cell.record(
+                &results::times::Times::new(0, wait_ns, wait_ns, wait_ns + service_ns),
+                0,
+                512,
+            );
         }
         cell.record_errors(errors, 0);
-        Latency::new(("a", "reads"), &cell, Backlog { in_flight: 20, waiting, late: 0 }, 10.0)
+        Latency::new(
+            ("a", "reads"),
+            &cell,
+            Backlog {
+                in_flight: 20,
+                waiting,
+                late: 0,
+            },
+            10.0,
+        )
     }
 
     fn arranged(latency: Latency) -> Arranged {
-        let counted = conclusions::waf::Found { drives: Vec::new(), tenants: Vec::new(), steady_after: None };
+        let counted = conclusions::waf::Found {
+            drives: Vec::new(),
+            tenants: Vec::new(),
+            steady_after: None,
+        };
         let (device_waf, ended_early) = (None, None);
-        let timed = Timed { seconds: 10.0, drive_fills: 1.0, device_waf, ended_early, latencies: vec![latency] };
+        let timed = Timed {
+            seconds: 10.0,
+            drive_fills: 1.0,
+            device_waf,
+            ended_early,
+            latencies: vec![latency],
+        };
         Arranged::of("shared", counted, Some(timed))
     }
 

@@ -114,7 +114,11 @@ pub enum SweepPoint {
 
 impl SweepPoint {
     fn waf(&self) -> Option<f64> {
-        if let Self::Waf(waf) = self { Some(*waf) } else { None }
+        if let Self::Waf(waf) = self {
+            Some(*waf)
+        } else {
+            None
+        }
     }
 }
 
@@ -135,7 +139,9 @@ impl Arranged {
             total_wa: waf.zip(engine_wa).map(|(device, engine)| device * engine),
             steady_after_fills: counted.steady_after,
             years: None,
-            waf_by_drive: (0..counted.drives.len()).map(|drive| counted.steady_waf_of(drive)).collect(),
+            waf_by_drive: (0..counted.drives.len())
+                .map(|drive| counted.steady_waf_of(drive))
+                .collect(),
             counted,
             timed,
         }
@@ -146,36 +152,64 @@ impl WafReport {
     /// A column per arrangement.
     pub fn table(&self) -> Table {
         let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
-        let mut table = Table::new("Write amplification").text([""]).numbers(headings);
+        let mut table = Table::new("Write amplification")
+            .text([""])
+            .numbers(headings);
         let mut row = |name: &str, cell: &dyn Fn(&Arranged) -> Cell| {
             let cells = self.arrangements.iter().map(cell);
             table.row([Cell::from(name)].into_iter().chain(cells));
         };
-        row("written by clients", &|one| bytes(one.client_bytes as f64).into());
-        row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
+        row("written by clients", &|one| {
+            bytes(one.client_bytes as f64).into()
+        });
+        row("by defragmentation", &|one| {
+            bytes(one.defrag_bytes as f64).into()
+        });
         row("to the media", &|one| bytes(one.media_bytes as f64).into());
         row("engine WA", &|one| factor(one.engine_wa).into());
-        row("device WAF, whole experiment", &|one| factor(one.counted.total().waf()).into());
+        row("device WAF, whole experiment", &|one| {
+            factor(one.counted.total().waf()).into()
+        });
         row("device WAF, steady state", &|one| {
-            one.waf.map_or_else(|| Cell::bad("not steady"), |waf| Cell::strong(factor(Some(waf))))
+            one.waf.map_or_else(
+                || Cell::bad("not steady"),
+                |waf| Cell::strong(factor(Some(waf))),
+            )
         });
         let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
-            row("device WAF, latency phase", &|one| factor(timed(one)).into());
+            row("device WAF, latency phase", &|one| {
+                factor(timed(one)).into()
+            });
         }
-        row("total (engine WA x steady device WAF)", &|one| factor(one.total_wa).into());
+        row("total (engine WA x steady device WAF)", &|one| {
+            factor(one.total_wa).into()
+        });
         row("steady after, drive fills", &|one| {
-            one.steady_after_fills.map_or("-".into(), |fills| fills.to_string().into())
+            one.steady_after_fills
+                .map_or("-".into(), |fills| fills.to_string().into())
         });
         for (name, p999) in latency::p999_rows(&self.arrangements) {
             row(&name, &|one| p999(one).into());
         }
-        row("erases", &|one| one.erases.map_or("-".into(), |erases| units::Grouped(erases).to_string().into()));
-        if self.arrangements.iter().any(|one| !one.erase_histogram.is_empty()) {
-            row("erases of a superblock", &|one| spread(&one.erase_histogram).into());
+        row("erases", &|one| {
+            one.erases.map_or("-".into(), |erases| {
+                units::Grouped(erases).to_string().into()
+            })
+        });
+        if self
+            .arrangements
+            .iter()
+            .any(|one| !one.erase_histogram.is_empty())
+        {
+            row("erases of a superblock", &|one| {
+                spread(&one.erase_histogram).into()
+            });
         }
         if self.arrangements.iter().any(|one| one.years.is_some()) {
-            row("years to the rated endurance", &|one| one.years.map_or("-".to_owned(), units::number).into());
+            row("years to the rated endurance", &|one| {
+                one.years.map_or("-".to_owned(), units::number).into()
+            });
         }
         table
     }
@@ -185,16 +219,41 @@ impl WafReport {
         let headings = (1..=OCTILES_PER_FILL).map(|octile| format!("{octile}/8"));
         let mut table = Table::new("Device WAF by octile of each drive fill")
             .text(["arrangement"])
-            .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
+            .numbers(
+                ["fill".to_owned()]
+                    .into_iter()
+                    .chain(headings)
+                    .chain(["all".to_owned()]),
+            );
         for arranged in &self.arrangements {
             // The last drive fill may be incomplete.
-            for fill in 0..arranged.counted.completed_octiles().div_ceil(OCTILES_PER_FILL) {
-                let octiles = (0..OCTILES_PER_FILL)
-                    .map(|octile| factor(arranged.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
-                let name = if fill == 0 { arranged.arrangement.clone() } else { String::new() };
-                let whole = (fill < arranged.counted.rounds()).then(|| arranged.counted.fills(fill, fill + 1));
+            for fill in 0..arranged
+                .counted
+                .completed_octiles()
+                .div_ceil(OCTILES_PER_FILL)
+            {
+                let octiles = (0..OCTILES_PER_FILL).map(|octile| {
+                    factor(
+                        arranged
+                            .counted
+                            .octile_sum(fill * OCTILES_PER_FILL + octile)
+                            .waf(),
+                    )
+                });
+                let name = if fill == 0 {
+                    arranged.arrangement.clone()
+                } else {
+                    String::new()
+                };
+                let whole = (fill < arranged.counted.rounds())
+                    .then(|| arranged.counted.fills(fill, fill + 1));
                 let whole = factor(whole.and_then(Bytes::waf));
-                table.row([name, (fill + 1).to_string()].into_iter().chain(octiles).chain([whole]));
+                table.row(
+                    [name, (fill + 1).to_string()]
+                        .into_iter()
+                        .chain(octiles)
+                        .chain([whole]),
+                );
             }
         }
         table
@@ -203,13 +262,24 @@ impl WafReport {
     /// Bytes that each tenant wrote, and the write amplification of its drive.
     pub fn tenants_table(&self) -> Table {
         let numbers = ["clients", "defragmentation", "engine WA", "device WAF"];
-        let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers(numbers);
+        let mut table = Table::new("Tenants")
+            .text(["arrangement", "tenant"])
+            .numbers(numbers);
         for arranged in &self.arrangements {
             for (number, tenant) in arranged.counted.tenants.iter().enumerate() {
-                let drive = if arranged.counted.drives.len() > 1 { number } else { 0 };
-                let host = (tenant.client > 0).then(|| (tenant.client + tenant.defrag) as f64 / tenant.client as f64);
+                let drive = if arranged.counted.drives.len() > 1 {
+                    number
+                } else {
+                    0
+                };
+                let host = (tenant.client > 0)
+                    .then(|| (tenant.client + tenant.defrag) as f64 / tenant.client as f64);
                 table.row([
-                    if number == 0 { arranged.arrangement.clone() } else { String::new() },
+                    if number == 0 {
+                        arranged.arrangement.clone()
+                    } else {
+                        String::new()
+                    },
                     tenant.name.clone(),
                     bytes(tenant.client as f64),
                     bytes(tenant.defrag as f64),
@@ -225,7 +295,9 @@ impl WafReport {
     pub fn sweep(sweep: &Sweep) -> Table {
         let title = format!("Device WAF when only {} varies", sweep.parameter);
         let headings = sweep.waf.iter().map(|(name, _)| name.clone());
-        let mut table = Table::new(title).text([sweep.parameter.clone()]).numbers(headings);
+        let mut table = Table::new(title)
+            .text([sweep.parameter.clone()])
+            .numbers(headings);
         for (at, value) in sweep.values.iter().enumerate() {
             let cells = sweep.waf.iter().map(|(_, points)| factor(points[at].waf()));
             table.row([value.clone()].into_iter().chain(cells));
@@ -247,21 +319,47 @@ impl WafReport {
     }
 
     pub fn text(&self) -> String {
-        let wrapped =
-            |sentences: &[String]| sentences.iter().map(|it| units::wrapped(it, "  ", 110)).collect::<String>();
+        let wrapped = |sentences: &[String]| {
+            sentences
+                .iter()
+                .map(|it| units::wrapped(it, "  ", 110))
+                .collect::<String>()
+        };
         let named_part = |table: Table, below: &[String]| {
-            let rows = if table.is_empty() { String::new() } else { table.to_string() };
+            let rows = if table.is_empty() {
+                String::new()
+            } else {
+                table.to_string()
+            };
             (table.title, rows + &wrapped(below))
         };
-        let tables = [self.table(), self.latencies(), self.fill_interval_table(), self.tenants_table()];
-        let mut parts: Vec<(String, String)> = tables.into_iter().map(|table| named_part(table, &[])).collect();
-        parts.extend(self.sweeps.iter().map(|sweep| named_part(Self::sweep(sweep), &Self::missing(sweep))));
-        let assumptions: Vec<_> =
-            self.assumptions.iter().map(|pair| format!("{}: {}", pair.name, pair.value)).collect();
+        let tables = [
+            self.table(),
+            self.latencies(),
+            self.fill_interval_table(),
+            self.tenants_table(),
+        ];
+        let mut parts: Vec<(String, String)> = tables
+            .into_iter()
+            .map(|table| named_part(table, &[]))
+            .collect();
+        parts.extend(
+            self.sweeps
+                .iter()
+                .map(|sweep| named_part(Self::sweep(sweep), &Self::missing(sweep))),
+        );
+        let assumptions: Vec<_> = self
+            .assumptions
+            .iter()
+            .map(|pair| format!("{}: {}", pair.name, pair.value))
+            .collect();
         parts.push(("Assumptions".to_owned(), wrapped(&assumptions)));
         parts.push(("Remarks".to_owned(), wrapped(&self.remarks)));
         let parts = parts.into_iter().filter(|(_, body)| !body.is_empty());
-        parts.map(|(title, body)| format!("{title}\n\n{body}")).collect::<Vec<_>>().join("\n")
+        parts
+            .map(|(title, body)| format!("{title}\n\n{body}"))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Write amplification of each arrangement.
@@ -274,32 +372,69 @@ impl WafReport {
             bars
         };
         [
-            bars("Device WAF in steady state", "Bytes written to the media for each byte from hosts.", |one| one.waf),
-            bars("Total write amplification", "Engine WA x steady device WAF.", |one| one.total_wa),
+            bars(
+                "Device WAF in steady state",
+                "Bytes written to the media for each byte from hosts.",
+                |one| one.waf,
+            ),
+            bars(
+                "Total write amplification",
+                "Engine WA x steady device WAF.",
+                |one| one.total_wa,
+            ),
         ]
     }
 
     /// WAF against the bytes that hosts wrote, and the effect of varied assumptions.
     pub(crate) fn sections(&self) -> Vec<Section> {
-        let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
-        let mut chart = Chart::new("waf", "Device WAF over bytes written", x, Axis::linear("device WAF", ""));
+        let x = Axis::linear(
+            "written by hosts since the drives were filled once",
+            "drive fills",
+        );
+        let mut chart = Chart::new(
+            "waf",
+            "Device WAF over bytes written",
+            x,
+            Axis::linear("device WAF", ""),
+        );
         chart.wide = true;
-        let steady_texts = self.arrangements.iter().map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
+        let steady_texts = self
+            .arrangements
+            .iter()
+            .map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
         chart.key = steady_texts.collect::<Vec<_>>().join(", ");
-        chart.caption =
-            format!("Each point is an eighth of a drive fill. A line ends in steady state: {}.", steady_rule());
+        chart.caption = format!(
+            "Each point is an eighth of a drive fill. A line ends in steady state: {}.",
+            steady_rule()
+        );
         let step = 1.0 / OCTILES_PER_FILL as f64;
         let line = |(number, one): (usize, &Arranged)| {
-            let y = (0..one.counted.completed_octiles()).map(|octile| one.counted.octile_sum(octile).waf()).collect();
-            Line::new(&one.arrangement, Points::Even { first: step, step }, y, Style::line(number))
+            let y = (0..one.counted.completed_octiles())
+                .map(|octile| one.counted.octile_sum(octile).waf())
+                .collect();
+            Line::new(
+                &one.arrangement,
+                Points::Even { first: step, step },
+                y,
+                Style::line(number),
+            )
         };
         chart.lines = self.arrangements.iter().enumerate().map(line).collect();
-        let mut sections =
-            vec![Section::new("waf", "Over bytes written", "When is an experiment long enough?", vec![chart])];
+        let mut sections = vec![Section::new(
+            "waf",
+            "Over bytes written",
+            "When is an experiment long enough?",
+            vec![chart],
+        )];
         let charts: Vec<Chart> = self.sweeps.iter().map(sweep_chart).collect();
         if !charts.is_empty() {
             let intro = "One assumption varies; all others are as listed below.";
-            sections.push(Section::new("sweeps", "Effect of the assumptions", intro, charts));
+            sections.push(Section::new(
+                "sweeps",
+                "Effect of the assumptions",
+                intro,
+                charts,
+            ));
         }
         sections
     }
@@ -315,10 +450,19 @@ impl WafReport {
         }
         page.heading("In numbers");
         let tables = [self.table(), self.latencies(), self.tenants_table()];
-        tables.into_iter().filter(|table| !table.is_empty()).for_each(|table| page.add(&[table]));
-        page.folded("Device WAF by octile of each drive fill", &self.fill_interval_table());
+        tables
+            .into_iter()
+            .filter(|table| !table.is_empty())
+            .for_each(|table| page.add(&[table]));
+        page.folded(
+            "Device WAF by octile of each drive fill",
+            &self.fill_interval_table(),
+        );
         page.heading("Assumptions");
-        let assumptions = self.assumptions.iter().map(|pair| (pair.name.clone(), pair.value.clone()));
+        let assumptions = self
+            .assumptions
+            .iter()
+            .map(|pair| (pair.name.clone(), pair.value.clone()));
         page.add(&[Table::named_values("What was assumed", assumptions)]);
         if !self.remarks.is_empty() {
             page.heading("Remarks");
@@ -330,7 +474,10 @@ impl WafReport {
 
 /// Minimum, median and maximum of a histogram of erases in ascending order.
 fn spread(histogram: &[Worn]) -> String {
-    let total: u64 = histogram.iter().map(|worn| u64::from(worn.superblocks)).sum();
+    let total: u64 = histogram
+        .iter()
+        .map(|worn| u64::from(worn.superblocks))
+        .sum();
     let mut cumulative = 0;
     let median = histogram.iter().find(|worn| {
         cumulative += u64::from(worn.superblocks);
@@ -359,23 +506,50 @@ fn steady(waf: Option<f64>) -> String {
 const LOG_FROM: f64 = 16.0;
 
 fn sweep_chart(sweep: &Sweep) -> Chart {
-    let (title, id) = (sweep.parameter.as_str(), format!("sweep-{}", sweep.parameter));
+    let (title, id) = (
+        sweep.parameter.as_str(),
+        format!("sweep-{}", sweep.parameter),
+    );
     // Values that are words are placed at 1, 2, 3, each with a mark that names the value.
-    let value_marks = sweep.values.iter().zip(1..).map(|(value, at)| Mark { x: f64::from(at), name: value.clone() });
+    let value_marks = sweep.values.iter().zip(1..).map(|(value, at)| Mark {
+        x: f64::from(at),
+        name: value.clone(),
+    });
     let (positions, marks) = match &sweep.numbers {
         Some(numbers) => (numbers.clone(), Vec::new()),
-        None => ((1..=sweep.values.len()).map(|at| at as f64).collect(), value_marks.collect()),
+        None => (
+            (1..=sweep.values.len()).map(|at| at as f64).collect(),
+            value_marks.collect(),
+        ),
     };
     let lowest = positions.iter().copied().fold(f64::INFINITY, f64::min);
     let is_wide = lowest > 0.0 && positions.iter().any(|place| *place > LOG_FROM * lowest);
-    let x = if is_wide { Axis::log(title, &sweep.unit) } else { Axis::linear(title, &sweep.unit) };
-    let lines = sweep.waf.iter().enumerate().map(|(number, (name, points))| {
-        let y = points.iter().map(SweepPoint::waf).collect();
-        Line::new(name, Points::Each(positions.clone()), y, Style::points(number))
-    });
+    let x = if is_wide {
+        Axis::log(title, &sweep.unit)
+    } else {
+        Axis::linear(title, &sweep.unit)
+    };
+    let lines = sweep
+        .waf
+        .iter()
+        .enumerate()
+        .map(|(number, (name, points))| {
+            let y = points.iter().map(SweepPoint::waf).collect();
+            Line::new(
+                name,
+                Points::Each(positions.clone()),
+                y,
+                Style::points(number),
+            )
+        });
     let key = format!("Device WAF at {} values", sweep.values.len());
     let chart = Chart::new(id, title, x, Axis::linear("device WAF", ""));
-    Chart { key, marks, lines: lines.collect(), ..chart }
+    Chart {
+        key,
+        marks,
+        lines: lines.collect(),
+        ..chart
+    }
 }
 
 #[cfg(test)]
@@ -388,7 +562,10 @@ mod tests {
             values: values.iter().map(|value| (*value).to_owned()).collect(),
             numbers: numbers.map(<[f64]>::to_vec),
             unit: "MiB".to_owned(),
-            waf: vec![("shared".to_owned(), values.iter().map(|_| SweepPoint::Waf(1.5)).collect())],
+            waf: vec![(
+                "shared".to_owned(),
+                values.iter().map(|_| SweepPoint::Waf(1.5)).collect(),
+            )],
         })
     }
 
@@ -400,7 +577,11 @@ mod tests {
         assert!(sweep(&["1MiB", "32MiB"], Some(&[1.0, 32.0])).x.log);
         let words = sweep(&["fifo", "random"], None);
         assert_eq!(words.lines[0].x, Points::Each(vec![1.0, 2.0]));
-        let names: Vec<_> = words.marks.iter().map(|mark| (mark.x, mark.name.as_str())).collect();
+        let names: Vec<_> = words
+            .marks
+            .iter()
+            .map(|mark| (mark.x, mark.name.as_str()))
+            .collect();
         assert_eq!(names, [(1.0, "fifo"), (2.0, "random")]);
     }
 }

@@ -40,7 +40,12 @@ impl Preparations {
     }
 
     pub fn markdown(&self) -> String {
-        format!("{}\n\n{}\n{}\n", self.heading(), self.table().markdown(), about("\n"))
+        format!(
+            "{}\n\n{}\n{}\n",
+            self.heading(),
+            self.table().markdown(),
+            about("\n")
+        )
     }
 
     /// A self-contained HTML page: no network, no other file.
@@ -53,7 +58,12 @@ impl Preparations {
         }
         page.add(&[written]);
         let intro = "After a good preparation, the drive is steady from the first write on.";
-        page.charts(&Section::new("after", "After the preparation", intro, vec![self.waf_after(), self.valid_units()]));
+        page.charts(&Section::new(
+            "after",
+            "After the preparation",
+            intro,
+            vec![self.waf_after(), self.valid_units()],
+        ));
         page.heading("In numbers");
         page.add(&[self.table()]);
         page.list(&[about(" ")]);
@@ -61,7 +71,12 @@ impl Preparations {
     }
 
     fn heading(&self) -> String {
-        let Self { drive, over_provisioning, waf, .. } = self;
+        let Self {
+            drive,
+            over_provisioning,
+            waf,
+            ..
+        } = self;
         format!("{drive}: over-provisioning {over_provisioning}, steady WAF {waf:.2}")
     }
 
@@ -69,14 +84,25 @@ impl Preparations {
     pub fn table(&self) -> Table {
         let rows = self.found.iter().map(|of| {
             let waf = |octile: usize| format!("{:+.1} %", (of.after[octile] - 1.0) * 100.0);
-            let until =
-                of.octiles_until(STEADY).map_or(format!("over {}", of.after.len()), |octiles| octiles.to_string());
-            let cells = [of.preparation.clone(), format!("{:.2}", of.fills)].into_iter().chain(SHOWN.map(waf));
-            cells.chain([until, format!("{:.2} %", of.distance * 100.0)]).collect::<Vec<_>>()
+            let until = of
+                .octiles_until(STEADY)
+                .map_or(format!("over {}", of.after.len()), |octiles| {
+                    octiles.to_string()
+                });
+            let cells = [of.preparation.clone(), format!("{:.2}", of.fills)]
+                .into_iter()
+                .chain(SHOWN.map(waf));
+            cells
+                .chain([until, format!("{:.2} %", of.distance * 100.0)])
+                .collect::<Vec<_>>()
         });
         Table::new("Preparations for random writes")
             .text(["preparation"])
-            .numbers(["written".to_owned()].into_iter().chain(SHOWN.map(|octile| format!("WAF {}", octile + 1))))
+            .numbers(
+                ["written".to_owned()]
+                    .into_iter()
+                    .chain(SHOWN.map(|octile| format!("WAF {}", octile + 1))),
+            )
             .numbers(["steady after", "valid off by"])
             .rows(rows)
     }
@@ -86,32 +112,77 @@ impl Preparations {
         let x = Axis::linear("random overwrites since the preparation", "drive fills");
         let lines = self.found.iter().enumerate().map(|(number, of)| {
             let y = of.after.iter().map(|waf| Some(waf * self.waf)).collect();
-            Line::new(&of.preparation, Points::Even { first: step, step }, y, Style::line(number))
+            Line::new(
+                &of.preparation,
+                Points::Even { first: step, step },
+                y,
+                Style::line(number),
+            )
         });
-        let x_range = vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64];
+        let x_range = vec![
+            step,
+            step * self.found.first().map_or(0, |of| of.after.len()) as f64,
+        ];
         let (y, style) = (vec![Some(self.waf); 2], Style::line(self.found.len()));
         let steady = Line::new("steady state", Points::Each(x_range), y, style);
         let key = format!("The steady state has a WAF of {:.2}.", self.waf);
         let caption =
             "Bytes written to the media for each byte from the host. Each point is an eighth of a drive fill.".into();
-        let chart = Chart::new("waf", "WAF of random overwrites after the preparation", x, Axis::linear("WAF", ""));
-        Chart { key, caption, lines: lines.chain([steady]).collect(), wide: true, ..chart }
+        let chart = Chart::new(
+            "waf",
+            "WAF of random overwrites after the preparation",
+            x,
+            Axis::linear("WAF", ""),
+        );
+        Chart {
+            key,
+            caption,
+            lines: lines.chain([steady]).collect(),
+            wide: true,
+            ..chart
+        }
     }
 
     fn valid_units(&self) -> Chart {
         let line = |number, name: &str, valid: &[f64]| {
             let step = 100.0 / valid.len() as f64;
             let y = valid.iter().map(|share| Some(share * 100.0)).collect();
-            Line::new(name, Points::Even { first: step / 2.0, step }, y, Style::line(number))
+            Line::new(
+                name,
+                Points::Even {
+                    first: step / 2.0,
+                    step,
+                },
+                y,
+                Style::line(number),
+            )
         };
-        let found_lines = self.found.iter().enumerate().map(|(number, of)| line(number, &of.preparation, &of.valid));
-        let lines = found_lines.chain([line(self.found.len(), "steady state", &self.valid)]).collect();
+        let found_lines = self
+            .found
+            .iter()
+            .enumerate()
+            .map(|(number, of)| line(number, &of.preparation, &of.valid));
+        let lines = found_lines
+            .chain([line(self.found.len(), "steady state", &self.valid)])
+            .collect();
         let x = Axis::linear("superblocks, the emptiest first", "%");
-        let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
-        let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
+        let chart = Chart::new(
+            "valid",
+            "Valid units of the superblocks",
+            x,
+            Axis::linear("valid units", "%"),
+        );
+        let key =
+            "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
         let caption =
             "State at the end of the preparation. A line above the steady state means that more data is moved.".into();
-        Chart { key, caption, lines, wide: true, ..chart }
+        Chart {
+            key,
+            caption,
+            lines,
+            wide: true,
+            ..chart
+        }
     }
 }
 

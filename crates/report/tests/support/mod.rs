@@ -32,17 +32,33 @@ pub struct Shape<'a> {
 }
 
 /// A short run that passes.
-pub const SHORT: Shape<'_> =
-    Shape { intervals: 60, interval_sec: 1, devices: &["/dev/loop0"], slow_every: 0, telemetry: true };
+pub const SHORT: Shape<'_> = Shape {
+    intervals: 60,
+    interval_sec: 1,
+    devices: &["/dev/loop0"],
+    slow_every: 0,
+    telemetry: true,
+};
 
 fn layout(devices: &[&str]) -> Layout {
-    results::testing::layout(&[("reads", true), ("large-block-writes", false)], 100.0, devices.iter().copied())
+    results::testing::layout(
+        &[("reads", true), ("large-block-writes", false)],
+        100.0,
+        devices.iter().copied(),
+    )
 }
 
 /// A finding about `device`. `texts`: check, finding, reason and remedy.
 pub fn finding(level: Level, device: Option<&str>, texts: [&str; 4]) -> Finding {
     let [check, finding, reason, remedy] = texts.map(str::to_owned);
-    Finding { check, level, device: device.map(str::to_owned), finding, reason, remedy }
+    Finding {
+        check,
+        level,
+        device: device.map(str::to_owned),
+        finding,
+        reason,
+        remedy,
+    }
 }
 
 /// Writes a run into `dir`, which does not exist.
@@ -64,24 +80,44 @@ pub fn write_step_run(dir: &Path, shape: Shape<'_>, purpose: Option<&str>, multi
         report_interval_sec: shape.interval_sec,
         slice_sec: duration_sec.min(3_600),
         round_sec: (duration_sec / 12).clamp(1, 60),
-        device_facts: shape.devices.iter().map(|_| json!({"model": "M", "size_bytes": 1_u64 << 36})).collect(),
+        device_facts: shape
+            .devices
+            .iter()
+            .map(|_| json!({"model": "M", "size_bytes": 1_u64 << 36}))
+            .collect(),
         host_facts: json!({"kernel": HOSTILE}),
-        findings: vec![finding(Level::Warning, None, ["io-scheduler", HOSTILE, "it reorders", "echo none"])],
+        findings: vec![finding(
+            Level::Warning,
+            None,
+            ["io-scheduler", HOSTILE, "it reorders", "echo none"],
+        )],
         unmeasured: vec!["the SMART log: permission denied".into()],
         ..Manifest::new(&layout, Sla::default())
     };
-    manifest.workloads = vec![WorkloadRecord { kind: "storage".into(), ..WorkloadRecord::default() }];
+    manifest.workloads = vec![WorkloadRecord {
+        kind: "storage".into(),
+        ..WorkloadRecord::default()
+    }];
     manifest.workloads[0].config.as_written = format!("# {HOSTILE}\n");
-    let columns: Vec<String> = COLUMNS.split(' ').filter(|_| shape.telemetry).map(str::to_owned).collect();
+    let columns: Vec<String> = COLUMNS
+        .split(' ')
+        .filter(|_| shape.telemetry)
+        .map(str::to_owned)
+        .collect();
     let mut writer = Writer::create(dir, &manifest, &columns).unwrap();
     let mut judge = manifest.judge();
     for index in 0..shape.intervals {
         let mut interval = Interval::new(&layout);
-        (interval.index, interval.end_ns) = (index, (index + 1) * shape.interval_sec * 1_000_000_000);
+        (interval.index, interval.end_ns) =
+            (index, (index + 1) * shape.interval_sec * 1_000_000_000);
         let slow = shape.slow_every > 0 && index % shape.slow_every == 0;
         for cell in &mut interval.cells {
             for op in 0..100 * shape.interval_sec {
-                let service_ns = if slow && op % 10 == 0 { 100_000_000 } else { 90_000 + 100 * op };
+                let service_ns = if slow && op % 10 == 0 {
+                    100_000_000
+                } else {
+                    90_000 + 100 * op
+                };
                 cell.record(&Times::new(0, 0, 5_000, 5_000 + service_ns), 0, 1_536);
             }
         }
@@ -95,26 +131,57 @@ pub fn write_step_run(dir: &Path, shape: Shape<'_>, purpose: Option<&str>, multi
 
 /// A value that rises slowly; empty for the temperature, which cannot be read.
 fn value(column: &str, index: u64) -> String {
-    if column.ends_with("temperature_celsius") { String::new() } else { (10 + index % 50).to_string() }
+    if column.ends_with("temperature_celsius") {
+        String::new()
+    } else {
+        (10 + index % 50).to_string()
+    }
 }
 
 /// Writes a series with a step for each of `steps`: name, multiple, outcome, and the shape of its run.
-pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, Option<Shape<'_>>)]) {
+pub fn write_series(
+    dir: &Path,
+    purpose: Purpose,
+    steps: &[(&str, f64, Outcome, Option<Shape<'_>>)],
+) {
     std::fs::create_dir(dir).unwrap();
-    let written = |(number, (name, multiple, outcome, shape)): (usize, &(&str, f64, Outcome, Option<Shape<'_>>))| {
+    let written = |(number, (name, multiple, outcome, shape)): (
+        usize,
+        &(&str, f64, Outcome, Option<Shape<'_>>),
+    )| {
         let below = format!("step-{number}");
         if let Some(shape) = shape {
             write_step_run(&dir.join(&below), *shape, Some(name), Some(*multiple));
         }
         let duration_sec = shape.map_or(60, |shape| shape.intervals * shape.interval_sec);
-        Step { dir: below, duration_sec, reason: HOSTILE.into(), ..step(*name, *multiple, *outcome) }
+        Step {
+            dir: below,
+            duration_sec,
+            reason: HOSTILE.into(),
+            ..step(*name, *multiple, *outcome)
+        }
     };
-    let held = conclusion(Outcome::Pass, if purpose == Purpose::Rate { "it held 20x" } else { "it passed" });
+    let held = conclusion(
+        Outcome::Pass,
+        if purpose == Purpose::Rate {
+            "it held 20x"
+        } else {
+            "it passed"
+        },
+    );
     let series = Series {
         config_1x: HOSTILE.into(),
         terms: vec![("sla".into(), "5%>1ms".into())],
-        conclusion: Some(Conclusion { remarks: vec!["a screening".into()], rating: Some(20.0), ..held }),
-        ..series(purpose, &[("/dev/loop0", None)], steps.iter().enumerate().map(written).collect())
+        conclusion: Some(Conclusion {
+            remarks: vec!["a screening".into()],
+            rating: Some(20.0),
+            ..held
+        }),
+        ..series(
+            purpose,
+            &[("/dev/loop0", None)],
+            steps.iter().enumerate().map(written).collect(),
+        )
     };
     series.write(dir).unwrap();
 }
@@ -123,7 +190,11 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
 pub fn write_baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     std::fs::create_dir(dir).unwrap();
     let names: Vec<&str> = drives.iter().map(|(name, _)| *name).collect();
-    let shape = Shape { devices: &names, intervals: 10, ..SHORT };
+    let shape = Shape {
+        devices: &names,
+        intervals: 10,
+        ..SHORT
+    };
     write_step_run(&dir.join("001-saturation"), shape, Some("job 1"), None);
     let series = conclusions::testing::baseline_series(drives, "001-saturation");
     series.write(dir).unwrap();

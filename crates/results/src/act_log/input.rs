@@ -41,7 +41,8 @@ pub enum Compression {
 impl Compression {
     /// Detects the compression from the first bytes of a file; four are enough.
     pub fn of(first: &[u8]) -> Self {
-        let skippable = first.len() >= 4 && first[0] & 0xf0 == 0x50 && first[1..4] == ZSTD_SKIPPABLE;
+        let skippable =
+            first.len() >= 4 && first[0] & 0xf0 == 0x50 && first[1..4] == ZSTD_SKIPPABLE;
         match first {
             _ if first.starts_with(&GZIP_MAGIC) => Self::Gzip,
             _ if first.starts_with(&ZSTD_MAGIC) || skippable => Self::Zstd,
@@ -76,19 +77,32 @@ impl<'a> Input<'a> {
     pub fn piped_to(mut source: Box<dyn Read + 'a>, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
-        if let Some((_, name, program)) = UNSUPPORTED_FORMATS.iter().find(|(magic, ..)| first.starts_with(magic)) {
-            let why =
-                format!("the log is compressed with {name}, which is not supported: use {program} LOG | {command}");
+        if let Some((_, name, program)) = UNSUPPORTED_FORMATS
+            .iter()
+            .find(|(magic, ..)| first.starts_with(magic))
+        {
+            let why = format!(
+                "the log is compressed with {name}, which is not supported: use {program} LOG | {command}"
+            );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::of(&first);
-        let raw = Raw { first: Cursor::new(first), source, is_at_eof: false };
+        let raw = Raw {
+            first: Cursor::new(first),
+            source,
+            is_at_eof: false,
+        };
         let decoder = match compression {
             Compression::Plain => Decoder::Plain(raw),
             Compression::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(raw))),
-            Compression::Zstd => Decoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw), command))),
+            Compression::Zstd => {
+                Decoder::Zstd(Box::new(ZstdFrames::new(BufReader::new(raw), command)))
+            }
         };
-        Ok(Self { decoder, cut: false })
+        Ok(Self {
+            decoder,
+            cut: false,
+        })
     }
 
     /// True if compressed data ended early. Valid once everything was read.
@@ -100,14 +114,23 @@ impl<'a> Input<'a> {
 /// Bytes that are not compressed.
 impl<'a> From<&'a [u8]> for Input<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        let raw = Raw { first: Cursor::new(Vec::new()), source: Box::new(bytes), is_at_eof: false };
-        Self { decoder: Decoder::Plain(raw), cut: false }
+        let raw = Raw {
+            first: Cursor::new(Vec::new()),
+            source: Box::new(bytes),
+            is_at_eof: false,
+        };
+        Self {
+            decoder: Decoder::Plain(raw),
+            cut: false,
+        }
     }
 }
 
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("cut", &self.cut).finish_non_exhaustive()
+        f.debug_struct("Input")
+            .field("cut", &self.cut)
+            .finish_non_exhaustive()
     }
 }
 
@@ -166,7 +189,12 @@ impl<'a> ZstdFrames<'a> {
     fn new(source: BufReader<Raw<'a>>, command: &'static str) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
-        Self { source, decoder, is_in_frame: false, command }
+        Self {
+            source,
+            decoder,
+            is_in_frame: false,
+            command,
+        }
     }
 
     /// Reads the header of the next frame; false if there is none.
@@ -174,8 +202,14 @@ impl<'a> ZstdFrames<'a> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
                 Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
-                    io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    io::copy(
+                        &mut self.source.by_ref().take(length.into()),
+                        &mut io::sink(),
+                    )?;
                 }
                 Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                     return Err(io::Error::other(format!(
@@ -192,7 +226,10 @@ impl<'a> ZstdFrames<'a> {
 
     /// Compares the checksum at the end of a frame, if any, with the checksum of the decoded bytes.
     fn end_frame(&self) -> io::Result<()> {
-        match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
+        match (
+            self.decoder.get_checksum_from_data(),
+            self.decoder.get_calculated_checksum(),
+        ) {
             (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
                 "the zstd data is damaged: its bytes have the checksum {found:08x}, but {stored:08x} was stored"
             ))),
@@ -207,9 +244,12 @@ impl Read for ZstdFrames<'_> {
             return Ok(0);
         }
         loop {
-            while self.is_in_frame && self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+            while self.is_in_frame && self.decoder.can_collect() == 0 && !self.decoder.is_finished()
+            {
                 let blocks = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, blocks).map_err(io::Error::other)?;
+                self.decoder
+                    .decode_blocks(&mut self.source, blocks)
+                    .map_err(io::Error::other)?;
             }
             if self.is_in_frame {
                 match self.decoder.read(buffer)? {
@@ -233,7 +273,9 @@ mod tests {
 
     /// 3 MB of poorly compressible text: more than one block in either format.
     fn text() -> Vec<u8> {
-        (0..300_000u32).flat_map(|n| format!("{:08x}\n", n.wrapping_mul(2_654_435_761)).into_bytes()).collect()
+        (0..300_000u32)
+            .flat_map(|n| format!("{:08x}\n", n.wrapping_mul(2_654_435_761)).into_bytes())
+            .collect()
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -271,7 +313,11 @@ mod tests {
 
     #[test]
     fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
-        for (bytes, program) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")] {
+        for (bytes, program) in [
+            (&b"\xfd7zXZ\0\0"[..], "xz"),
+            (b"BZh91AY", "bzip2"),
+            (b"\x04\x22\x4d\x18d", "lz4"),
+        ] {
             let error = Input::new(bytes).err().unwrap().to_string();
             let way_out = format!("not supported: use {program} -dc LOG | flashproof latency -l -");
             assert!(error.contains(&way_out), "{error}");
@@ -284,7 +330,12 @@ mod tests {
         let (one, two) = text.split_at(1_000_000);
         assert!(read(&[gzip(one), gzip(two)].concat()).0.unwrap() == text);
         let skippable = [0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
-        assert!(read(&[&skippable[..], &zstd(one), &skippable, &zstd(two)].concat()).0.unwrap() == text);
+        assert!(
+            read(&[&skippable[..], &zstd(one), &skippable, &zstd(two)].concat())
+                .0
+                .unwrap()
+                == text
+        );
     }
 
     #[test]
@@ -294,7 +345,11 @@ mod tests {
             for length in [compressed.len() / 2, compressed.len() - 1] {
                 let (read, _, cut) = read(&compressed[..length]);
                 let read = read.unwrap();
-                assert!(cut && text.starts_with(&read) && read.len() > text.len() / 4, "{} bytes", read.len());
+                assert!(
+                    cut && text.starts_with(&read) && read.len() > text.len() / 4,
+                    "{} bytes",
+                    read.len()
+                );
             }
         }
     }
@@ -327,12 +382,19 @@ mod tests {
             for bytes in [changed.clone(), [&changed[..], &whole].concat()] {
                 let (read, _, cut) = read(&bytes);
                 let error = read.unwrap_err().to_string();
-                assert!(!cut && error.contains("the zstd data is damaged: its bytes have the checksum"), "{error}");
+                assert!(
+                    !cut && error.contains("the zstd data is damaged: its bytes have the checksum"),
+                    "{error}"
+                );
             }
         }
         // Without a checksum, damage is not detected.
         let mut unchecked = whole[..whole.len() - 4].to_vec();
-        assert_eq!(unchecked[4] & 0b100, 0b100, "the frame says that it has a checksum");
+        assert_eq!(
+            unchecked[4] & 0b100,
+            0b100,
+            "the frame says that it has a checksum"
+        );
         unchecked[4] &= !0b100;
         assert!(read(&unchecked).0.unwrap() == text());
     }

@@ -50,7 +50,9 @@ use std::io::{self, Write};
 pub const ACT_VERSION: &str = "6.6";
 
 /// ACT's test that wrote a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {
     /// `act_storage`: records and large blocks.
@@ -151,7 +153,10 @@ impl Header {
 }
 
 fn value<'a>(block: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    block.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    block
+        .iter()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.as_str())
 }
 
 /// Number of buckets in a line of a histogram. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.
@@ -159,12 +164,25 @@ const COLUMNS: usize = 4;
 
 /// Writes the header. Control characters become spaces, so that each value stays on its line.
 pub fn write_header<W: Write>(writer: &mut W, header: &Header) -> io::Result<()> {
-    writeln!(writer, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
+    writeln!(
+        writer,
+        "\nACT version {}\n{}",
+        header.act_version,
+        header.test.banner()
+    )?;
     if !header.written_by.is_empty() {
-        writeln!(writer, "{WRITTEN_BY}{}{WRITTEN_BY_TAIL}", one_line(&header.written_by))?;
+        writeln!(
+            writer,
+            "{WRITTEN_BY}{}{WRITTEN_BY_TAIL}",
+            one_line(&header.written_by)
+        )?;
     }
     writeln!(writer)?;
-    write_block(writer, header.test.configuration_title(), &header.configuration)?;
+    write_block(
+        writer,
+        header.test.configuration_title(),
+        &header.configuration,
+    )?;
     write_block(writer, DERIVED_TITLE, &header.derived_rates)?;
     if !header.settings.is_empty() {
         write_block(writer, SETTINGS_TITLE, &header.settings)?;
@@ -179,7 +197,11 @@ pub fn write_header<W: Write>(writer: &mut W, header: &Header) -> io::Result<()>
     writeln!(writer)
 }
 
-fn write_block<W: Write>(writer: &mut W, title: &str, lines: &[(String, String)]) -> io::Result<()> {
+fn write_block<W: Write>(
+    writer: &mut W,
+    title: &str,
+    lines: &[(String, String)],
+) -> io::Result<()> {
     writeln!(writer, "{title}")?;
     for (name, value) in lines {
         writeln!(writer, "{}: {}", one_line(name), one_line(value))?;
@@ -191,7 +213,11 @@ fn write_block<W: Write>(writer: &mut W, title: &str, lines: &[(String, String)]
 ///
 /// `histograms` are in the order of the header's names, with the counts since the run began. `after_sec` is the nominal
 /// time of the report.
-pub fn write_chunk<W: Write>(writer: &mut W, after_sec: u64, histograms: &[(&str, &ActBuckets)]) -> io::Result<()> {
+pub fn write_chunk<W: Write>(
+    writer: &mut W,
+    after_sec: u64,
+    histograms: &[(&str, &ActBuckets)],
+) -> io::Result<()> {
     writeln!(writer, "after {after_sec} sec:")?;
     for (name, buckets) in histograms {
         write_histogram(writer, name, buckets)?;
@@ -201,9 +227,15 @@ pub fn write_chunk<W: Write>(writer: &mut W, after_sec: u64, histograms: &[(&str
 
 fn write_histogram<W: Write>(writer: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
     writeln!(writer, "{name} ({} total)", buckets.total())?;
-    let used: Vec<_> = buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0).collect();
+    let used: Vec<_> = buckets
+        .counts()
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count != 0)
+        .collect();
     used.chunks(COLUMNS).try_for_each(|line| {
-        line.iter().try_for_each(|(bucket, count)| write!(writer, " ({bucket:02}: {count:010})"))?;
+        line.iter()
+            .try_for_each(|(bucket, count)| write!(writer, " ({bucket:02}: {count:010})"))?;
         writeln!(writer)
     })
 }
@@ -220,24 +252,44 @@ fn one_line(text: &str) -> String {
 /// Names of a workload's histograms in ACT's log: for each stream its name, followed by a name for each device
 /// (`/dev/x-reads`) if the stream has histograms per device.
 pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
-    histograms(layout, workload).map(|histogram| histogram.name).collect()
+    histograms(layout, workload)
+        .map(|histogram| histogram.name)
+        .collect()
 }
 
 /// The histograms of a workload, empty.
 fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
-    let streams = layout.streams.iter().enumerate().filter(move |(_, stream)| stream.workload == workload);
-    streams.filter_map(|(index, stream)| Some((index, stream, stream.act?))).flat_map(|(index, stream, act)| {
-        let cells = layout.cell(index, 0)..layout.cell(index, layout.devices.len());
-        let devices = if act.per_device { &layout.devices[..] } else { &[] };
-        let first = cells.start;
-        let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
-        // ACT's script expects the stream's name without the workload name and slash; a log has only one workload.
-        let own_name = stream.name.rsplit('/').next().unwrap_or_default();
-        let of_device = move |(device, name): (usize, &String)| {
-            total(format!("{name}-{own_name}"), first + device..first + device + 1)
-        };
-        std::iter::once(total(own_name.to_owned(), cells)).chain(devices.iter().enumerate().map(of_device))
-    })
+    let streams = layout
+        .streams
+        .iter()
+        .enumerate()
+        .filter(move |(_, stream)| stream.workload == workload);
+    streams
+        .filter_map(|(index, stream)| Some((index, stream, stream.act?)))
+        .flat_map(|(index, stream, act)| {
+            let cells = layout.cell(index, 0)..layout.cell(index, layout.devices.len());
+            let devices = if act.per_device {
+                &layout.devices[..]
+            } else {
+                &[]
+            };
+            let first = cells.start;
+            let total = move |name, cells| Total {
+                name,
+                cells,
+                buckets: ActBuckets::new(act.scale),
+            };
+            // ACT's script expects the stream's name without the workload name and slash; a log has only one workload.
+            let own_name = stream.name.rsplit('/').next().unwrap_or_default();
+            let of_device = move |(device, name): (usize, &String)| {
+                total(
+                    format!("{name}-{own_name}"),
+                    first + device..first + device + 1,
+                )
+            };
+            std::iter::once(total(own_name.to_owned(), cells))
+                .chain(devices.iter().enumerate().map(of_device))
+        })
 }
 
 /// Service times in ACT's buckets since the run began.
@@ -256,13 +308,18 @@ struct Total {
 impl Totals {
     /// Empty histograms, one for each of [`histogram_names`].
     pub fn new(layout: &Layout, workload: usize) -> Self {
-        Self { histograms: histograms(layout, workload).collect() }
+        Self {
+            histograms: histograms(layout, workload).collect(),
+        }
     }
 
     /// Adds one interval of the same layout.
     pub fn add(&mut self, interval: &Interval) {
         for total in &mut self.histograms {
-            for act in interval.cells[total.cells.clone()].iter().filter_map(|cell| cell.act.as_ref()) {
+            for act in interval.cells[total.cells.clone()]
+                .iter()
+                .filter_map(|cell| cell.act.as_ref())
+            {
                 total.buckets.merge(act);
             }
         }
@@ -270,7 +327,11 @@ impl Totals {
 
     /// Writes a chunk of the sums so far.
     pub fn write_chunk<W: Write>(&self, writer: &mut W, after_sec: u64) -> io::Result<()> {
-        let histograms: Vec<_> = self.histograms.iter().map(|total| (total.name.as_str(), &total.buckets)).collect();
+        let histograms: Vec<_> = self
+            .histograms
+            .iter()
+            .map(|total| (total.name.as_str(), &total.buckets))
+            .collect();
         write_chunk(writer, after_sec, &histograms)
     }
 }
@@ -316,7 +377,10 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let header = Header {
             written_by: "flashproof 0.1.0".to_owned(),
-            configuration: vec![pair("device-names", "/dev/x"), pair("report-interval-sec", "1")],
+            configuration: vec![
+                pair("device-names", "/dev/x"),
+                pair("report-interval-sec", "1"),
+            ],
             derived_rates: vec![pair("large-block-reads-per-sec", "23.53")],
             settings: vec![pair("arrival", "paced")],
             device_lines: vec!["/dev/x size = 1 bytes".to_owned()],
@@ -335,19 +399,32 @@ mod tests {
 
     #[test]
     fn an_error_line_stays_one_line() {
-        assert_eq!(text(|out| write_error_line(out, "reading /dev/x:\nEIO")), "ERROR: reading /dev/x: EIO\n");
+        assert_eq!(
+            text(|out| write_error_line(out, "reading /dev/x:\nEIO")),
+            "ERROR: reading /dev/x: EIO\n"
+        );
     }
 
     fn layout() -> Layout {
-        let streams = [("reads", true), ("large-block-reads", false), ("tomb-raider-reads", false)];
+        let streams = [
+            ("reads", true),
+            ("large-block-reads", false),
+            ("tomb-raider-reads", false),
+        ];
         let mut layout = crate::testing::layout(&streams, 1.0, ["/dev/a", "/dev/b"]);
         layout.streams[2].act = None;
-        Layout { thresholds_ns: [1_000_000].into(), ..layout }
+        Layout {
+            thresholds_ns: [1_000_000].into(),
+            ..layout
+        }
     }
 
     #[test]
     fn names_come_as_act_orders_them_and_the_tomb_raider_is_left_out() {
-        assert_eq!(histogram_names(&layout(), 0), ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]);
+        assert_eq!(
+            histogram_names(&layout(), 0),
+            ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]
+        );
     }
 
     #[test]

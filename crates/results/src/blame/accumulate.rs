@@ -33,14 +33,20 @@ pub(super) struct SlowConditions {
 
 impl SlowConditions {
     pub(super) fn merge(&mut self, other: &Self) {
-        self.means.iter_mut().zip(&other.means).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.means
+            .iter_mut()
+            .zip(&other.means)
+            .for_each(|(mine, theirs)| mine.merge(theirs));
         self.celsius.merge(&other.celsius);
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 
     /// The mean of one of the first [`EVIDENCE`] columns of [`EXPLAINING_COLUMNS`], if the mean is at least `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
-        self.means.get(column_index(column)?)?.value().filter(|mean| *mean >= min)
+        self.means
+            .get(column_index(column)?)?
+            .value()
+            .filter(|mean| *mean >= min)
     }
 }
 
@@ -134,9 +140,14 @@ impl Blamer {
         requests_max: &[Option<u64>],
     ) -> Self {
         let devices = plan.devices.len();
-        let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
-        let judged: Vec<_> =
-            streams.flat_map(|(stream, _)| (0..devices).map(move |device| stream * devices + device)).collect();
+        let streams = plan
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, info)| info.judged);
+        let judged: Vec<_> = streams
+            .flat_map(|(stream, _)| (0..devices).map(move |device| stream * devices + device))
+            .collect();
         Self {
             devices,
             commits: plan.streams.iter().map(|info| info.commits).collect(),
@@ -146,7 +157,9 @@ impl Blamer {
             fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
             calm: vec![SampledOps::default(); judged.len()],
             throttle: vec![Throttle::default(); devices],
-            fill: (0..devices).map(|device| FullnessTracker::of(requests_max.get(device).copied().flatten())).collect(),
+            fill: (0..devices)
+                .map(|device| FullnessTracker::of(requests_max.get(device).copied().flatten()))
+                .collect(),
             judged,
             ..Self::default()
         }
@@ -160,7 +173,9 @@ impl Blamer {
             self.steps.resize(step + 1, StepFacts::default());
             self.step_samples.resize(step + 1, StepSamples::default());
         }
-        let rows: Vec<_> = (0..self.devices).map(|device| self.row(telemetry, device)).collect();
+        let rows: Vec<_> = (0..self.devices)
+            .map(|device| self.row(telemetry, device))
+            .collect();
         let length_ns = counts.end_ns.saturating_sub(from_ns) as f64;
         let seconds = length_ns / 1e9;
         for (device, row) in rows.iter().enumerate() {
@@ -173,8 +188,14 @@ impl Blamer {
         self.cells(step, counts, &rows);
         self.holders(step, counts);
         let sampled_ops = |cell: &usize| {
-            let CellCounts { ops, service_over, .. } = counts.cells.get(*cell).copied().unwrap_or_default();
-            SampledOps { length_ms: length_ns / 1e6, ops, service_over }
+            let CellCounts {
+                ops, service_over, ..
+            } = counts.cells.get(*cell).copied().unwrap_or_default();
+            SampledOps {
+                length_ms: length_ns / 1e6,
+                ops,
+                service_over,
+            }
         };
         let cells: Vec<_> = self.judged.iter().map(sampled_ops).collect();
         for ((calm, cell), counted) in self.calm.iter_mut().zip(&self.judged).zip(&cells) {
@@ -182,7 +203,12 @@ impl Blamer {
                 calm.merge(counted);
             }
         }
-        self.samples.interval((from_ns, counts.end_ns), cells, step, &mut self.step_samples);
+        self.samples.interval(
+            (from_ns, counts.end_ns),
+            cells,
+            step,
+            &mut self.step_samples,
+        );
     }
 
     /// Adds a line of the trace, at any time.
@@ -196,8 +222,11 @@ impl Blamer {
         let name = self.kernel_names.get(device).and_then(Option::as_deref);
         let value = |column: Column| {
             let of = if column.is_of_device() { name? } else { "" };
-            let is_it =
-                |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.owner == of);
+            let is_it = |known: &Option<ColumnOf>| {
+                known
+                    .as_ref()
+                    .is_some_and(|it| it.column == column && it.owner == of)
+            };
             let value = fields.get(self.columns.iter().position(is_it)?)?;
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
@@ -213,7 +242,10 @@ impl Blamer {
         let devices = &mut self.steps[step].devices;
         devices.resize(self.devices, DeviceFacts::default());
         let facts = &mut devices[device];
-        let columns = [(Column::ReadsPerSec, Column::ReadAwaitMs), (Column::WritesPerSec, Column::WriteAwaitMs)];
+        let columns = [
+            (Column::ReadsPerSec, Column::ReadAwaitMs),
+            (Column::WritesPerSec, Column::WriteAwaitMs),
+        ];
         for (requests, (per_sec, await_ms)) in facts.requests.iter_mut().zip(columns) {
             if let (Some(per_sec), Some(await_ms)) = (row.get(per_sec), row.get(await_ms)) {
                 requests.completed += per_sec * seconds;
@@ -223,7 +255,9 @@ impl Blamer {
         let throttle = &mut self.throttle[device];
         let rise = |before: &mut Option<f64>, counter: Column| {
             let now = row.get(counter);
-            let rise = now.zip(*before).map_or(0.0, |(now, before)| (now - before).max(0.0));
+            let rise = now
+                .zip(*before)
+                .map_or(0.0, |(now, before)| (now - before).max(0.0));
             *before = now.or(*before);
             rise
         };
@@ -236,20 +270,35 @@ impl Blamer {
 
     fn cells(&mut self, step: usize, counts: &IntervalCounts, rows: &[Row]) {
         for (position, cell) in self.judged.iter().enumerate() {
-            let Some(cell_counts) = counts.cells.get(*cell) else { continue };
+            let Some(cell_counts) = counts.cells.get(*cell) else {
+                continue;
+            };
             let device = cell % self.devices;
             let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
             let cells = &mut self.steps[step].cells;
             if cell_counts.response_over[0] > 0 {
-                cells.resize(self.judged.len(), [SlowConditions::default(); THRESHOLDS_MAX]);
+                cells.resize(
+                    self.judged.len(),
+                    [SlowConditions::default(); THRESHOLDS_MAX],
+                );
             }
             for threshold in 0..THRESHOLDS_MAX {
-                let (slow, service) = (cell_counts.response_over[threshold], cell_counts.service_over[threshold]);
+                let (slow, service) = (
+                    cell_counts.response_over[threshold],
+                    cell_counts.service_over[threshold],
+                );
                 if let Some(sums) = cells.get_mut(position).map(|sums| &mut sums[threshold]) {
-                    sums.means.iter_mut().zip(row.0).for_each(|(mean, value)| mean.add(value, slow));
+                    sums.means
+                        .iter_mut()
+                        .zip(row.0)
+                        .for_each(|(mean, value)| mean.add(value, slow));
                     sums.celsius.add(celsius, service);
                     if self.fill[device].is_full {
-                        let SlowTimes { service_ns, unseen_ns, .. } = &cell_counts.slow;
+                        let SlowTimes {
+                            service_ns,
+                            unseen_ns,
+                            ..
+                        } = &cell_counts.slow;
                         let service_ns = service_ns[threshold].saturating_sub(unseen_ns[threshold]);
                         sums.full_service_ns = sums.full_service_ns.saturating_add(service_ns);
                     }
@@ -263,7 +312,10 @@ impl Blamer {
     /// Records the streams with operations in flight on devices where operations are slow or wait.
     fn holders(&mut self, step: usize, counts: &IntervalCounts) {
         let waits = |cell: &usize| {
-            counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
+            counts
+                .cells
+                .get(*cell)
+                .is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
         };
         let slow = self.judged.iter().copied().filter(waits);
         let devices: Vec<_> = slow.map(|cell| cell % self.devices).collect();
@@ -272,8 +324,14 @@ impl Blamer {
         }
         let in_flight = &mut self.steps[step].in_flight;
         in_flight.resize(counts.cells.len(), 0);
-        let is_counted = |cell: usize| devices.contains(&(cell % self.devices)) && !self.commits[cell / self.devices];
-        for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| is_counted(*cell)) {
+        let is_counted = |cell: usize| {
+            devices.contains(&(cell % self.devices)) && !self.commits[cell / self.devices]
+        };
+        for (cell, sum) in in_flight
+            .iter_mut()
+            .enumerate()
+            .filter(|(cell, _)| is_counted(*cell))
+        {
             *sum = sum.saturating_add(counts.cells[cell].backlog.in_flight);
         }
     }
@@ -281,10 +339,22 @@ impl Blamer {
     /// The stream that had more than half of the operations in flight on `devices`, and its fraction of these
     /// operations. Counts the time in which operations of judged streams were slow or waited on these devices. `None`:
     /// no such stream.
-    pub(super) fn holder(&self, steps: &Range<usize>, devices: Range<usize>) -> Option<(usize, f64)> {
-        let in_flight = |cell: usize| self.facts(steps).filter_map(move |facts| facts.in_flight.get(cell)).sum::<u64>();
-        let of_stream =
-            |stream: usize| devices.clone().map(|device| in_flight(stream * self.devices + device)).sum::<u64>();
+    pub(super) fn holder(
+        &self,
+        steps: &Range<usize>,
+        devices: Range<usize>,
+    ) -> Option<(usize, f64)> {
+        let in_flight = |cell: usize| {
+            self.facts(steps)
+                .filter_map(move |facts| facts.in_flight.get(cell))
+                .sum::<u64>()
+        };
+        let of_stream = |stream: usize| {
+            devices
+                .clone()
+                .map(|device| in_flight(stream * self.devices + device))
+                .sum::<u64>()
+        };
         let cells = self.facts(steps).map(|facts| facts.in_flight.len()).max()?;
         let streams = cells / self.devices.max(1);
         let all: u64 = (0..streams).map(of_stream).sum();
@@ -299,12 +369,21 @@ impl Blamer {
 
     /// Position of a stream's cell among the judged cells; `None` for a stream that is not judged.
     pub(super) fn position(&self, stream: usize, device: usize) -> Option<usize> {
-        self.judged.iter().position(|cell| *cell == stream * self.devices + device)
+        self.judged
+            .iter()
+            .position(|cell| *cell == stream * self.devices + device)
     }
 
     /// Host and drive state while operations of a judged cell were slow.
-    pub(super) fn meanwhile(&self, steps: &Range<usize>, position: usize, threshold: usize) -> SlowConditions {
-        let of_cell = self.facts(steps).filter_map(|facts| facts.cells.get(position));
+    pub(super) fn meanwhile(
+        &self,
+        steps: &Range<usize>,
+        position: usize,
+        threshold: usize,
+    ) -> SlowConditions {
+        let of_cell = self
+            .facts(steps)
+            .filter_map(|facts| facts.cells.get(position));
         of_cell.fold(SlowConditions::default(), |mut sum, cell| {
             sum.merge(&cell[threshold]);
             sum
@@ -312,7 +391,9 @@ impl Blamer {
     }
 
     pub(super) fn device(&self, steps: &Range<usize>, device: usize) -> DeviceFacts {
-        let of_device = self.facts(steps).filter_map(|facts| facts.devices.get(device));
+        let of_device = self
+            .facts(steps)
+            .filter_map(|facts| facts.devices.get(device));
         of_device.fold(DeviceFacts::default(), |mut sum, device| {
             sum.merge(device);
             sum
@@ -356,14 +437,18 @@ struct FullnessTracker {
 
 impl FullnessTracker {
     fn of(requests_max: Option<u64>) -> Self {
-        Self { requests_max: requests_max.filter(|most| *most > 0), ..Self::default() }
+        Self {
+            requests_max: requests_max.filter(|most| *most > 0),
+            ..Self::default()
+        }
     }
     /// Adds an interval of `seconds`; returns the sums if the device was full.
     fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<FullDeviceSums> {
         let requests_max = self.requests_max?;
         let queue_size = requests_max as f64;
         let is_full = |held: Option<f64>| held.is_some_and(|held| held >= queue_size * FULL_MIN);
-        let began_full = std::mem::replace(&mut self.ended_full, is_full(row.get(Column::InFlight)));
+        let began_full =
+            std::mem::replace(&mut self.ended_full, is_full(row.get(Column::InFlight)));
         let queue_mean = row.get(Column::AverageQueue);
         self.is_full = began_full || self.ended_full || is_full(queue_mean);
         let requests_sec = queue_mean.filter(|_| self.is_full)? * seconds;

@@ -88,7 +88,8 @@ impl BlamedWindow<'_> {
 
     /// Operations over the threshold with known times.
     fn with_times(&self) -> u64 {
-        self.at(&self.counts.response_over).saturating_sub(self.counts.counted_ops().saturating_sub(self.counts.ops))
+        self.at(&self.counts.response_over)
+            .saturating_sub(self.counts.counted_ops().saturating_sub(self.counts.ops))
     }
 
     /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
@@ -109,13 +110,20 @@ impl BlamedWindow<'_> {
             let in_band = if index == 0 {
                 faster_ops
             } else {
-                service_over[index - 1].saturating_sub(service_over[index]).min(faster_ops)
+                service_over[index - 1]
+                    .saturating_sub(service_over[index])
+                    .min(faster_ops)
             };
-            faster_ops_ns = faster_ops_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
+            faster_ops_ns =
+                faster_ops_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
             faster_ops -= in_band;
         }
-        let sum_ns = self.at(&self.counts.slow.service_ns).saturating_sub(faster_ops_ns);
-        sum_ns.checked_div(self.at(service_over)).map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
+        let sum_ns = self
+            .at(&self.counts.slow.service_ns)
+            .saturating_sub(faster_ops_ns);
+        sum_ns
+            .checked_div(self.at(service_over))
+            .map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
     }
 }
 
@@ -134,10 +142,21 @@ struct Shares {
 
 impl Shares {
     fn of(subject: &BlamedWindow<'_>) -> Self {
-        let CellCounts { unissued, lost, slow, .. } = &subject.counts;
-        let slow_ops = subject.counts.slow_of(subject.at(&subject.counts.response_over)).max(1) as f64;
+        let CellCounts {
+            unissued,
+            lost,
+            slow,
+            ..
+        } = &subject.counts;
+        let slow_ops = subject
+            .counts
+            .slow_of(subject.at(&subject.counts.response_over))
+            .max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
-        let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
+        let (seen_late_ns, held_ns) = (
+            subject.at(&slow.unseen_ns) as f64,
+            subject.at(&slow.held_ns) as f64,
+        );
         let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
         let wait_ns = (wait_ns - held_ns).max(0.0);
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
@@ -172,8 +191,13 @@ impl Blamer {
     /// The blame for each judged slice over a limit, and for each window between two slices of which neither is over
     /// this limit; the worst first. `judge` must have the same intervals.
     pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
-        let mut blamed_windows: Vec<_> = judge.judged_groups().flat_map(|group| self.blamed(judge, group)).collect();
-        let rank = |of: &BlamedWindow<'_>| of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max();
+        let mut blamed_windows: Vec<_> = judge
+            .judged_groups()
+            .flat_map(|group| self.blamed(judge, group))
+            .collect();
+        let rank = |of: &BlamedWindow<'_>| {
+            of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max()
+        };
         blamed_windows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         blamed_windows.iter().map(BlamedWindow::blame).collect()
     }
@@ -181,18 +205,27 @@ impl Blamer {
     fn blamed<'a>(&'a self, judge: &'a Judge, group: &'a GroupCounts) -> Vec<BlamedWindow<'a>> {
         let per_slice = judge.plan.steps_per_slice();
         let of_slice = |(slice, counts): (usize, &CellCounts)| (slice, None, *counts);
-        let of_window = |window: Window| (window.first, judge.start_between_sec(&window), window.counts);
+        let of_window = |window: Window| {
+            (
+                window.first,
+                judge.start_between_sec(&window),
+                window.counts,
+            )
+        };
         let slices = group.slices.iter().enumerate().map(of_slice);
         let mut blamed: Vec<BlamedWindow<'_>> = Vec::new();
-        for (slice, from_sec, counts) in slices.chain(judge.share_windows_between(group).map(of_window)) {
+        for (slice, from_sec, counts) in
+            slices.chain(judge.share_windows_between(group).map(of_window))
+        {
             for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
                 let Some(limit) = limit else { continue };
-                let is_exceeded = |over: u64| limit.is_exceeded(counts.slow_of(over), counts.counted_ops());
+                let is_exceeded =
+                    |over: u64| limit.is_exceeded(counts.slow_of(over), counts.counted_ops());
                 let is_known = |known: &BlamedWindow<'_>| {
                     known.threshold == threshold && [slice, slice + 1].contains(&known.slice)
                 };
-                let is_over =
-                    is_exceeded(counts.judged_over[threshold]) || is_exceeded(counts.response_over[threshold]);
+                let is_over = is_exceeded(counts.judged_over[threshold])
+                    || is_exceeded(counts.response_over[threshold]);
                 if !is_over || from_sec.is_some() && blamed.iter().any(is_known) {
                     continue;
                 }
@@ -223,9 +256,14 @@ impl Blamer {
 /// fast device.
 fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
-    let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
+    let (mean_ns, wait_ns) = (
+        subject.served_slowly_ns(),
+        subject.mean_ns(&subject.counts.slow.wait_ns),
+    );
     let held_ns = slowly.saturating_mul(mean_ns);
-    slowly > 0 && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns) || mean_ns >= wait_ns)
+    slowly > 0
+        && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
+            || mean_ns >= wait_ns)
 }
 
 /// The causes: the largest share first, causes without a share last.
@@ -234,12 +272,19 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut add = |cause, share: f64, evidence: String| {
         if share > 0.0 {
             let share = share.min(1.0);
-            match parts.iter_mut().find(|known: &&mut BlamePart| known.cause == cause) {
+            match parts
+                .iter_mut()
+                .find(|known: &&mut BlamePart| known.cause == cause)
+            {
                 Some(known) => {
                     known.share = known.share.map(|other| other + share);
                     known.evidence = format!("{}, {evidence}", known.evidence);
                 }
-                None => parts.push(BlamePart { cause, share: Some(share), evidence }),
+                None => parts.push(BlamePart {
+                    cause,
+                    share: Some(share),
+                    evidence,
+                }),
             }
         }
     };
@@ -253,12 +298,26 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     if let Some(largest) = parts.first_mut() {
         note_if_over_without_cause(subject, largest);
     }
-    let evidence = [(Cause::Host, host_evidence(subject)), (Cause::Heat, heat_evidence(subject, &shares))];
-    let circumstances = evidence.into_iter().filter_map(|(cause, evidence)| Some((cause, evidence?)));
-    parts.extend(circumstances.map(|(cause, evidence)| BlamePart { cause, share: None, evidence }));
+    let evidence = [
+        (Cause::Host, host_evidence(subject)),
+        (Cause::Heat, heat_evidence(subject, &shares)),
+    ];
+    let circumstances = evidence
+        .into_iter()
+        .filter_map(|(cause, evidence)| Some((cause, evidence?)));
+    parts.extend(circumstances.map(|(cause, evidence)| BlamePart {
+        cause,
+        share: None,
+        evidence,
+    }));
     if parts.is_empty() {
-        let evidence = "the cause is unknown, because these operations have no recorded times".to_owned();
-        parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
+        let evidence =
+            "the cause is unknown, because these operations have no recorded times".to_owned();
+        parts.push(BlamePart {
+            cause: Cause::Unknown,
+            share: None,
+            evidence,
+        });
     }
     parts
 }
@@ -267,7 +326,9 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
 /// fractions of time, and a few long operations can have most of the time.
 fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePart) {
     let over_without_delay = match largest.cause {
-        Cause::OurLag => subject.counts.slow_of(subject.at(&subject.counts.judged_least_over)),
+        Cause::OurLag => subject
+            .counts
+            .slow_of(subject.at(&subject.counts.judged_least_over)),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };
@@ -318,11 +379,20 @@ fn host_evidence(subject: &BlamedWindow<'_>) -> Option<String> {
     let mut meanwhile = SlowConditions::default();
     for device in subject.devices() {
         if let Some(position) = subject.blamer.position(subject.group.stream, device) {
-            meanwhile.merge(&subject.blamer.meanwhile(&subject.steps, position, subject.threshold));
+            meanwhile.merge(
+                &subject
+                    .blamer
+                    .meanwhile(&subject.steps, position, subject.threshold),
+            );
         }
     }
     let busy = [
-        (Column::CpuStealPct, STEAL_PCT_MIN, "the hypervisor stole", "of the CPU time"),
+        (
+            Column::CpuStealPct,
+            STEAL_PCT_MIN,
+            "the hypervisor stole",
+            "of the CPU time",
+        ),
         (
             Column::RunqueueWaitPct,
             RUNQUEUE_WAIT_PCT_MIN,
@@ -332,10 +402,17 @@ fn host_evidence(subject: &BlamedWindow<'_>) -> Option<String> {
         (Column::CpuBusyPct, BUSY_PCT_MIN, "all CPUs were", "busy"),
     ];
     let busy = busy.into_iter().filter_map(|(column, min, before, after)| {
-        Some(format!("{before} {:.0} % {after}", meanwhile.at_least(column, min)?))
+        Some(format!(
+            "{before} {:.0} % {after}",
+            meanwhile.at_least(column, min)?
+        ))
     });
     let busiest = meanwhile.at_least(Column::CpuBusiestPct, BUSIEST_PCT_MIN);
-    let interrupts = busiest.filter(|_| meanwhile.at_least(Column::IrqsPerSec, IRQS_PER_SEC_MIN).is_some());
+    let interrupts = busiest.filter(|_| {
+        meanwhile
+            .at_least(Column::IrqsPerSec, IRQS_PER_SEC_MIN)
+            .is_some()
+    });
     let interrupts = interrupts.zip(meanwhile.at_least(Column::IrqCpuSharePct, IRQ_SHARE_PCT_MIN));
     let interrupts = interrupts.map(|(busiest, share)| {
         format!("{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy")
@@ -350,7 +427,11 @@ fn heat_evidence(subject: &BlamedWindow<'_>, shares: &Shares) -> Option<String> 
     }
     let hot_drives = subject.devices().filter_map(|device| {
         let evidence = heat_of(subject, device)?;
-        let name = if subject.plan.devices.len() > 1 { &subject.plan.devices[device] } else { "drive" };
+        let name = if subject.plan.devices.len() > 1 {
+            &subject.plan.devices[device]
+        } else {
+            "drive"
+        };
         Some(format!("{name} {evidence}"))
     });
     let hot_drives: Vec<_> = hot_drives.collect();
@@ -360,10 +441,19 @@ fn heat_evidence(subject: &BlamedWindow<'_>, shares: &Shares) -> Option<String> 
 /// Evidence for heat on one device: the device throttled itself, and service was slower than before; or the device was
 /// hot, and hotter while operations were slow than while they were fast.
 fn heat_of(subject: &BlamedWindow<'_>, device: usize) -> Option<String> {
-    let BlamedWindow { blamer, steps, threshold, counts, .. } = subject;
+    let BlamedWindow {
+        blamer,
+        steps,
+        threshold,
+        counts,
+        ..
+    } = subject;
     let position = blamer.position(subject.group.stream, device)?;
     let facts = blamer.device(steps, device);
-    let celsius = blamer.meanwhile(steps, position, *threshold).celsius.value();
+    let celsius = blamer
+        .meanwhile(steps, position, *threshold)
+        .celsius
+        .value();
     let temperature_text = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
     let calm = blamer.calm[position];
     // Cross-multiplied: the fraction of operations slow in service is larger in the window than before the throttling.
@@ -373,9 +463,14 @@ fn heat_of(subject: &BlamedWindow<'_>, device: usize) -> Option<String> {
         if calm.ops > 0 && !grew {
             return None;
         }
-        let mut phrases = Vec::from_iter((!temperature_text.is_empty()).then_some(temperature_text));
+        let mut phrases =
+            Vec::from_iter((!temperature_text.is_empty()).then_some(temperature_text));
         if facts.throttled > 0.0 {
-            let times = if facts.throttled < 1.5 { "time" } else { "times" };
+            let times = if facts.throttled < 1.5 {
+                "time"
+            } else {
+                "times"
+            };
             phrases.push(format!("throttled {:.0} {times}", facts.throttled));
         }
         if facts.throttled_sec > 0.0 {
@@ -384,8 +479,11 @@ fn heat_of(subject: &BlamedWindow<'_>, device: usize) -> Option<String> {
         return Some(phrases.join(", "));
     }
     let (celsius, fast) = (celsius?, blamer.fast_celsius[position][*threshold].value()?);
-    (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS)
-        .then(|| format!("{temperature_text} while operations were slow and {fast:.0} C while they were fast"))
+    (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS).then(|| {
+        format!(
+            "{temperature_text} while operations were slow and {fast:.0} C while they were fast"
+        )
+    })
 }
 
 /// Parts with a smaller share are left out of the sentence; the data has all parts.
@@ -399,11 +497,18 @@ fn blame_sentence(subject: &BlamedWindow<'_>, parts: &[BlamePart]) -> String {
         None => format!("slice {}", subject.slice + 1),
     };
     if subject.plan.devices.len() > 1 {
-        let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
+        let device = subject
+            .group
+            .device
+            .map(|device| subject.plan.devices[device].as_str());
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
     let (over_ops, scheduled_ops) = (subject.over(), subject.counts.counted_ops());
-    let lag = if over_ops > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
+    let lag = if over_ops > subject.at(&subject.counts.judged_over) {
+        ", with this program's own lag"
+    } else {
+        ""
+    };
     text = format!(
         "{text}: {} of {} over {:#}{lag} (limit {}): ",
         percent(over_ops as f64 / scheduled_ops.max(1) as f64),
@@ -412,13 +517,19 @@ fn blame_sentence(subject: &BlamedWindow<'_>, parts: &[BlamePart]) -> String {
         percent_exact(subject.limit.share_max())
     );
     let told_share = |part: &BlamePart| part.share.filter(|share| *share >= SHARE_SHOWN_MIN);
-    let measured = parts.iter().filter_map(|part| Some((told_share(part)?, cause_text(part)))).enumerate();
+    let measured = parts
+        .iter()
+        .filter_map(|part| Some((told_share(part)?, cause_text(part))))
+        .enumerate();
     let measured = measured.map(|(number, (share, cause))| {
         let of_the_time = if number == 0 { " of the time" } else { "" };
         format!("{}{of_the_time} {cause}", percent_whole(share))
     });
     let measured = measured.collect::<Vec<_>>().join(", ");
-    let circumstances = parts.iter().filter(|part| part.share.is_none()).map(|part| part.evidence.clone());
+    let circumstances = parts
+        .iter()
+        .filter(|part| part.share.is_none())
+        .map(|part| part.evidence.clone());
     let measured = (!measured.is_empty()).then_some(measured).into_iter();
     text + &measured.chain(circumstances).collect::<Vec<_>>().join("; ")
 }
@@ -438,13 +549,21 @@ fn cause_text(part: &BlamePart) -> String {
 /// Describes the delay that this program caused.
 fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
-    let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
+    let mean = |sums| {
+        Some(subject.mean_ns(sums))
+            .filter(|ns| *ns > 0)
+            .map(duration)
+    };
     let delays = [
         mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
         mean(&slow.unseen_ns).map(|time| format!("completions may have been noticed {time} late")),
-        mean(&slow.held_ns).map(|time| format!("slots may have been held {time} longer by such completions")),
+        mean(&slow.held_ns)
+            .map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
-    format!("{} on average", delays.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!(
+        "{} on average",
+        delays.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Describes waits for slots, and the service time of the same operations.
@@ -452,16 +571,27 @@ fn slot_wait_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
         "{} on average under the in-flight limit, while service took {}",
-        duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
+        duration(
+            subject
+                .mean_ns(&slow.wait_ns)
+                .saturating_sub(subject.mean_ns(&slow.held_ns))
+        ),
         duration(subject.mean_ns(&slow.service_ns))
     );
     let holder = subject.blamer.holder(&subject.steps, subject.devices());
     if let Some((stream, part)) = holder.filter(|(stream, _)| *stream != subject.group.stream) {
         let name = &subject.plan.streams[stream].name;
-        text = format!("{text}, and {name} held the slots: {} of the operations in flight", percent(part));
+        text = format!(
+            "{text}, and {name} held the slots: {} of the operations in flight",
+            percent(part)
+        );
     }
     if subject.counts.unissued > 0 {
-        let were = if subject.counts.unissued == 1 { "was" } else { "were" };
+        let were = if subject.counts.unissued == 1 {
+            "was"
+        } else {
+            "were"
+        };
         text = format!(
             "{text}, and {} of the operations {were} never issued or never completed",
             Grouped(subject.counts.unissued)

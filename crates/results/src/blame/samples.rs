@@ -71,12 +71,16 @@ impl SampledOps {
 
 fn padded(counts: &[u64]) -> [u64; THRESHOLDS_MAX] {
     let mut all = [0; THRESHOLDS_MAX];
-    all.iter_mut().zip(counts).for_each(|(all, count)| *all = *count);
+    all.iter_mut()
+        .zip(counts)
+        .for_each(|(all, count)| *all = *count);
     all
 }
 
 fn add_all(sums: &mut [u64], addends: &[u64]) {
-    sums.iter_mut().zip(addends).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+    sums.iter_mut()
+        .zip(addends)
+        .for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
 }
 
 /// A recent interval, kept for samples that arrive late.
@@ -99,8 +103,16 @@ pub(super) struct StepSamples {
 
 impl StepSamples {
     /// Sampled requests of a kind and size on a device.
-    pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> SampledRequests {
-        self.traced.get(&(device, kind, size)).copied().unwrap_or_default()
+    pub(super) fn traced(
+        &self,
+        device: usize,
+        kind: TraceKind,
+        size: TraceSize,
+    ) -> SampledRequests {
+        self.traced
+            .get(&(device, kind, size))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The run's counts of a judged cell in the sampled intervals.
@@ -129,7 +141,13 @@ impl SampleMatcher {
         if self.recent_intervals.len() >= RECENT_MAX {
             self.recent_intervals.pop_front();
         }
-        self.recent_intervals.push_back(RecentInterval { from_ns, end_ns, step, cells, is_sampled: false });
+        self.recent_intervals.push_back(RecentInterval {
+            from_ns,
+            end_ns,
+            step,
+            cells,
+            is_sampled: false,
+        });
         let pending = std::mem::take(&mut self.pending_lines);
         pending.iter().for_each(|line| self.line(line, steps));
     }
@@ -138,26 +156,49 @@ impl SampleMatcher {
     pub(super) fn line(&mut self, line: &TraceLine, steps: &mut [StepSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
         let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
-        if self.recent_intervals.back().is_none_or(|last| last.end_ns < end_ns) {
+        if self
+            .recent_intervals
+            .back()
+            .is_none_or(|last| last.end_ns < end_ns)
+        {
             self.pending_lines.push(line.clone());
             return;
         }
         // The sample arrived after its intervals were dropped, so it cannot be compared.
-        if self.recent_intervals.front().is_none_or(|first| from_ns < first.from_ns) {
+        if self
+            .recent_intervals
+            .front()
+            .is_none_or(|first| from_ns < first.from_ns)
+        {
             return;
         }
-        for interval in
-            self.recent_intervals.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns)
+        for interval in self
+            .recent_intervals
+            .iter_mut()
+            .filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns)
         {
-            let Some(step) = steps.get_mut(interval.step) else { continue };
+            let Some(step) = steps.get_mut(interval.step) else {
+                continue;
+            };
             if !std::mem::replace(&mut interval.is_sampled, true) {
-                step.sampled.resize(interval.cells.len(), SampledOps::default());
-                step.sampled.iter_mut().zip(&interval.cells).for_each(|(sum, cell)| sum.merge(cell));
+                step.sampled
+                    .resize(interval.cells.len(), SampledOps::default());
+                step.sampled
+                    .iter_mut()
+                    .zip(&interval.cells)
+                    .for_each(|(sum, cell)| sum.merge(cell));
             }
         }
-        let step = self.recent_intervals.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.step);
+        let step = self
+            .recent_intervals
+            .iter()
+            .find(|recent| from_ns < recent.end_ns)
+            .map(|recent| recent.step);
         if let Some(step) = step.and_then(|step| steps.get_mut(step)) {
-            step.traced.entry((line.device, line.kind, line.size)).or_default().add_line(line);
+            step.traced
+                .entry((line.device, line.kind, line.size))
+                .or_default()
+                .add_line(line);
         }
     }
 }

@@ -38,24 +38,38 @@ const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
 /// The causes of service time, with their fractions and the evidence.
-pub(super) fn service_causes(subject: &BlamedWindow<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
+pub(super) fn service_causes(
+    subject: &BlamedWindow<'_>,
+    shares: &Shares,
+) -> Vec<(Cause, f64, String)> {
     let behind_note = behind_text(subject, shares);
     if subject.plan.tested == TestedObject::Server {
         return vec![(
             Cause::Server,
             1.0,
-            format!("network or server, not told apart: {}{behind_note}", service_time_text(subject)),
+            format!(
+                "network or server, not told apart: {}{behind_note}",
+                service_time_text(subject)
+            ),
         )];
     }
     if subject.plan.simulated {
-        let simulated = "a simulated device has no kernel before it, so all service time is the device's";
-        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind_note}", service_time_text(subject)))];
+        let simulated =
+            "a simulated device has no kernel before it, so all service time is the device's";
+        return vec![(
+            Cause::Device,
+            1.0,
+            format!("{simulated}: {}{behind_note}", service_time_text(subject)),
+        )];
     }
-    let outside_requests = OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+    let outside_requests =
+        OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     let (full, behind_full) = behind_full(subject).unwrap_or_default();
     match SampleEstimate::of(subject) {
         Ok(sampled) => {
-            let outside_fraction = outside_requests.as_ref().map_or(0.0, |outside| outside.fraction);
+            let outside_fraction = outside_requests
+                .as_ref()
+                .map_or(0.0, |outside| outside.fraction);
             let device = sampled.device.min(1.0 - outside_fraction);
             let unseen = sampled.unseen.min(1.0 - outside_fraction - device);
             let mut kernel = (1.0 - device - unseen).max(0.0);
@@ -74,20 +88,33 @@ pub(super) fn service_causes(subject: &BlamedWindow<'_>, shares: &Shares) -> Vec
             }
             let device = device + full;
             let unknown = (1.0 - device - kernel).max(0.0);
-            let (unseen, device) = if unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
+            let (unseen, device) = if unseen > 0.0 {
+                (unknown, device)
+            } else {
+                (0.0, device + unknown)
+            };
             vec![
                 (Cause::Device, device, device_evidence + &behind_note),
                 (Cause::KernelQueue, kernel, evidence),
-                (Cause::Unknown, unseen, undivided_text("the trace samples are too few and too short to catch bursts")),
+                (
+                    Cause::Unknown,
+                    unseen,
+                    undivided_text("the trace samples are too few and too short to catch bursts"),
+                ),
             ]
         }
         Err(reason) => match outside_requests {
             Some(outside) => {
                 let full = full.min(outside.fraction);
                 // A share below [`OUTSIDE_MIN`] is no proof of time before the requests.
-                let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
-                let (behind_device, behind_kernel) =
-                    if full > kernel { (&*behind_note, "") } else { ("", &*behind_note) };
+                let kernel = Some(outside.fraction - full)
+                    .filter(|rest| *rest >= OUTSIDE_MIN)
+                    .unwrap_or(0.0);
+                let (behind_device, behind_kernel) = if full > kernel {
+                    (&*behind_note, "")
+                } else {
+                    ("", &*behind_note)
+                };
                 vec![
                     (Cause::Device, full, behind_full + behind_device),
                     (Cause::KernelQueue, kernel, outside.evidence + behind_kernel),
@@ -103,8 +130,15 @@ pub(super) fn service_causes(subject: &BlamedWindow<'_>, shares: &Shares) -> Vec
 fn service_time_text(subject: &BlamedWindow<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
-        0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
-        _ => format!("{} on average in {}", duration(subject.served_slowly_ns()), count(slowly, "operation")),
+        0 => format!(
+            "{} on average",
+            duration(subject.mean_ns(&subject.counts.slow.service_ns))
+        ),
+        _ => format!(
+            "{} on average in {}",
+            duration(subject.served_slowly_ns()),
+            count(slowly, "operation")
+        ),
     }
 }
 
@@ -150,16 +184,25 @@ impl OutsideRequests {
             completed += requests.completed;
         }
         let slow = &subject.counts.slow;
-        let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
+        let service_ns = subject
+            .at(&slow.service_ns)
+            .saturating_sub(subject.at(&slow.unseen_ns));
         let CellCounts { ops, overtime, .. } = &subject.counts;
-        if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
+        if service_ns == 0
+            || completed <= 0.0
+            || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN
+        {
             return None;
         }
         // Operations that completed after the end of the run are in no whole interval. Their requests are assumed to be
         // like the other requests.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
-        let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
+        let column = if kind == TraceKind::Read {
+            "r_await"
+        } else {
+            "w_await"
+        };
         let evidence = format!(
             "of {} of service time, {} (lower bound) passed before the kernel created requests, as under a cgroup's limit: \
              the kernel's statistics ({column}) show {} for all requests",
@@ -186,11 +229,22 @@ impl SampleEstimate {
     /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &BlamedWindow<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("the stream consists of neither reads nor writes")?;
-        let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
+        let mean_bytes = subject
+            .counts
+            .bytes
+            .checked_div(subject.counts.ops)
+            .unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let (mut traced, mut sampled_ops) = (SampledRequests::default(), SampledOps::default());
-        let steps = subject.blamer.step_samples.iter().take(subject.steps.end).skip(subject.steps.start);
-        for (samples, device) in steps.flat_map(|samples| subject.devices().map(move |device| (samples, device))) {
+        let steps = subject
+            .blamer
+            .step_samples
+            .iter()
+            .take(subject.steps.end)
+            .skip(subject.steps.start);
+        for (samples, device) in
+            steps.flat_map(|samples| subject.devices().map(move |device| (samples, device)))
+        {
             traced.merge(&samples.traced(device, kind, size));
             if let Some(position) = subject.blamer.position(subject.group.stream, device) {
                 sampled_ops.merge(&samples.touched(position));
@@ -204,7 +258,10 @@ impl SampleEstimate {
             let samples = count(traced.samples, "sample");
             return Err(match slow {
                 0 => format!("no slow operation fell into the trace ({samples})"),
-                _ => format!("only {} fell into the trace ({samples})", count(slow, "slow operation")),
+                _ => format!(
+                    "only {} fell into the trace ({samples})",
+                    count(slow, "slow operation")
+                ),
             });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
@@ -217,8 +274,13 @@ impl SampleEstimate {
         }
         let expected = traced.requests as f64 * slow as f64 / sampled_ops.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
-            let (samples, s) = (count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
-            return Err(format!("{samples} of the trace hold{s} too few slow operations"));
+            let (samples, s) = (
+                count(traced.samples, "sample"),
+                if traced.samples == 1 { "s" } else { "" },
+            );
+            return Err(format!(
+                "{samples} of the trace hold{s} too few slow operations"
+            ));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
@@ -227,11 +289,21 @@ impl SampleEstimate {
         let trusted = missed <= MISSED_MAX || traced.samples >= SAMPLES_MIN;
         let unseen = if trusted { 0.0 } else { (1.0 - total).max(0.0) };
         // Two standard deviations of a count of this size.
-        Ok(Self { traced, device, unseen, noise: 2.0 / expected.sqrt() })
+        Ok(Self {
+            traced,
+            device,
+            unseen,
+            noise: 2.0 / expected.sqrt(),
+        })
     }
 
     fn device_evidence(&self, subject: &BlamedWindow<'_>) -> String {
-        let SampledRequests { samples, requests, device_p99_ns, .. } = self.traced;
+        let SampledRequests {
+            samples,
+            requests,
+            device_p99_ns,
+            ..
+        } = self.traced;
         format!(
             "time from issue to completion: p99 up to {}, and over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
@@ -244,7 +316,12 @@ impl SampleEstimate {
     }
 
     fn kernel_evidence(&self, subject: &BlamedWindow<'_>) -> String {
-        let SampledRequests { samples, requests, queue_p99_ns, .. } = self.traced;
+        let SampledRequests {
+            samples,
+            requests,
+            queue_p99_ns,
+            ..
+        } = self.traced;
         format!(
             "time from block_bio_queue to block_rq_issue: p99 up to {}; {} of {} requests took over {} from block_bio_queue \
              to completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
@@ -270,12 +347,18 @@ impl SampleEstimate {
 /// device; with the evidence. `None` if there was no such time.
 fn behind_full(subject: &BlamedWindow<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
-    let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
+    let service_ns = subject
+        .at(&slow.service_ns)
+        .saturating_sub(subject.at(&slow.unseen_ns));
     let (mut behind_sec, mut device_sums) = (0.0, FullDeviceSums::default());
     for device in subject.devices() {
         let full = subject.blamer.device(&subject.steps, device).full;
-        let Some(position) = subject.blamer.position(subject.group.stream, device) else { continue };
-        let meanwhile = subject.blamer.meanwhile(&subject.steps, position, subject.threshold);
+        let Some(position) = subject.blamer.position(subject.group.stream, device) else {
+            continue;
+        };
+        let meanwhile = subject
+            .blamer
+            .meanwhile(&subject.steps, position, subject.threshold);
         let beyond_requests_sec = meanwhile.full_service_ns as f64 / 1e9 - full.requests_sec;
         behind_sec += beyond_requests_sec.min(full.waited_sec_max).max(0.0);
         device_sums.merge(&full);

@@ -32,13 +32,33 @@ impl Run {
     }
 
     /// Each device holds at most `requests_max` requests at once.
-    fn of_full(devices: usize, slice_sec: u64, simulated: bool, columns: &str, requests_max: Option<u64>) -> Self {
-        let layout = layout(&[("reads", true)], 1000.0, (0..devices).map(|device| format!("/dev/d{device}")));
-        let plan = JudgePlan { simulated, ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
+    fn of_full(
+        devices: usize,
+        slice_sec: u64,
+        simulated: bool,
+        columns: &str,
+        requests_max: Option<u64>,
+    ) -> Self {
+        let layout = layout(
+            &[("reads", true)],
+            1000.0,
+            (0..devices).map(|device| format!("/dev/d{device}")),
+        );
+        let plan = JudgePlan {
+            simulated,
+            ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600)
+        };
         let columns: Vec<_> = columns.split_whitespace().map(str::to_owned).collect();
-        let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();
+        let kernel_names: Vec<_> = (0..devices)
+            .map(|device| Some(format!("nvme{device}n1")))
+            .collect();
         let blamer = Blamer::new(&plan, &columns, &kernel_names, &vec![requests_max; devices]);
-        Self { judge: Judge::new(plan), layout, blamer, next: 0 }
+        Self {
+            judge: Judge::new(plan),
+            layout,
+            blamer,
+            next: 0,
+        }
     }
 
     /// Appends a second with these operations (count, times) on device 0, and a telemetry row.
@@ -74,8 +94,16 @@ impl Run {
             size: TraceSize::Small,
             requests: 1_000,
             lost: 0,
-            queue: Spread { p50_ns: 5 * US, p99_ns: 9 * US, max_ns: MS },
-            device_time: Spread { p50_ns: 90 * US, p99_ns: 4_200 * US, max_ns: 9 * MS },
+            queue: Spread {
+                p50_ns: 5 * US,
+                p99_ns: 9 * US,
+                max_ns: MS,
+            },
+            device_time: Spread {
+                p50_ns: 90 * US,
+                p99_ns: 4_200 * US,
+                max_ns: 9 * MS,
+            },
             queue_over: over(0),
             device_over: over(device_over),
             total_over: over(total_over),
@@ -97,7 +125,16 @@ impl Run {
 
 /// Causes with their shares in percent.
 fn causes(blame: &Blame) -> Vec<(Cause, Option<u64>)> {
-    blame.parts.iter().map(|part| (part.cause, part.share.map(|share| (share * 100.0).round() as u64))).collect()
+    blame
+        .parts
+        .iter()
+        .map(|part| {
+            (
+                part.cause,
+                part.share.map(|share| (share * 100.0).round() as u64),
+            )
+        })
+        .collect()
 }
 
 const FAST: (u64, u64, u64) = (0, 0, 100 * US);
@@ -116,17 +153,36 @@ fn a_slice_below_every_limit_is_nobody_s_fault() {
 #[test]
 fn each_stretch_of_time_gets_its_share() {
     let mut run = Run::new(1, 1, true, "");
-    run.second(&[(900, fast()), (100, times(1_800 * US, 900 * US, 900 * US)), (10, times(0, 0, 90 * US))], &[]);
+    run.second(
+        &[
+            (900, fast()),
+            (100, times(1_800 * US, 900 * US, 900 * US)),
+            (10, times(0, 0, 90 * US)),
+        ],
+        &[],
+    );
     let blame = run.only();
-    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(50)), (Cause::OurLag, Some(25)), (Cause::Device, Some(25))]);
-    assert_eq!((blame.over, blame.wanted, blame.slice, blame.threshold_ns), (100, 1010, 1, MS));
+    assert_eq!(
+        causes(&blame),
+        [
+            (Cause::SlotWait, Some(50)),
+            (Cause::OurLag, Some(25)),
+            (Cause::Device, Some(25))
+        ]
+    );
+    assert_eq!(
+        (blame.over, blame.wanted, blame.slice, blame.threshold_ns),
+        (100, 1010, 1, MS)
+    );
 }
 
 #[test]
 fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
     let mut run = Run::new(1, 2, true, "");
-    run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
-    run.second(&[(900, fast())], &[]).second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
+    run.second(&[(1000, fast())], &[])
+        .second(&[(1000, fast())], &[]);
+    run.second(&[(900, fast())], &[])
+        .second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
     assert_eq!(
         run.only().sentence,
         "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (a simulated \
@@ -139,19 +195,40 @@ fn too_few_slots_before_a_quick_device_are_slot_wait() {
     let mut run = Run::new(1, 1, true, "");
     run.second(&[(900, fast()), (1000, times(7 * MS, 0, 200 * US))], &[]);
     let blame = run.only();
-    assert_eq!(causes(&blame), [(Cause::SlotWait, Some(97)), (Cause::Device, Some(3))]);
-    assert!(blame.sentence.contains("97 % of the time waiting for a slot (7 ms on average"), "{}", blame.sentence);
+    assert_eq!(
+        causes(&blame),
+        [(Cause::SlotWait, Some(97)), (Cause::Device, Some(3))]
+    );
+    assert!(
+        blame
+            .sentence
+            .contains("97 % of the time waiting for a slot (7 ms on average"),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
 fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_only_waited() {
     let mut run = Run::new(1, 1, true, "");
     let victims: Vec<_> = (0..992).map(|n| (1, times(n * MS, 0, 100 * US))).collect();
-    run.second(&[vec![(8, times(0, 0, 1000 * MS)), (5_000, fast())], victims].concat(), &[]);
+    run.second(
+        &[vec![(8, times(0, 0, 1000 * MS)), (5_000, fast())], victims].concat(),
+        &[],
+    );
     assert_eq!(run.blame().len(), 3, "all three limits");
     for blame in run.blame() {
-        assert_eq!(causes(&blame), [(Cause::Device, Some(100))], "{}", blame.sentence);
-        assert!(blame.sentence.contains(" spent waiting ("), "{}", blame.sentence);
+        assert_eq!(
+            causes(&blame),
+            [(Cause::Device, Some(100))],
+            "{}",
+            blame.sentence
+        );
+        assert!(
+            blame.sentence.contains(" spent waiting ("),
+            "{}",
+            blame.sentence
+        );
     }
 }
 
@@ -161,11 +238,21 @@ fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
     // waits in its slot for 100 ms, and all others wait for a slot.
     let throttled = |held_ms| {
         let mut run = Run::new(1, 1, true, "");
-        run.second(&[(100, times(2_500 * MS, 0, held_ms * MS)), (2_900, times(2_500 * MS, 0, MS / 2))], &[]);
+        run.second(
+            &[
+                (100, times(2_500 * MS, 0, held_ms * MS)),
+                (2_900, times(2_500 * MS, 0, MS / 2)),
+            ],
+            &[],
+        );
         causes(&run.blame()[0])[0].0
     };
     assert_eq!(throttled(100), Cause::Device);
-    assert_eq!(throttled(9), Cause::SlotWait, "nine tenths of a second in slots, and the others had 1.5");
+    assert_eq!(
+        throttled(9),
+        Cause::SlotWait,
+        "nine tenths of a second in slots, and the others had 1.5"
+    );
 }
 
 #[test]
@@ -177,10 +264,21 @@ fn what_failed_has_no_time_and_what_never_went_out_is_what_kept_back_the_others(
         cell.record_errors(100, 0);
         cell.record_unissued(200, 0);
     });
-    let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
-    assert_eq!((blame.over, causes(&blame)), (300, vec![(Cause::SlotWait, Some(100))]));
+    let blame = run
+        .blame()
+        .into_iter()
+        .find(|blame| blame.threshold_ns == MS)
+        .unwrap();
+    assert_eq!(
+        (blame.over, causes(&blame)),
+        (300, vec![(Cause::SlotWait, Some(100))])
+    );
     let said = "200 of the operations were never issued or never completed";
-    assert!(blame.sentence.contains(said) && !blame.sentence.contains("failed"), "{}", blame.sentence);
+    assert!(
+        blame.sentence.contains(said) && !blame.sentence.contains("failed"),
+        "{}",
+        blame.sentence
+    );
     let mut run = Run::new(1, 1, true, "");
     run.second_with(&[], |interval| {
         (0..900).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
@@ -194,20 +292,34 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
     // Reads wait 20 ms for slots that writes hold, and then complete quickly.
     let held_by_writes = |in_flight| {
         let mut run = Run::new(1, 1, true, "");
-        let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
+        let writes = StreamInfo {
+            name: "writes".into(),
+            judged: false,
+            ..run.layout.streams[0].clone()
+        };
         run.layout.streams.push(writes);
-        let plan = JudgePlan { simulated: true, ..JudgePlan::new(&run.layout, Sla::default(), 1, 1, 3600) };
+        let plan = JudgePlan {
+            simulated: true,
+            ..JudgePlan::new(&run.layout, Sla::default(), 1, 1, 3600)
+        };
         run.blamer = Blamer::new(&plan, &[], &[None], &[None]);
         run.judge = Judge::new(plan);
         run.second_with(&[], |interval| {
             (0..1_000).for_each(|_| interval.cells[0].record(&times(20 * MS, 0, MS / 10), 0, 1536));
-            interval.cells[0].counts.backlog = Backlog { in_flight: 4, waiting: 500, late: 0 };
+            interval.cells[0].counts.backlog = Backlog {
+                in_flight: 4,
+                waiting: 500,
+                late: 0,
+            };
             interval.cells[1].counts.backlog.in_flight = in_flight;
         });
         run.blame()[0].sentence.clone()
     };
     let sentence = held_by_writes(396);
-    assert!(sentence.contains("and writes held the slots: 99"), "{sentence}");
+    assert!(
+        sentence.contains("and writes held the slots: 99"),
+        "{sentence}"
+    );
     assert!(!held_by_writes(3).contains("held the slots"), "their own");
 }
 
@@ -224,13 +336,19 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     run.second_with(&[], |interval| {
         (0..100).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3 * MS, 1536));
     });
-    assert_eq!(causes(&run.only()), [(Cause::OurLag, Some(75)), (Cause::Unknown, Some(25))]);
+    assert_eq!(
+        causes(&run.only()),
+        [(Cause::OurLag, Some(75)), (Cause::Unknown, Some(25))]
+    );
 }
 
 #[test]
 fn of_a_server_neither_kernel_nor_device_is_spoken() {
     let mut run = Run::new(1, 1, false, "");
-    let plan = JudgePlan { tested: TestedObject::Server, ..run.judge.plan().clone() };
+    let plan = JudgePlan {
+        tested: TestedObject::Server,
+        ..run.judge.plan().clone()
+    };
     (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None], &[None]), Judge::new(plan));
     run.second_with(&[], |interval| {
         (0..900).for_each(|_| interval.cells[0].record(&times(0, 0, MS / 10), 0, 1536));
@@ -246,11 +364,17 @@ fn of_a_server_neither_kernel_nor_device_is_spoken() {
 #[test]
 fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
     let mut run = Run::new(1, 1, true, "");
-    run.second(&[(901, fast()), (98, times(0, 0, 2 * MS)), (1, times(0, 10 * SEC, MS / 2))], &[]);
+    run.second(
+        &[
+            (901, fast()),
+            (98, times(0, 0, 2 * MS)),
+            (1, times(0, 10 * SEC, MS / 2)),
+        ],
+        &[],
+    );
     let blame = &run.blame()[0];
     assert_eq!(causes(blame)[0], (Cause::OurLag, Some(98)));
-    let words =
-        "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
+    let words = "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
     assert!(blame.sentence.contains(words), "{}", blame.sentence);
 }
 
@@ -266,20 +390,33 @@ fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is
 
 #[test]
 fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
-    for (device_over, total_over, expected) in
-        [(100, 100, [100, 0]), (0, 100, [0, 100]), (0, 0, [0, 100]), (60, 60, [60, 40])]
-    {
+    for (device_over, total_over, expected) in [
+        (100, 100, [100, 0]),
+        (0, 100, [0, 100]),
+        (0, 0, [0, 100]),
+        (60, 60, [60, 40]),
+    ] {
         let mut run = Run::new(1, 4, false, "");
         for second in 0..4 {
             run.sample(second, device_over, total_over);
             run.second(&[(900, fast()), (100, times(0, 0, 20 * MS))], &[]);
         }
-        let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
+        let blame = run
+            .blame()
+            .into_iter()
+            .find(|blame| blame.threshold_ns == MS)
+            .unwrap();
         let share = |cause| {
             let part = blame.parts.iter().find(|part| part.cause == cause);
-            part.and_then(|part| part.share).map_or(0, |share| (share * 100.0).round() as u64)
+            part.and_then(|part| part.share)
+                .map_or(0, |share| (share * 100.0).round() as u64)
         };
-        assert_eq!([share(Cause::Device), share(Cause::KernelQueue)], expected, "{}", blame.sentence);
+        assert_eq!(
+            [share(Cause::Device), share(Cause::KernelQueue)],
+            expected,
+            "{}",
+            blame.sentence
+        );
     }
 }
 
@@ -287,11 +424,19 @@ fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
 fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_missed() {
     let mut run = Run::new(1, 4, false, "");
     run.sample(0, 0, 0);
-    run.second(&[(1000, fast())], &[]).second(&[(1000, times(0, 0, 200 * MS))], &[]);
-    run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
+    run.second(&[(1000, fast())], &[])
+        .second(&[(1000, times(0, 0, 200 * MS))], &[]);
+    run.second(&[(1000, fast())], &[])
+        .second(&[(1000, fast())], &[]);
     let blame = &run.blame()[0];
     assert_eq!(causes(blame), [(Cause::Unknown, Some(100))]);
-    assert!(blame.sentence.contains("no slow operation fell into the trace (1 sample)"), "{}", blame.sentence);
+    assert!(
+        blame
+            .sentence
+            .contains("no slow operation fell into the trace (1 sample)"),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
@@ -311,13 +456,17 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
     let columns = "nvme0n1.r/s nvme0n1.r_await";
     let throttled = [(1000, times(0, 0, 80 * MS))];
     // 0.1 ms for each request, and 80 ms of service.
-    let blame = Run::new(1, 1, false, columns).second(&throttled, &[1000.0, 0.1]).blame();
+    let blame = Run::new(1, 1, false, columns)
+        .second(&throttled, &[1000.0, 0.1])
+        .blame();
     assert_eq!(causes(&blame[0])[0], (Cause::KernelQueue, Some(100)));
     let words = "of 80 s of service time, over 99 % (lower bound) passed before";
     assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     // Neither disabled statistics nor statistics that contain the time prove anything.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
-        let blame = Run::new(1, 1, false, columns).second(&throttled, &row).blame();
+        let blame = Run::new(1, 1, false, columns)
+            .second(&throttled, &row)
+            .blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
     }
 }
@@ -353,7 +502,11 @@ fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> 
 fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
-        assert_eq!(causes(&blame[0]), [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))], "{ends:?}");
+        assert_eq!(
+            causes(&blame[0]),
+            [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))],
+            "{ends:?}"
+        );
         let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before requests were \
                      created, while the device held its maximum of 128 requests)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
@@ -362,11 +515,18 @@ fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
 
 #[test]
 fn a_device_with_room_or_full_for_moments_or_of_unknown_room_leaves_the_time_to_the_kernel() {
-    for (requests_max, queue_mean, end) in
-        [(Some(1023), 128.0, 128.0), (None, 128.0, 128.0), (Some(128), 0.1, 128.0), (Some(128), 40.0, 40.0)]
-    {
+    for (requests_max, queue_mean, end) in [
+        (Some(1023), 128.0, 128.0),
+        (None, 128.0, 128.0),
+        (Some(128), 0.1, 128.0),
+        (Some(128), 40.0, 40.0),
+    ] {
         let blame = stalled(requests_max, [0.0, end], [0.1, queue_mean]);
-        assert_eq!(blame[0].parts[0].cause, Cause::KernelQueue, "{requests_max:?} {queue_mean} {end}");
+        assert_eq!(
+            blame[0].parts[0].cause,
+            Cause::KernelQueue,
+            "{requests_max:?} {queue_mean} {end}"
+        );
     }
 }
 
@@ -380,19 +540,32 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let mut run = Run::new(1, 2, false, HOST);
         // A calm second afterwards halves every mean over time, but changes nothing here.
         run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
-        run.only().parts.into_iter().find(|part| part.cause == Cause::Host)
+        run.only()
+            .parts
+            .into_iter()
+            .find(|part| part.cause == Cause::Host)
     };
     for (row, words) in [
-        ([12.0, 20.0, 30.0, 0.0, 0.0, 0.0], "the hypervisor stole 12 % of the CPU time"),
+        (
+            [12.0, 20.0, 30.0, 0.0, 0.0, 0.0],
+            "the hypervisor stole 12 % of the CPU time",
+        ),
         ([0.0, 95.0, 99.0, 0.0, 0.0, 0.0], "all CPUs were 95 % busy"),
-        ([0.0, 50.0, 99.0, 45.0, 0.0, 0.0], "waited for a CPU during 45 % of the time"),
+        (
+            [0.0, 50.0, 99.0, 45.0, 0.0, 0.0],
+            "waited for a CPU during 45 % of the time",
+        ),
         (
             [0.0, 50.0, 99.0, 0.0, 100.0, 90_000.0],
             "100 % of the device's interrupts went to one CPU while the busiest CPU was 99 % busy",
         ),
     ] {
         let host = of(row).unwrap_or_else(|| panic!("{words}"));
-        assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
+        assert!(
+            host.share.is_none() && host.evidence.contains(words),
+            "{}",
+            host.evidence
+        );
     }
     // Rows without evidence: little steal and one CPU kept busy by this program; interrupts on a CPU with idle time;
     // hardly any interrupts.
@@ -405,17 +578,34 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
     }
 }
 
-const HEAT: &str = "nvme0n1.smart.temperature_celsius nvme0n1.smart.throttle_count nvme0n1.smart.throttle_seconds";
+const HEAT: &str =
+    "nvme0n1.smart.temperature_celsius nvme0n1.smart.throttle_count nvme0n1.smart.throttle_seconds";
 
 #[test]
 fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
     let mut run = Run::new(1, 2, false, HEAT);
-    run.second(&[(1000, fast())], &[60.0, 3.0, 10.0]).second(&[(1000, fast())], &[70.0, 3.0, 10.0]);
-    run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 9.0, 11.0]);
-    run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 15.0, 12.0]);
+    run.second(&[(1000, fast())], &[60.0, 3.0, 10.0])
+        .second(&[(1000, fast())], &[70.0, 3.0, 10.0]);
+    run.second(
+        &[(900, fast()), (100, times(0, 0, 2 * MS))],
+        &[78.0, 9.0, 11.0],
+    );
+    run.second(
+        &[(900, fast()), (100, times(0, 0, 2 * MS))],
+        &[78.0, 15.0, 12.0],
+    );
     let blame = run.only();
-    assert_eq!(causes(&blame), [(Cause::Unknown, Some(100)), (Cause::Heat, None)]);
-    assert!(blame.sentence.ends_with("; drive at 78 C, throttled 12 times, throttled for 2 s"), "{}", blame.sentence);
+    assert_eq!(
+        causes(&blame),
+        [(Cause::Unknown, Some(100)), (Cause::Heat, None)]
+    );
+    assert!(
+        blame
+            .sentence
+            .ends_with("; drive at 78 C, throttled 12 times, throttled for 2 s"),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
@@ -427,17 +617,45 @@ fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
         rows.iter().for_each(|(ops, celsius, count)| {
             run.second(ops, &[*celsius, *count, 0.0]);
         });
-        run.blame().into_iter().flat_map(|blame| blame.parts).find(|part| part.cause == Cause::Heat)
+        run.blame()
+            .into_iter()
+            .flat_map(|blame| blame.parts)
+            .find(|part| part.cause == Cause::Heat)
     };
     let calm = [(1000, fast())];
     let hot = heat(&[(&calm, 55.0, 0.0), (&slow, 82.0, 0.0)]).expect("hot while slow");
-    assert!(hot.evidence.starts_with("drive at 82 C while operations were slow and "), "{}", hot.evidence);
-    assert_eq!(heat(&[(&calm, 82.0, 0.0), (&slow, 82.0, 0.0)]), None, "as hot while all was fast");
-    assert_eq!(heat(&[(&calm, 35.0, 0.0), (&slow, 50.0, 0.0)]), None, "warmer, but no drive throttles there");
-    assert_eq!(heat(&[(&slow, 60.0, 0.0), (&slow, 60.0, 2.0)]), None, "as slow before it throttled itself");
-    assert_eq!(heat(&[(&calm, 60.0, 7.0), (&slow, 60.0, 7.0)]), None, "its counter stands at a number of long ago");
+    assert!(
+        hot.evidence
+            .starts_with("drive at 82 C while operations were slow and "),
+        "{}",
+        hot.evidence
+    );
+    assert_eq!(
+        heat(&[(&calm, 82.0, 0.0), (&slow, 82.0, 0.0)]),
+        None,
+        "as hot while all was fast"
+    );
+    assert_eq!(
+        heat(&[(&calm, 35.0, 0.0), (&slow, 50.0, 0.0)]),
+        None,
+        "warmer, but no drive throttles there"
+    );
+    assert_eq!(
+        heat(&[(&slow, 60.0, 0.0), (&slow, 60.0, 2.0)]),
+        None,
+        "as slow before it throttled itself"
+    );
+    assert_eq!(
+        heat(&[(&calm, 60.0, 7.0), (&slow, 60.0, 7.0)]),
+        None,
+        "its counter stands at a number of long ago"
+    );
     let waited = [(900, fast()), (100, times(9 * MS, 0, 200 * US))];
-    assert_eq!(heat(&[(&calm, 55.0, 0.0), (&waited, 82.0, 5.0)]), None, "it was not service that grew");
+    assert_eq!(
+        heat(&[(&calm, 55.0, 0.0), (&waited, 82.0, 5.0)]),
+        None,
+        "it was not service that grew"
+    );
 }
 
 #[test]
@@ -450,9 +668,18 @@ fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
         }
     });
     let blame = run.blame();
-    let of: Vec<_> = blame.iter().map(|blame| (blame.device.as_deref(), blame.over)).collect();
+    let of: Vec<_> = blame
+        .iter()
+        .map(|blame| (blame.device.as_deref(), blame.over))
+        .collect();
     assert_eq!(of, [(Some("/dev/d0"), 500), (None, 510)]);
-    assert!(blame[1].sentence.starts_with("slice 1 on all devices together: 25.5 % of reads"), "{}", blame[1].sentence);
+    assert!(
+        blame[1]
+            .sentence
+            .starts_with("slice 1 on all devices together: 25.5 % of reads"),
+        "{}",
+        blame[1].sentence
+    );
 }
 
 #[test]
@@ -466,6 +693,13 @@ fn the_first_sentences_stand_in_the_text_of_the_verdict_and_change_no_outcome() 
     verdict.blame = run.blame();
     assert!(verdict.agrees_with(&bare));
     let text = verdict.to_string();
-    assert_eq!(text.matches("  where the time went: slice ").count(), 3, "{text}");
-    assert!(text.contains("  where the time went: 2 more in verdict.json\n"), "{text}");
+    assert_eq!(
+        text.matches("  where the time went: slice ").count(),
+        3,
+        "{text}"
+    );
+    assert!(
+        text.contains("  where the time went: 2 more in verdict.json\n"),
+        "{text}"
+    );
 }

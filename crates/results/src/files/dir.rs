@@ -37,21 +37,28 @@ fn held() -> MutexGuard<'static, BTreeMap<PathBuf, Dir>> {
 
 /// `path` from the root, by its text alone. The working directory is asked for once, because others may rename it.
 fn absolute(path: &Path) -> PathBuf {
-    static WORKING_DIR: LazyLock<PathBuf> = LazyLock::new(|| std::env::current_dir().unwrap_or_default());
+    static WORKING_DIR: LazyLock<PathBuf> =
+        LazyLock::new(|| std::env::current_dir().unwrap_or_default());
     WORKING_DIR.join(path).components().collect()
 }
 
 /// The nearest held directory at or above `path`, and the rest of the path.
 fn held_above(path: &Path) -> Option<(Dir, PathBuf)> {
     let held = held();
-    let found = path.ancestors().find_map(|above| Some((held.get(above)?.clone(), above)))?;
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((held.get(above)?.clone(), above)))?;
     Some((found.0, path.strip_prefix(found.1).ok()?.to_owned()))
 }
 
 /// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match held_above(&absolute(path)) {
-        Some((dir, rest)) => Cow::Owned(Path::new("/proc/self/fd").join(dir.fd.as_raw_fd().to_string()).join(rest)),
+        Some((dir, rest)) => Cow::Owned(
+            Path::new("/proc/self/fd")
+                .join(dir.fd.as_raw_fd().to_string())
+                .join(rest),
+        ),
         None => Cow::Borrowed(path),
     }
 }
@@ -65,7 +72,11 @@ impl Dir {
             Some((dir, rest)) => (walk(dir.fd.as_fd(), &dir.path, &rest)?, dir.changeable),
             None => (walk(CWD, Path::new(""), path)?, None),
         };
-        let dir = Self { fd: Arc::new(reached.fd), path: path.to_owned(), changeable: above.or(reached.changeable) };
+        let dir = Self {
+            fd: Arc::new(reached.fd),
+            path: path.to_owned(),
+            changeable: above.or(reached.changeable),
+        };
         if dir.changeable.is_some() {
             held().insert(key, dir.clone());
         }
@@ -74,7 +85,9 @@ impl Dir {
 
     /// The directory that contains `path`, and the name there.
     pub(super) fn containing(path: &Path) -> io::Result<(Self, &OsStr)> {
-        let name = path.file_name().ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "it names no file"))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "it names no file"))?;
         Ok((Self::open(dir_of(path))?, name))
     }
 
@@ -93,7 +106,14 @@ impl Dir {
     pub fn sync(&self) -> io::Result<()> {
         match self.open_to_sync().and_then(|dir| dir.sync_all()) {
             // Some network file systems cannot sync directories. A directory may be writable, but not readable.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::InvalidInput | ErrorKind::PermissionDenied
+                ) =>
+            {
+                Ok(())
+            }
             synced => synced,
         }
     }
@@ -117,7 +137,9 @@ impl Dir {
     pub fn is_at(&self, parent: &Self, name: &OsStr) -> bool {
         let own = rustix::fs::fstat(&self.fd);
         let entry = parent.stat(name).ok().flatten();
-        own.is_ok_and(|own| entry.is_some_and(|entry| (entry.st_dev, entry.st_ino) == (own.st_dev, own.st_ino)))
+        own.is_ok_and(|own| {
+            entry.is_some_and(|entry| (entry.st_dev, entry.st_ino) == (own.st_dev, own.st_ino))
+        })
     }
 
     /// Metadata of the directory.
@@ -129,7 +151,11 @@ impl Dir {
     /// missing name is a mistyped device.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.refuse_dev()?;
-        self.open_regular(name, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL, mode)
+        self.open_regular(
+            name,
+            OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+            mode,
+        )
     }
 
     /// Opens the file `name` to append, and creates it with `mode` if it is missing. Errors: it is not a regular file,
@@ -151,13 +177,19 @@ impl Dir {
 
     fn open_regular(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&self.fd, plain(name)?, flags, Mode::from_raw_mode(mode))?);
+        let file = File::from(rustix::fs::openat(
+            &self.fd,
+            plain(name)?,
+            flags,
+            Mode::from_raw_mode(mode),
+        )?);
         only_regular(file.metadata()?.mode(), "used")?;
         Ok(file)
     }
 
     fn refuse_dev(&self) -> io::Result<()> {
-        let real_path = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).unwrap_or_default();
+        let real_path = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+            .unwrap_or_default();
         if real_path.starts_with("/dev") && !real_path.starts_with("/dev/shm") {
             let why = "files are not created in /dev: is a device missing?";
             return Err(io::Error::new(ErrorKind::InvalidInput, why));
@@ -171,8 +203,13 @@ impl Dir {
         // A directory of this name may have been held until somebody removed it.
         held().remove(&absolute(&self.path.join(name)));
         let dir = self.open_dir(name)?;
-        if self.changeable.is_some() && dir.own_stat()?.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(ErrorKind::PermissionDenied, "another user replaced it when it was created"));
+        if self.changeable.is_some()
+            && dir.own_stat()?.st_uid != rustix::process::geteuid().as_raw()
+        {
+            return Err(io::Error::new(
+                ErrorKind::PermissionDenied,
+                "another user replaced it when it was created",
+            ));
         }
         Ok(dir)
     }
@@ -181,14 +218,20 @@ impl Dir {
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let dir = Self::open(&self.path.join(plain(name)?))?;
         if !dir.is_at(self, name) {
-            return Err(io::Error::new(ErrorKind::NotADirectory, "it is a symbolic link"));
+            return Err(io::Error::new(
+                ErrorKind::NotADirectory,
+                "it is a symbolic link",
+            ));
         }
         Ok(dir)
     }
 
     /// Removes the regular file `name`. Errors: it is missing or not a regular file.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
-        only_regular(self.stat(name)?.ok_or(ErrorKind::NotFound)?.st_mode, "removed")?;
+        only_regular(
+            self.stat(name)?.ok_or(ErrorKind::NotFound)?.st_mode,
+            "removed",
+        )?;
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
@@ -201,12 +244,23 @@ impl Dir {
 
     /// Renames an entry, over an existing file `to`.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.fd, plain(from)?, &self.fd, plain(to)?)?)
+        Ok(rustix::fs::renameat(
+            &self.fd,
+            plain(from)?,
+            &self.fd,
+            plain(to)?,
+        )?)
     }
 
     /// Renames an entry. Errors: `to` exists.
     pub fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        match rustix::fs::renameat_with(&self.fd, plain(from)?, &self.fd, plain(to)?, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(
+            &self.fd,
+            plain(from)?,
+            &self.fd,
+            plain(to)?,
+            RenameFlags::NOREPLACE,
+        ) {
             Err(Errno::INVAL | Errno::NOSYS) => self.claim_and_rename(from, to)?,
             renamed => renamed?,
         }
@@ -218,7 +272,11 @@ impl Dir {
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let stat = self.stat(from)?.ok_or(ErrorKind::NotFound)?;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let flags = if is_dir {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
         if is_dir {
             rustix::fs::mkdirat(&self.fd, to, Mode::RWXU)?;
         } else {
@@ -235,7 +293,10 @@ fn plain(name: &OsStr) -> io::Result<&OsStr> {
     let mut components = Path::new(name).components();
     match (components.next(), components.next()) {
         (Some(Component::Normal(only)), None) if only == name => Ok(name),
-        _ => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a plain file name")),
+        _ => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a plain file name",
+        )),
     }
 }
 
@@ -256,7 +317,9 @@ pub fn create_private_dirs(path: &Path) -> io::Result<NewDirs> {
 
 fn create_dirs_with_mode(path: &Path, mode: u32) -> io::Result<NewDirs> {
     let mut created = NewDirs(Vec::new());
-    create_missing(path, mode, &mut created).inspect_err(|_| created.remove()).map(drop)?;
+    create_missing(path, mode, &mut created)
+        .inspect_err(|_| created.remove())
+        .map(drop)?;
     Ok(created)
 }
 
@@ -357,13 +420,21 @@ mod tests {
         symlink(&victim, &results).unwrap();
         create_new(&results.join("new"), PRIVATE).unwrap();
         create_dirs(&results.join("a/b")).unwrap();
-        super::super::replace(&results.join("a/b/whole"), b"text", super::super::ReplaceTarget::NewFile).unwrap();
+        super::super::replace(
+            &results.join("a/b/whole"),
+            b"text",
+            super::super::ReplaceTarget::NewFile,
+        )
+        .unwrap();
         fs::write(victim.join("new"), "of somebody").unwrap();
         remove_file(&results.join("new")).unwrap();
         assert!(victim.join("new").exists() && !theirs.join("moved/new").exists());
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
         assert_eq!(fs::read(theirs.join("moved/a/b/whole")).unwrap(), b"text");
-        assert_eq!(fs::read(stable_path(&results.join("a/b/whole"))).unwrap(), b"text");
+        assert_eq!(
+            fs::read(stable_path(&results.join("a/b/whole"))).unwrap(),
+            b"text"
+        );
     }
 
     #[test]
@@ -406,14 +477,21 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         }
         assert_eq!(fs::read(top.path().join("other")).unwrap(), b"text");
-        dir.claim_and_rename(OsStr::new("file"), OsStr::new("third")).unwrap();
+        dir.claim_and_rename(OsStr::new("file"), OsStr::new("third"))
+            .unwrap();
         assert_eq!(fs::read(top.path().join("third")).unwrap(), b"new");
     }
 
     #[test]
     fn no_file_is_created_in_dev() {
-        for path in ["/dev/flashproof-no-such-device", "/dev/../dev/flashproof-no-such-device"] {
-            for created in [create_new(Path::new(path), PRIVATE), open_to_append(Path::new(path), PRIVATE)] {
+        for path in [
+            "/dev/flashproof-no-such-device",
+            "/dev/../dev/flashproof-no-such-device",
+        ] {
+            for created in [
+                create_new(Path::new(path), PRIVATE),
+                open_to_append(Path::new(path), PRIVATE),
+            ] {
                 let text = created.unwrap_err().to_string();
                 assert_eq!(text, "files are not created in /dev: is a device missing?");
             }

@@ -9,17 +9,22 @@
 //! * The last component of a written path is never a link. Only regular files are replaced or removed.
 //! * A file is replaced atomically (`replace`), and only if flashproof wrote it, or if the user named it.
 
-#![cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "this is the door"))]
+#![cfg_attr(
+    not(test),
+    expect(clippy::disallowed_methods, reason = "this is the door")
+)]
 
 mod dir;
 mod replace;
 mod trust;
 
 pub use dir::{
-    Dir, NewDirs, PRIVATE, SHARED, create_dir, create_dirs, create_new, create_private_dirs, open_to_append,
-    remove_dir, remove_file, rename_new, stable_path, sync_dir,
+    Dir, NewDirs, PRIVATE, SHARED, create_dir, create_dirs, create_new, create_private_dirs,
+    open_to_append, remove_dir, remove_file, rename_new, stable_path, sync_dir,
 };
-pub use replace::{MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, check_replaceable, replace};
+pub use replace::{
+    MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, check_replaceable, replace,
+};
 pub use tempfile::TempDir;
 pub use trust::{Instructions, require_trusted, require_trusted_file};
 
@@ -52,7 +57,10 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     // Checked before opening: opening a device can have side effects, and opening a FIFO waits for its writer.
     only_regular(metadata.mode(), "read")?;
     let flags = (flags | OFlags::NONBLOCK).bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
     only_regular(file.metadata()?.mode(), "read")?;
     Ok(file)
 }
@@ -75,7 +83,11 @@ pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -
 
 /// Like [`open`], for a user's path. `/dev/stdin` and `/dev/fd/N` (`--log <(zcat LOG)`) may be pipes.
 pub fn open_user_path(path: &Path, links: Links) -> io::Result<File> {
-    if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") { File::open(path) } else { open(path, links) }
+    if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
+        File::open(path)
+    } else {
+        open(path, links)
+    }
 }
 
 /// Reads a regular file of at most `bytes_max` bytes. Errors: as [`open`], or the file is longer.
@@ -92,7 +104,12 @@ pub fn open_instructions(path: &Path, links: Links, kind: Instructions) -> io::R
 }
 
 /// Reads a file that flashproof follows. Errors: as [`open_instructions`] and [`read`].
-pub fn read_instructions(path: &Path, links: Links, kind: Instructions, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read_instructions(
+    path: &Path,
+    links: Links,
+    kind: Instructions,
+    bytes_max: u64,
+) -> io::Result<Vec<u8>> {
     read_open(open_instructions(path, links, kind)?, bytes_max)
 }
 
@@ -100,9 +117,13 @@ fn read_open(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
     // The limit also holds for a file that grows during the read.
-    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
-        let why = format!("it has {} bytes, and at most {bytes_max} are read", length.max(bytes.len() as u64));
+        let why = format!(
+            "it has {} bytes, and at most {bytes_max} are read",
+            length.max(bytes.len() as u64)
+        );
         return Err(io::Error::new(ErrorKind::InvalidData, why));
     }
     Ok(bytes)
@@ -115,7 +136,13 @@ fn only_regular(mode: u32, used: &str) -> io::Result<()> {
         FileType::Directory => ErrorKind::IsADirectory,
         _ => ErrorKind::InvalidInput,
     };
-    Err(io::Error::new(kind, format!("it is {}, and only regular files are {used}", file_type_name(mode))))
+    Err(io::Error::new(
+        kind,
+        format!(
+            "it is {}, and only regular files are {used}",
+            file_type_name(mode)
+        ),
+    ))
 }
 
 /// The type of a file, from its `st_mode`, in words.
@@ -134,7 +161,10 @@ pub fn file_type_name(mode: u32) -> &'static str {
 /// Writes to an open descriptor named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: a failed system call, or a pipe
 /// without a reader; the function does not wait for a reader.
 pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
     // Only the open must not block; an existing reader may be slow.
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     (&file).write_all(bytes)
@@ -143,7 +173,15 @@ pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// True for a writable path that is no regular file: an open descriptor (`/dev/fd/63` is a pipe of the shell), the
 /// terminal, or /dev/null.
 pub fn is_open_path(path: &Path) -> bool {
-    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"].iter().any(|open| path.starts_with(open))
+    [
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/fd",
+        "/dev/tty",
+        "/dev/null",
+    ]
+    .iter()
+    .any(|open| path.starts_with(open))
 }
 
 /// Opens a user's output to append: a regular file, created if it is missing, or a path of [`is_open_path`].
@@ -156,7 +194,9 @@ pub fn open_output_to_append(path: &Path) -> io::Result<File> {
 
 /// The directory that contains `path`.
 pub fn dir_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// A temporary directory with a random name in `parent`, removed with its content when dropped.
@@ -164,7 +204,10 @@ pub fn dir_of(path: &Path) -> &Path {
 /// Errors: another user could replace the directory: `parent` needs the sticky bit, as /tmp has it.
 pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     if let Some(changeable) = trust::changeable(parent)? {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, changeable.to_string()));
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            changeable.to_string(),
+        ));
     }
     tempfile::Builder::new().prefix(prefix).tempdir_in(parent)
 }
@@ -184,7 +227,9 @@ mod tests {
     use std::process::Command;
 
     fn names(dir: &Path) -> Vec<String> {
-        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let entries = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = entries.collect();
         names.sort();
         names
@@ -196,19 +241,44 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "text").unwrap();
         symlink(at("file"), at("link")).unwrap();
-        assert!(Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(at("fifo"))
+                .status()
+                .unwrap()
+                .success()
+        );
         assert_eq!(read(&at("file"), Links::Refused, 4).unwrap(), b"text");
         assert_eq!(read(&at("link"), Links::Followed, 4).unwrap(), b"text");
         for (path, links, what) in [
-            (at("link"), Links::Refused, "it is a symbolic link, and only regular files are read"),
-            (at("fifo"), Links::Followed, "it is a pipe, and only regular files are read"),
-            (dir.path().to_owned(), Links::Followed, "it is a directory, and only"),
-            (PathBuf::from("/dev/zero"), Links::Followed, "it is a character device, and only"),
+            (
+                at("link"),
+                Links::Refused,
+                "it is a symbolic link, and only regular files are read",
+            ),
+            (
+                at("fifo"),
+                Links::Followed,
+                "it is a pipe, and only regular files are read",
+            ),
+            (
+                dir.path().to_owned(),
+                Links::Followed,
+                "it is a directory, and only",
+            ),
+            (
+                PathBuf::from("/dev/zero"),
+                Links::Followed,
+                "it is a character device, and only",
+            ),
         ] {
             let error = open(&path, links).unwrap_err().to_string();
             assert!(error.starts_with(what), "{error}");
         }
-        assert_eq!(open(&at("none"), Links::Followed).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            open(&at("none"), Links::Followed).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
     }
 
     #[test]
@@ -217,7 +287,10 @@ mod tests {
         let path = dir.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read(&path, Links::Followed, 1000).unwrap_err().to_string();
-        assert_eq!(error, "it has 1099511627776 bytes, and at most 1000 are read");
+        assert_eq!(
+            error,
+            "it has 1099511627776 bytes, and at most 1000 are read"
+        );
     }
 
     #[test]
@@ -226,14 +299,34 @@ mod tests {
         let path = dir.path().join("report.html");
         replace(&path, b"one", ReplaceTarget::NewFile).unwrap();
         let reader = File::open(&path).unwrap();
-        assert_eq!(replace(&path, b"two", ReplaceTarget::NewFile).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(
+            replace(&path, b"two", ReplaceTarget::NewFile)
+                .unwrap_err()
+                .kind(),
+            ErrorKind::AlreadyExists
+        );
         assert_eq!(fs::read(&path).unwrap(), b"one");
-        for over in [ReplaceTarget::Own("one"), ReplaceTarget::OwnPrivate("two"), ReplaceTarget::UserFile] {
+        for over in [
+            ReplaceTarget::Own("one"),
+            ReplaceTarget::OwnPrivate("two"),
+            ReplaceTarget::UserFile,
+        ] {
             replace(&path, b"two", over).unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"two");
         }
-        assert_eq!(io::read_to_string(reader).unwrap(), "one", "whoever reads the older one is not torn away from it");
-        assert!(replace(&dir.path().join("none/report.html"), b"x", ReplaceTarget::UserFile).is_err());
+        assert_eq!(
+            io::read_to_string(reader).unwrap(),
+            "one",
+            "whoever reads the older one is not torn away from it"
+        );
+        assert!(
+            replace(
+                &dir.path().join("none/report.html"),
+                b"x",
+                ReplaceTarget::UserFile
+            )
+            .is_err()
+        );
         assert!(replace(Path::new("/"), b"x", ReplaceTarget::UserFile).is_err());
         assert_eq!(names(dir.path()), ["report.html"]);
     }
@@ -261,15 +354,30 @@ mod tests {
         let (file, link) = (dir.path().join("file"), dir.path().join("link"));
         symlink("file", &link).unwrap();
         for before in [None, Some("of somebody")] {
-            before.into_iter().for_each(|text| fs::write(&file, text).unwrap());
-            for target in [ReplaceTarget::NewFile, ReplaceTarget::Own("mark"), ReplaceTarget::UserFile] {
+            before
+                .into_iter()
+                .for_each(|text| fs::write(&file, text).unwrap());
+            for target in [
+                ReplaceTarget::NewFile,
+                ReplaceTarget::Own("mark"),
+                ReplaceTarget::UserFile,
+            ] {
                 replace(&link, b"x", target).unwrap_err();
-                assert_eq!((link.is_symlink(), fs::read_to_string(&file).ok().as_deref()), (true, before));
+                assert_eq!(
+                    (link.is_symlink(), fs::read_to_string(&file).ok().as_deref()),
+                    (true, before)
+                );
             }
         }
-        for target in [ReplaceTarget::Own("mark"), ReplaceTarget::OwnPrivate("mark")] {
+        for target in [
+            ReplaceTarget::Own("mark"),
+            ReplaceTarget::OwnPrivate("mark"),
+        ] {
             let error = replace(&file, b"x", target).unwrap_err();
-            assert_eq!(error.to_string(), "a file that flashproof did not write has this name");
+            assert_eq!(
+                error.to_string(),
+                "a file that flashproof did not write has this name"
+            );
         }
         assert_eq!(names(dir.path()), ["file", "link"]);
     }

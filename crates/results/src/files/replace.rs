@@ -66,9 +66,18 @@ impl Temporary {
     /// Creates a file that shall become `name` in `dir`.
     pub fn create(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<(Self, File)> {
         let temporary_name = OsString::from(format!(".flashproof-{:016x}.tmp", random()));
-        let mode = if matches!(target, ReplaceTarget::OwnPrivate(_)) { PRIVATE } else { SHARED };
+        let mode = if matches!(target, ReplaceTarget::OwnPrivate(_)) {
+            PRIVATE
+        } else {
+            SHARED
+        };
         let file = dir.create_new(&temporary_name, mode)?;
-        let temporary = Self { dir: dir.clone(), name: name.to_owned(), temporary_name, target };
+        let temporary = Self {
+            dir: dir.clone(),
+            name: name.to_owned(),
+            temporary_name,
+            target,
+        };
         if target == ReplaceTarget::UserFile
             && let Some(replaced) = dir.stat(name)?
         {
@@ -113,15 +122,24 @@ fn copy_owner_and_mode(file: &File, replaced: &Stat) -> io::Result<()> {
 
 /// Errors: the entry `name` is not a regular file, or is not this program's although `target` demands this.
 fn check_existing(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<()> {
-    let Some(stat) = dir.stat(name)? else { return Ok(()) };
+    let Some(stat) = dir.stat(name)? else {
+        return Ok(());
+    };
     only_regular(stat.st_mode, "replaced")?;
-    let (ReplaceTarget::Own(mark) | ReplaceTarget::OwnPrivate(mark)) = target else { return Ok(()) };
+    let (ReplaceTarget::Own(mark) | ReplaceTarget::OwnPrivate(mark)) = target else {
+        return Ok(());
+    };
     let mut head = Vec::new();
-    dir.open_to_read(name)?.take(MARK_WITHIN_BYTES).read_to_end(&mut head)?;
+    dir.open_to_read(name)?
+        .take(MARK_WITHIN_BYTES)
+        .read_to_end(&mut head)?;
     if head.is_empty() || memchr::memmem::find(&head, mark.as_bytes()).is_some() {
         return Ok(());
     }
-    Err(io::Error::new(ErrorKind::AlreadyExists, "a file that flashproof did not write has this name"))
+    Err(io::Error::new(
+        ErrorKind::AlreadyExists,
+        "a file that flashproof did not write has this name",
+    ))
 }
 
 /// A number that others cannot guess: the standard library takes the keys of its hash maps from the kernel.

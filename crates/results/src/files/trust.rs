@@ -40,7 +40,11 @@ impl Changeable {
             Writer::Group(_) | Writer::Everyone => "chmod go-w",
             Writer::AccessList => "setfacl -b",
         };
-        let command = if effective_user() == 0 { command } else { command.trim_end_matches(" root") };
+        let command = if effective_user() == 0 {
+            command
+        } else {
+            command.trim_end_matches(" root")
+        };
         format!("{command} {}", self.path.display())
     }
 
@@ -55,10 +59,21 @@ impl fmt::Display for Changeable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.by {
-            Writer::Owner(user) => write!(f, "{path} belongs to {}, who can change it", Accounts::get().user(user)),
-            Writer::Group(group) => write!(f, "the group {} can change {path}", Accounts::get().group(group)),
+            Writer::Owner(user) => write!(
+                f,
+                "{path} belongs to {}, who can change it",
+                Accounts::get().user(user)
+            ),
+            Writer::Group(group) => write!(
+                f,
+                "the group {} can change {path}",
+                Accounts::get().group(group)
+            ),
             Writer::Everyone => write!(f, "all users can change {path}"),
-            Writer::AccessList => write!(f, "the access control list of {path} lets other users change it"),
+            Writer::AccessList => write!(
+                f,
+                "the access control list of {path} lets other users change it"
+            ),
         }
     }
 }
@@ -71,9 +86,16 @@ fn effective_user() -> u32 {
 static TRUSTED: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let effective = effective_user();
     let caller = |variable| std::env::var(variable).ok()?.parse().ok();
-    let callers = ["SUDO_UID", "PKEXEC_UID"].into_iter().filter_map(caller).filter(|_| effective == 0);
+    let callers = ["SUDO_UID", "PKEXEC_UID"]
+        .into_iter()
+        .filter_map(caller)
+        .filter(|_| effective == 0);
     let outside = is_outside_namespace(OVERFLOW_USER).then_some(OVERFLOW_USER);
-    [0, effective].into_iter().chain(callers).chain(outside).collect()
+    [0, effective]
+        .into_iter()
+        .chain(callers)
+        .chain(outside)
+        .collect()
 });
 
 /// True if `user` has no number in this process's user namespace. The kernel then shows [`OVERFLOW_USER`] for all users
@@ -81,11 +103,17 @@ static TRUSTED: LazyLock<Vec<u32>> = LazyLock::new(|| {
 fn is_outside_namespace(user: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let range = |line: &str| {
-        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+        let mut numbers = line
+            .split_whitespace()
+            .map(|number| number.parse::<u64>().ok());
         let first = numbers.next()??;
         Some(first..first + numbers.nth(1)??)
     };
-    !map.is_empty() && !map.lines().filter_map(range).any(|mapped| mapped.contains(&u64::from(user)))
+    !map.is_empty()
+        && !map
+            .lines()
+            .filter_map(range)
+            .any(|mapped| mapped.contains(&u64::from(user)))
 }
 
 fn is_trusted(user: u32) -> bool {
@@ -107,7 +135,8 @@ impl Accounts {
     fn get() -> &'static Self {
         static ACCOUNTS: LazyLock<Accounts> = LazyLock::new(|| {
             let text = |path| {
-                let bytes = super::read(Path::new(path), Links::Followed, ACCOUNTS_BYTES_MAX).unwrap_or_default();
+                let bytes = super::read(Path::new(path), Links::Followed, ACCOUNTS_BYTES_MAX)
+                    .unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned()
             };
             Accounts::parse(&text("/etc/passwd"), &text("/etc/group"))
@@ -119,16 +148,26 @@ impl Accounts {
         let user = |line: &str| {
             let mut fields = line.split(':');
             let name = fields.next()?.to_owned();
-            Some((name, fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
+            Some((
+                name,
+                fields.nth(1)?.parse().ok()?,
+                fields.next()?.parse().ok()?,
+            ))
         };
         let group_of = |line: &str| {
             let mut fields = line.split(':');
             let name = fields.next()?.to_owned();
             let number = fields.nth(1)?.parse().ok()?;
-            let members = fields.next()?.split(',').filter(|member| !member.is_empty());
+            let members = fields
+                .next()?
+                .split(',')
+                .filter(|member| !member.is_empty());
             Some((name, number, members.map(str::to_owned).collect()))
         };
-        Self { users: passwd.lines().filter_map(user).collect(), groups: group.lines().filter_map(group_of).collect() }
+        Self {
+            users: passwd.lines().filter_map(user).collect(),
+            groups: group.lines().filter_map(group_of).collect(),
+        }
     }
 
     fn user(&self, number: u32) -> String {
@@ -147,9 +186,22 @@ impl Accounts {
 
     /// True if all members of the group are trusted. Root's group always is: its other members are system accounts.
     fn is_trusted_group(&self, number: u32) -> bool {
-        let primary = self.users.iter().filter(|user| user.2 == number).map(|user| user.1);
-        let named = self.groups.iter().filter(|group| group.1 == number).flat_map(|group| &group.2);
-        let named = named.map(|member| self.users.iter().find(|user| user.0 == *member).map(|user| user.1));
+        let primary = self
+            .users
+            .iter()
+            .filter(|user| user.2 == number)
+            .map(|user| user.1);
+        let named = self
+            .groups
+            .iter()
+            .filter(|group| group.1 == number)
+            .flat_map(|group| &group.2);
+        let named = named.map(|member| {
+            self.users
+                .iter()
+                .find(|user| user.0 == *member)
+                .map(|user| user.1)
+        });
         let mut members = primary.map(Some).chain(named).peekable();
         match members.peek() {
             // An unknown group is private if it has the number of a trusted user, as useradd makes them.
@@ -173,7 +225,8 @@ fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<Writer> {
     }
     // With an access control list, the mode's group bits are the list's mask.
     let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let has_list = rustix::fs::getxattr(by_descriptor, "system.posix_acl_access", &mut [0_u8; 0]).is_ok();
+    let has_list =
+        rustix::fs::getxattr(by_descriptor, "system.posix_acl_access", &mut [0_u8; 0]).is_ok();
     if has_list {
         return Some(Writer::AccessList);
     }
@@ -199,7 +252,9 @@ pub(super) fn check_instructions(path: &Path, file: &File, kind: Instructions) -
         is_nobody && kind == Instructions::Data && is_network_file_system(file.as_fd())
     };
     let found = changeable_file(path, file)?.or(changeable(super::dir_of(path))?);
-    found.filter(|found| !is_squashed(found)).map_or(Ok(()), |found| Err(found.refused()))
+    found
+        .filter(|found| !is_squashed(found))
+        .map_or(Ok(()), |found| Err(found.refused()))
 }
 
 /// Checks that only trusted users can change the content of the file `path`. Errors: with the remedy.
@@ -210,7 +265,10 @@ pub fn require_trusted_file(path: &Path) -> io::Result<()> {
 
 fn changeable_file(path: &Path, file: &File) -> io::Result<Option<Changeable>> {
     let by = untrusted_writer(&rustix::fs::fstat(file)?, file.as_fd());
-    Ok(by.map(|by| Changeable { path: path.to_owned(), by }))
+    Ok(by.map(|by| Changeable {
+        path: path.to_owned(),
+        by,
+    }))
 }
 
 /// Nobody, to whom servers map root and the kernel maps users without a number here.
@@ -221,7 +279,10 @@ fn is_network_file_system(fd: BorrowedFd<'_>) -> bool {
     const NFS: i64 = 0x6969;
     const SMB2: i64 = 0xfe53_4d42;
     const CEPH: i64 = 0x00c3_6400;
-    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "its type differs between C libraries and architectures"
+    )]
     rustix::fs::fstatfs(fd).is_ok_and(|stat| [NFS, SMB2, CEPH].contains(&(stat.f_type as i64)))
 }
 
@@ -288,7 +349,9 @@ pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Resul
                     return Err(Errno::LOOP.into());
                 }
                 let target = rustix::fs::readlinkat(&at, &name, Vec::new())?;
-                pending.extend(names_backwards(Path::new(OsStr::from_bytes(target.to_bytes()))));
+                pending.extend(names_backwards(Path::new(OsStr::from_bytes(
+                    target.to_bytes(),
+                ))));
             }
             _ => return Err(Errno::NOTDIR.into()),
         }
@@ -309,21 +372,40 @@ fn open_dir(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
 
 /// The components of `path`, last first.
 fn names_backwards(path: &Path) -> Vec<OsString> {
-    let components = path.components().rev().filter(|component| *component != Component::CurDir);
-    components.map(|component| component.as_os_str().to_owned()).collect()
+    let components = path
+        .components()
+        .rev()
+        .filter(|component| *component != Component::CurDir);
+    components
+        .map(|component| component.as_os_str().to_owned())
+        .collect()
 }
 
 /// The directory `dir`, if an untrusted user can change the name of its `entry`; `None`: a name that is created
 /// exclusively.
-fn changeable_names(dir: &OwnedFd, entry: Option<&Stat>, shown: &Path) -> io::Result<Option<Changeable>> {
+fn changeable_names(
+    dir: &OwnedFd,
+    entry: Option<&Stat>,
+    shown: &Path,
+) -> io::Result<Option<Changeable>> {
     let stat = rustix::fs::fstat(dir)?;
-    let Some(by) = untrusted_writer(&stat, dir.as_fd()) else { return Ok(None) };
-    let is_sticky = is_trusted(stat.st_uid) && Mode::from_raw_mode(stat.st_mode).contains(Mode::SVTX);
+    let Some(by) = untrusted_writer(&stat, dir.as_fd()) else {
+        return Ok(None);
+    };
+    let is_sticky =
+        is_trusted(stat.st_uid) && Mode::from_raw_mode(stat.st_mode).contains(Mode::SVTX);
     if is_sticky && entry.is_none_or(|entry| is_trusted(entry.st_uid)) {
         return Ok(None);
     }
-    let path = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
-    Ok(Some(Changeable { path: path.to_owned(), by }))
+    let path = if shown.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        shown
+    };
+    Ok(Some(Changeable {
+        path: path.to_owned(),
+        by,
+    }))
 }
 
 #[cfg(test)]
@@ -367,19 +449,33 @@ mod tests {
         assert_eq!(text(&sticky), None);
         assert_eq!(text(&dir("sticky/ours", 0, 0o755)), None);
         assert!(text(&dir("sticky/theirs", NOBODY, 0o755)).is_some());
-        assert_eq!(text(&open), Some(format!("all users can change {}", open.display())));
+        assert_eq!(
+            text(&open),
+            Some(format!("all users can change {}", open.display()))
+        );
         for path in [&theirs, &below] {
             let found = text(path).unwrap();
-            assert!(found.starts_with(&format!("{} belongs to ", theirs.display())), "{found}");
+            assert!(
+                found.starts_with(&format!("{} belongs to ", theirs.display())),
+                "{found}"
+            );
         }
         let (link, of_theirs) = (top.path().join("link"), theirs.join("link"));
         symlink(&theirs, &link).unwrap();
         symlink(&sticky, &of_theirs).unwrap();
-        assert!(text(&link).is_some() && text(&of_theirs).is_some(), "their link can lead elsewhere later");
-        assert_eq!(changeable(&top.path().join("loop/x")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(
+            text(&link).is_some() && text(&of_theirs).is_some(),
+            "their link can lead elsewhere later"
+        );
+        assert_eq!(
+            changeable(&top.path().join("loop/x")).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
         symlink("loop", top.path().join("loop")).unwrap();
         assert_eq!(
-            changeable(&top.path().join("loop/x")).unwrap_err().raw_os_error(),
+            changeable(&top.path().join("loop/x"))
+                .unwrap_err()
+                .raw_os_error(),
             Some(Errno::LOOP.raw_os_error())
         );
     }

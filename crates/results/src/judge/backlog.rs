@@ -26,7 +26,11 @@ const INTERVALS_MIN: u64 = 4;
 /// in addition.
 fn allowed_growth(scheduled_ops: u64, arrivals: Arrivals) -> f64 {
     let scheduled_ops = scheduled_ops as f64;
-    let by_chance = if arrivals == Arrivals::Even { 0.0 } else { 3.0 * scheduled_ops.sqrt() };
+    let by_chance = if arrivals == Arrivals::Even {
+        0.0
+    } else {
+        3.0 * scheduled_ops.sqrt()
+    };
     (scheduled_ops / 1_000.0).max(1.0) + by_chance
 }
 
@@ -40,11 +44,17 @@ struct Outstanding {
 
 impl Outstanding {
     fn of(backlog: &Backlog) -> Self {
-        Self { all: backlog.total(), on_device: backlog.in_flight.saturating_add(backlog.waiting) }
+        Self {
+            all: backlog.total(),
+            on_device: backlog.in_flight.saturating_add(backlog.waiting),
+        }
     }
 
     fn combine(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
-        Self { all: choose(self.all, other.all), on_device: choose(self.on_device, other.on_device) }
+        Self {
+            all: choose(self.all, other.all),
+            on_device: choose(self.on_device, other.on_device),
+        }
     }
 }
 
@@ -64,7 +74,14 @@ pub(super) struct BacklogGrowth {
 
 impl BacklogGrowth {
     /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
-    pub(super) fn add(&mut self, slice: usize, number: u64, intervals: u64, backlog: &Backlog, is_active: bool) {
+    pub(super) fn add(
+        &mut self,
+        slice: usize,
+        number: u64,
+        intervals: u64,
+        backlog: &Backlog,
+        is_active: bool,
+    ) {
         if number == 1 {
             *self = Self {
                 last: self.last,
@@ -85,7 +102,10 @@ impl BacklogGrowth {
         }
         if number == intervals && self.active_intervals == intervals {
             self.by_slice.resize(slice, Outstanding::default());
-            self.by_slice.extend(self.late_min.map(|late| late.combine(self.early_max, u64::saturating_sub)));
+            self.by_slice.extend(
+                self.late_min
+                    .map(|late| late.combine(self.early_max, u64::saturating_sub)),
+            );
         }
     }
 }
@@ -94,12 +114,18 @@ impl Judge {
     /// The complete slices of `group` in which its backlog grew too much.
     pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UndoneSlice> {
         let info = &self.plan.streams[group.stream];
-        let is_judged = self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
+        let is_judged =
+            self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
         if !is_judged || matches!(info.arrivals, Arrivals::Given) {
             return Vec::new();
         }
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
-        let slices = group.slices.iter().zip(&group.growth.by_slice).take(complete).enumerate();
+        let slices = group
+            .slices
+            .iter()
+            .zip(&group.growth.by_slice)
+            .take(complete)
+            .enumerate();
         let too_much = slices.filter_map(|(slice, (counts, growth))| {
             let scheduled_ops = counts.counted_ops();
             let allowed = allowed_growth(scheduled_ops, info.arrivals);
@@ -123,10 +149,20 @@ impl Judge {
         if intervals >= INTERVALS_MIN {
             return None;
         }
-        let with_rate = self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0);
-        let backlogs = with_rate.map(|group| (group, group.growth.last.total(), group.total().counted_ops()));
+        let with_rate = self
+            .device_groups()
+            .filter(|group| self.plan.per_sec(group.stream) > 0.0);
+        let backlogs = with_rate.map(|group| {
+            (
+                group,
+                group.growth.last.total(),
+                group.total().counted_ops(),
+            )
+        });
         let (group, outstanding_ops, scheduled_ops) = backlogs
-            .filter(|(_, outstanding, scheduled)| *outstanding as f64 > allowed_growth(*scheduled, Arrivals::Even))
+            .filter(|(_, outstanding, scheduled)| {
+                *outstanding as f64 > allowed_growth(*scheduled, Arrivals::Even)
+            })
             .max_by_key(|(_, outstanding, _)| *outstanding)?;
         let interval_sec = self.plan.report_interval_sec.max(1);
         Some(format!(
@@ -158,7 +194,12 @@ mod tests {
     }
 
     /// The same in slices of `slice_sec`, with the number of reads of each second.
-    fn judged_in_slices(slice_sec: u64, arrivals: Arrivals, sla: &str, second_by_second: &[(u64, Backlog)]) -> Verdict {
+    fn judged_in_slices(
+        slice_sec: u64,
+        arrivals: Arrivals,
+        sla: &str,
+        second_by_second: &[(u64, Backlog)],
+    ) -> Verdict {
         let mut layout = crate::testing::layout(&[("reads", true)], 1_000.0, ["d"]);
         layout.streams[0].arrivals = arrivals;
         let seconds = second_by_second.len() as u64;
@@ -167,7 +208,8 @@ mod tests {
         for (index, (reads, backlog)) in (0..).zip(second_by_second) {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
-            (0..*reads).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512));
+            (0..*reads)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512));
             interval.cells[0].counts.backlog = *backlog;
             judge.add(&interval);
         }
@@ -175,7 +217,13 @@ mod tests {
     }
 
     fn waiting(backlogs: &[u64]) -> Vec<Backlog> {
-        backlogs.iter().map(|waiting| Backlog { waiting: *waiting, ..Backlog::default() }).collect()
+        backlogs
+            .iter()
+            .map(|waiting| Backlog {
+                waiting: *waiting,
+                ..Backlog::default()
+            })
+            .collect()
     }
 
     fn outcome(arrivals: Arrivals, backlogs: &[u64]) -> Outcome {
@@ -203,7 +251,10 @@ mod tests {
     #[test]
     fn the_backlog_with_which_a_slice_begins_counts() {
         let outcome = |slice_sec, backlogs: &[u64]| {
-            let seconds: Vec<_> = waiting(backlogs).into_iter().map(|backlog| (1_000, backlog)).collect();
+            let seconds: Vec<_> = waiting(backlogs)
+                .into_iter()
+                .map(|backlog| (1_000, backlog))
+                .collect();
             judged_in_slices(slice_sec, Arrivals::Even, "5%>1ms", &seconds).outcome
         };
         assert_eq!(outcome(4, &[50, 50, 50, 50, 0, 0, 50, 50]), Outcome::Pass);
@@ -213,7 +264,9 @@ mod tests {
     #[test]
     fn a_stream_that_pauses_in_a_slice_is_not_judged_by_its_backlog() {
         let outcome = |reads_of_the_second| {
-            let seconds = [1_000, reads_of_the_second, 1_000, 1_000].into_iter().zip(waiting(&[0, 0, 0, 50]));
+            let seconds = [1_000, reads_of_the_second, 1_000, 1_000]
+                .into_iter()
+                .zip(waiting(&[0, 0, 0, 50]));
             judged_in_slices(4, Arrivals::Even, "5%>1ms", &seconds.collect::<Vec<_>>()).outcome
         };
         assert_eq!((outcome(0), outcome(1)), (Outcome::Pass, Outcome::Fail));
@@ -241,8 +294,18 @@ mod tests {
 
     #[test]
     fn a_backlog_of_this_program_is_held_against_no_device() {
-        let late = |late, waiting| Backlog { late, waiting, ..Backlog::default() };
-        let ended = |last| judged(Arrivals::Even, "5%>1ms", &[Backlog::default(), Backlog::default(), last, last]);
+        let late = |late, waiting| Backlog {
+            late,
+            waiting,
+            ..Backlog::default()
+        };
+        let ended = |last| {
+            judged(
+                Arrivals::Even,
+                "5%>1ms",
+                &[Backlog::default(), Backlog::default(), last, last],
+            )
+        };
         assert_eq!(ended(late(120, 4)).reasons[0].code, Code::OwnLag);
         assert_eq!(ended(late(120, 5)).reasons[0].code, Code::NotCarriedOut);
     }
@@ -251,7 +314,10 @@ mod tests {
     fn a_run_of_three_intervals_with_a_backlog_at_its_end_is_too_short() {
         let ended = |sla, last| judged(Arrivals::Even, sla, &waiting(&[0, 0, last]));
         let verdict = ended("5%>1ms", 4);
-        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Invalid, Code::TooShort));
+        assert_eq!(
+            (verdict.outcome, verdict.reasons[0].code),
+            (Outcome::Invalid, Code::TooShort)
+        );
         assert_eq!(
             verdict.reasons[0].text,
             "the run is too short to show that its load was carried out: 4 of 3,000 reads on d had not completed at \
@@ -260,6 +326,12 @@ mod tests {
         assert_eq!(ended("5%>1ms", 3).outcome, Outcome::Pass);
         let measured = ended("100%>3600s", 4);
         assert_eq!(measured.outcome, Outcome::Measured);
-        assert!(measured.reasons.iter().any(|reason| reason.text.contains("too short")), "{measured}");
+        assert!(
+            measured
+                .reasons
+                .iter()
+                .any(|reason| reason.text.contains("too short")),
+            "{measured}"
+        );
     }
 }

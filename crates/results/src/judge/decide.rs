@@ -12,8 +12,8 @@
 
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::verdict::{
-    Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
-    StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
+    Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason,
+    SLICE_OPS_MIN, SliceShares, StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
 use super::{End, Whose};
 use crate::buckets::THRESHOLDS_MAX;
@@ -34,14 +34,21 @@ impl Deciding {
     /// The worse share; `self` if both are equal. The exact comparison comes first, so that rounding never decides.
     fn worse(self, other: Self) -> Self {
         let rank = |of: &Self| (of.is_over(), of.share / of.share_max);
-        if rank(&other) > rank(&self) { other } else { self }
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
+        }
     }
 
     /// The worse of `self` and a `later` share of the same group and limit. `first_slice` is the first slice of either
     /// share that reached the limit.
     fn joined(self, later: Self) -> Self {
         let first_slice = self.first_slice.into_iter().chain(later.first_slice).min();
-        Self { first_slice, ..self.worse(later) }
+        Self {
+            first_slice,
+            ..self.worse(later)
+        }
     }
 }
 
@@ -63,7 +70,8 @@ impl Judge {
     /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
     /// the fraction is small.
     pub fn cpu_wait_share(&self) -> Option<f64> {
-        let share = self.run_delay_ns as f64 / self.run_delay_ns.saturating_add(self.cpu_ns).max(1) as f64;
+        let share =
+            self.run_delay_ns as f64 / self.run_delay_ns.saturating_add(self.cpu_ns).max(1) as f64;
         Some(share).filter(|share| *share >= RUN_DELAY_REPORTED_MIN)
     }
 }
@@ -83,7 +91,13 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
     findings.add_doubts(judge, end, &bounds);
     findings.add_undone_loads(judge, end, &undone);
     findings.add_notes(judge, &bounds);
-    let (outcome, reasons) = outcome_and_reasons(judge, end, other_workload_end, findings, decided_by.as_ref());
+    let (outcome, reasons) = outcome_and_reasons(
+        judge,
+        end,
+        other_workload_end,
+        findings,
+        decided_by.as_ref(),
+    );
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can finish before its configured duration.
@@ -107,7 +121,11 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
         missed: Vec::new(),
         notes: Vec::new(),
         records_read: None,
-        workloads: judge.workload_judges.iter().map(|part| of_workload(part, end)).collect(),
+        workloads: judge
+            .workload_judges
+            .iter()
+            .map(|part| of_workload(part, end))
+            .collect(),
         decided_by,
         worst,
         sla: plan.sla.to_string(),
@@ -115,7 +133,11 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge.judged_groups().filter(is_used).map(|group| shares(judge, end, group)).collect(),
+        groups: judge
+            .judged_groups()
+            .filter(is_used)
+            .map(|group| shares(judge, end, group))
+            .collect(),
         undone,
         insufficient: insufficient(judge),
         streams: totals(judge),
@@ -137,10 +159,16 @@ fn outcome_and_reasons(
     findings: ReasonLists,
     worst: Option<&Deciding>,
 ) -> (Outcome, Vec<Reason>) {
-    let ReasonLists { failures, mut doubts, undone, mut notes } = findings;
+    let ReasonLists {
+        failures,
+        mut doubts,
+        undone,
+        mut notes,
+    } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
-    let is_stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag() && !end.is_suspended();
+    let is_stopped =
+        !end.is_complete() && end.failure().is_none() && !end.is_our_lag() && !end.is_suspended();
     let unlimited = judge.plan.has_no_limits();
     let mut outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
@@ -177,13 +205,21 @@ fn outcome_and_reasons(
     let nearest = match (outcome, worst) {
         (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
         (Outcome::Measured, _) => {
-            let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
+            let late = judge
+                .late_unlimited()
+                .map_or_else(String::new, |late| format!(", {late}"));
             let why = "no latency limits were given, so latencies were not judged; all operations completed";
             Some(Reason::new(Code::NoLimits, format!("{why}{late}")))
         }
         _ => None,
     };
-    let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stop_reason).chain(nearest);
+    let reasons = failures
+        .into_iter()
+        .chain(doubts)
+        .chain(undone)
+        .chain(too_slow)
+        .chain(stop_reason)
+        .chain(nearest);
     (outcome, reasons.chain(notes).collect())
 }
 
@@ -217,16 +253,25 @@ impl ReasonLists {
         if end.excuses_errors() {
             return;
         }
-        self.failures.extend(wrong_data(judge).map(|text| Reason::new(Code::WrongData, text)));
-        self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
-        self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
-        self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
+        self.failures
+            .extend(wrong_data(judge).map(|text| Reason::new(Code::WrongData, text)));
+        self.failures
+            .extend(end.failure().map(|code| Reason::new(code, end.to_string())));
+        self.failures
+            .extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
+        self.failures.extend(
+            judge
+                .lost()
+                .into_iter()
+                .map(|text| Reason::new(Code::Lost, text)),
+        );
     }
 
     /// Collects doubts: this program may have caused the result, or there is nothing to judge.
     fn add_doubts(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_suspended() {
-            self.doubts.push(Reason::new(Code::Suspended, end.to_string()));
+            self.doubts
+                .push(Reason::new(Code::Suspended, end.to_string()));
         }
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
@@ -284,7 +329,12 @@ impl ReasonLists {
                 false => self.undone.push(Reason::new(Code::NotCarriedOut, undone_load.to_string())),
             }
         }
-        self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
+        self.undone.extend(
+            judge
+                .too_late(end)
+                .into_iter()
+                .map(|text| Reason::new(Code::Late, text)),
+        );
         for (silence, is_explained) in judge.silent(end) {
             if is_explained {
                 self.own_lag(format!(
@@ -309,7 +359,12 @@ impl ReasonLists {
     /// Collects remarks without effect on the outcome.
     fn add_notes(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
-        for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits()) {
+        for info in judge
+            .plan
+            .streams
+            .iter()
+            .filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits())
+        {
             self.note(format!(
                     "{} are a closed loop: none are issued while the {noun} stalls, so a stall counts as one slow operation per \
                      slot, and as silence if it is longer than the largest threshold",
@@ -357,56 +412,105 @@ impl End {
 
     /// True if this program's own lag ended the run, so that the run says nothing about the device.
     fn is_our_lag(&self) -> bool {
-        matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
+        matches!(
+            self,
+            Self::LagExceeded {
+                whose: Whose::Ours,
+                ..
+            }
+        )
     }
 }
 
 /// Describes the fraction of the issuing threads' runnable time without a CPU; empty if the fraction is small.
 fn without_cpu(judge: &Judge) -> String {
     judge.cpu_wait_share().map_or_else(String::new, |share| {
-        format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
+        format!(
+            "; its threads waited for a CPU during {} of the time in which they could run",
+            percent(share)
+        )
     })
 }
 
 fn failed_operations(judge: &Judge) -> Option<String> {
-    let (errors, by_stream) = by_stream(judge, |total| total.errors - total.wrong_data.min(total.errors))?;
-    Some(format!("{} ({by_stream}): any error fails the run", units::count(errors, judge.plan.tested.error())))
+    let (errors, by_stream) = by_stream(judge, |total| {
+        total.errors - total.wrong_data.min(total.errors)
+    })?;
+    Some(format!(
+        "{} ({by_stream}): any error fails the run",
+        units::count(errors, judge.plan.tested.error())
+    ))
 }
 
 fn wrong_data(judge: &Judge) -> Option<String> {
     let (reads, by_stream) = by_stream(judge, |total| total.wrong_data)?;
-    Some(format!("{} with wrong data ({by_stream}): wrong data fails the run", units::count(reads, "operation")))
+    Some(format!(
+        "{} with wrong data ({by_stream}): wrong data fails the run",
+        units::count(reads, "operation")
+    ))
 }
 
 /// Sum of `count_of` over all streams of operations, and the counts of these streams as text; `None` if the sum is 0.
 fn by_stream(judge: &Judge, count_of: fn(&CellCounts) -> u64) -> Option<(u64, String)> {
-    let counts = judge.plan.streams.iter().zip(judge.totals.iter().map(count_of));
+    let counts = judge
+        .plan
+        .streams
+        .iter()
+        .zip(judge.totals.iter().map(count_of));
     let counts = counts.filter(|(info, count)| *count > 0 && !info.commits);
-    let texts: Vec<_> = counts.clone().map(|(info, count)| format!("{} {}", Grouped(count), info.name)).collect();
+    let texts: Vec<_> = counts
+        .clone()
+        .map(|(info, count)| format!("{} {}", Grouped(count), info.name))
+        .collect();
     let sum = counts.map(|(_, count)| count).sum();
     (sum > 0).then(|| (sum, texts.join(", ")))
 }
 
 /// The worst share over all windows of a run that ended with `end`, and the worst share for each limit. A window that
 /// was cut short is extrapolated to its full length. Failed operations are not slow, so no share includes them.
-fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<Deciding>, Vec<Deciding>) {
+fn worst_shares(
+    judge: &Judge,
+    end: &End,
+    selector: CountSelector,
+) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
     let (mut overall_worst, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
-    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a.is_empty() {
+    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a
+        .is_empty()
+    {
         true => b,
-        false => a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(with)).collect(),
+        false => a
+            .into_iter()
+            .zip(b)
+            .map(|(a, b)| a.into_iter().chain(b).reduce(with))
+            .collect(),
     };
     for group in judge.judged_groups() {
         let windows = judge.share_windows(group, end);
-        let shares = windows.iter().filter(|window| window.counts.counted_ops() > window.counts.errors);
+        let shares = windows
+            .iter()
+            .filter(|window| window.counts.counted_ops() > window.counts.errors);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
-        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
+        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined))
+        else {
+            continue;
+        };
         // The first slice over any limit, even if the worst share belongs to another limit.
-        let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
+        let first_slice = of_group
+            .iter()
+            .flatten()
+            .filter_map(|worst| worst.first_slice)
+            .min();
         let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
-        let worst = worst.map(|worst| Deciding { first_slice, ..worst });
-        overall_worst = overall_worst.into_iter().chain(worst).reduce(Deciding::worse);
+        let worst = worst.map(|worst| Deciding {
+            first_slice,
+            ..worst
+        });
+        overall_worst = overall_worst
+            .into_iter()
+            .chain(worst)
+            .reduce(Deciding::worse);
         by_limit = zipped(by_limit, of_group, Deciding::worse);
     }
     (overall_worst, by_limit.into_iter().flatten().collect())
@@ -421,32 +525,40 @@ fn shares_of(
     selector: CountSelector,
 ) -> impl Iterator<Item = Option<Deciding>> {
     let ops_so_far = window.counts.counted_ops();
-    let full_slice_ops = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(ops_so_far) };
+    let full_slice_ops = if window.cut {
+        judge.whole_slice_ops(group, window.first, end)
+    } else {
+        Some(ops_so_far)
+    };
     let scheduled_ops = full_slice_ops.unwrap_or(ops_so_far);
     let counts = selector(&window.counts).map(|over| window.counts.slow_of(over));
     let (stream, device) = judge.plan.names_of(group);
     let (from_sec, length_sec) = (judge.start_between_sec(window), judge.plan.slice_sec);
-    judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {
-        let limit = limit?;
-        let exceeded = full_slice_ops.is_some() && limit.is_exceeded(over, scheduled_ops);
-        Some(Deciding {
-            stream: stream.clone(),
-            device: device.clone(),
-            slice: window.first as u64 + 1,
-            from_sec,
-            length_sec,
-            with_rest: window.last > window.first,
-            // The last slice is also judged without the remainder. If it fails only with the remainder, the remainder
-            // is the first bad slice.
-            first_slice: exceeded.then_some(window.last as u64 + 1),
-            threshold_ns: limit.threshold_ns,
-            over,
-            wanted: scheduled_ops,
-            cut: full_slice_ops != Some(ops_so_far),
-            share: over as f64 / scheduled_ops as f64,
-            share_max: limit.share_max(),
+    judge
+        .plan
+        .limits_of(group.stream)
+        .zip(counts)
+        .map(move |(limit, over)| {
+            let limit = limit?;
+            let exceeded = full_slice_ops.is_some() && limit.is_exceeded(over, scheduled_ops);
+            Some(Deciding {
+                stream: stream.clone(),
+                device: device.clone(),
+                slice: window.first as u64 + 1,
+                from_sec,
+                length_sec,
+                with_rest: window.last > window.first,
+                // The last slice is also judged without the remainder. If it fails only with the remainder, the remainder
+                // is the first bad slice.
+                first_slice: exceeded.then_some(window.last as u64 + 1),
+                threshold_ns: limit.threshold_ns,
+                over,
+                wanted: scheduled_ops,
+                cut: full_slice_ops != Some(ops_so_far),
+                share: over as f64 / scheduled_ops as f64,
+                share_max: limit.share_max(),
+            })
         })
-    })
 }
 
 fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
@@ -454,9 +566,16 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
         let scheduled_ops = counts.counted_ops();
         let share = |over: &[u64]| {
-            (scheduled_ops > 0).then(|| over.iter().map(|over| *over as f64 / scheduled_ops as f64).collect())
+            (scheduled_ops > 0).then(|| {
+                over.iter()
+                    .map(|over| *over as f64 / scheduled_ops as f64)
+                    .collect()
+            })
         };
-        let (judged, response) = (&counts.judged_over[..thresholds], &counts.response_over[..thresholds]);
+        let (judged, response) = (
+            &counts.judged_over[..thresholds],
+            &counts.response_over[..thresholds],
+        );
         SliceShares {
             slice: slice as u64 + 1,
             complete: (slice as u64) < judge.complete_slices,
@@ -469,15 +588,29 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
         }
     });
     let (stream, device) = judge.plan.names_of(group);
-    Group { stream, device, slices: slices.collect() }
+    Group {
+        stream,
+        device,
+        slices: slices.collect(),
+    }
 }
 
 /// Verdict on one of several workloads. If another workload ended the run, the end counts as a stop here.
 fn of_workload(workload: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     let elsewhere = workload.judge.is_end_of_another(end);
-    let workload_end = if elsewhere.is_some() { &End::Unrecorded } else { end };
-    let Verdict { outcome, reasons, .. } = verdict(&workload.judge, workload_end, elsewhere.as_deref());
-    WorkloadVerdict { name: workload.name.clone(), outcome, reasons }
+    let workload_end = if elsewhere.is_some() {
+        &End::Unrecorded
+    } else {
+        end
+    };
+    let Verdict {
+        outcome, reasons, ..
+    } = verdict(&workload.judge, workload_end, elsewhere.as_deref());
+    WorkloadVerdict {
+        name: workload.name.clone(),
+        outcome,
+        reasons,
+    }
 }
 
 /// True if the group has operations: a stream need not use every device.
@@ -494,10 +627,21 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
         let is_used = |counts: &CellCounts| counts.counted_ops() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
         let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
-        let slices = group.slices.iter().enumerate().take(slices_max).take(last.saturating_add(1)).skip(first);
+        let slices = group
+            .slices
+            .iter()
+            .enumerate()
+            .take(slices_max)
+            .take(last.saturating_add(1))
+            .skip(first);
         for (slice, counts) in slices.filter(|(_, counts)| counts.counted_ops() < SLICE_OPS_MIN) {
             let (stream, device) = judge.plan.names_of(group);
-            small_slices.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.counted_ops() });
+            small_slices.push(Insufficient {
+                stream,
+                device,
+                slice: slice as u64 + 1,
+                wanted: counts.counted_ops(),
+            });
         }
     }
     small_slices
@@ -506,20 +650,42 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
 /// Duration of a stream's load, nanoseconds: from its start to its configured end or the end of the run. If the stream
 /// finished well before this end, its load ended with its last operation.
 fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
-    let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
+    let period_ns = if info.offered_iops > 0.0 {
+        (1e9 / info.offered_iops) as u64
+    } else {
+        0
+    };
     let done_ns = total.last_back_ns.saturating_add(period_ns);
-    let soon_ns = total.last_back_ns.saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
+    let soon_ns = total
+        .last_back_ns
+        .saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
     let is_all_back = total.last_back_ns > 0 && total.counted_ops() == total.ops;
-    info.own_ns(0, if is_all_back && soon_ns < ran_ns { done_ns } else { ran_ns })
+    info.own_ns(
+        0,
+        if is_all_back && soon_ns < ran_ns {
+            done_ns
+        } else {
+            ran_ns
+        },
+    )
 }
 
 fn totals(judge: &Judge) -> Vec<StreamTotals> {
-    let per_sec = |ops: u64, ns: u64| if ns > 0 { ops as f64 * 1e9 / ns as f64 } else { 0.0 };
+    let per_sec = |ops: u64, ns: u64| {
+        if ns > 0 {
+            ops as f64 * 1e9 / ns as f64
+        } else {
+            0.0
+        }
+    };
     let stream = |(info, total): (&StreamInfo, &CellCounts)| StreamTotals {
         name: info.name.clone(),
         judged: info.judged,
         offered_iops: info.offered_iops,
-        achieved_iops: per_sec(total.ops.saturating_sub(total.overtime), lasted_ns(info, total, judge.ran_ns)),
+        achieved_iops: per_sec(
+            total.ops.saturating_sub(total.overtime),
+            lasted_ns(info, total, judge.ran_ns),
+        ),
         ops: total.ops,
         bytes: total.bytes,
         errors: total.errors,
@@ -527,5 +693,11 @@ fn totals(judge: &Judge) -> Vec<StreamTotals> {
         unissued: total.unissued,
         lost: total.lost,
     };
-    judge.plan.streams.iter().zip(&judge.totals).map(stream).collect()
+    judge
+        .plan
+        .streams
+        .iter()
+        .zip(&judge.totals)
+        .map(stream)
+        .collect()
 }

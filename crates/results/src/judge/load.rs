@@ -44,7 +44,11 @@ pub struct Shortfall {
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheduled_ops, overdue_ops, .. } = self;
+        let Self {
+            scheduled_ops,
+            overdue_ops,
+            ..
+        } = self;
         let grace = GRACE_NS / 1_000_000_000;
         write!(
             f,
@@ -87,10 +91,15 @@ impl Judge {
     /// or a limit come before loads delayed by this program; loads that did not wait for another stream come before
     /// loads that did; the largest missing fraction comes first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
-        let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
+        let mut undone: Vec<_> = self
+            .device_groups()
+            .filter_map(|group| self.undone_of(group, end))
+            .collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
         undone.sort_by(|a, b| {
-            (a.ours, a.held_by.is_some()).cmp(&(b.ours, b.held_by.is_some())).then(missing(b).total_cmp(&missing(a)))
+            (a.ours, a.held_by.is_some())
+                .cmp(&(b.ours, b.held_by.is_some()))
+                .then(missing(b).total_cmp(&missing(a)))
         });
         undone
     }
@@ -99,11 +108,16 @@ impl Judge {
         if self.plan.per_sec(group.stream) == 0.0 {
             return None;
         }
-        let is_undone = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
-        let is_own_delay =
-            |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
+        let is_undone =
+            |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
+        let is_own_delay = |window: &Window| {
+            !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops())
+        };
         // A slice that was cut short might still have caught up.
-        let late_windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window));
+        let late_windows = self
+            .windows(group, end)
+            .into_iter()
+            .filter(|window| !window.cut && is_undone(window));
         let late_slices = late_windows.map(|window| UndoneSlice {
             slice: window.first,
             missed: window.counts.missed,
@@ -115,7 +129,9 @@ impl Judge {
         if undone_slices.is_empty() {
             undone_slices = self.slices_with_growth(group);
         }
-        let worst = undone_slices.iter().max_by_key(|slice| (!slice.is_ours, slice.missed))?;
+        let worst = undone_slices
+            .iter()
+            .max_by_key(|slice| (!slice.is_ours, slice.missed))?;
         Some(Undone {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
@@ -140,37 +156,61 @@ impl Judge {
     /// True if a run of format 1 does not show whether the load was carried out: format 1 does not record how late
     /// operations completed, and more operations were outstanding at the end than may be missing.
     pub(crate) fn is_undecidable(&self) -> bool {
-        self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
-            let total = group.total();
-            is_not_carried_out(total.overtime.saturating_add(total.unissued), total.counted_ops())
-        })
+        self.device_groups()
+            .filter(|group| self.plan.per_sec(group.stream) > 0.0)
+            .any(|group| {
+                let total = group.total();
+                is_not_carried_out(
+                    total.overtime.saturating_add(total.unissued),
+                    total.counted_ops(),
+                )
+            })
     }
 
     /// A sentence for each device with lost operations.
     pub(super) fn lost(&self) -> Vec<String> {
         let on_device = |(device, name): (usize, &String)| {
-            let is_of = |group: &&GroupCounts| group.device == Some(device) && !self.plan.streams[group.stream].commits;
-            let totals = self.device_groups().filter(is_of).map(|group| (group.stream, group.total()));
+            let is_of = |group: &&GroupCounts| {
+                group.device == Some(device) && !self.plan.streams[group.stream].commits
+            };
+            let totals = self
+                .device_groups()
+                .filter(is_of)
+                .map(|group| (group.stream, group.total()));
             let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
-            let losses = lost
-                .iter()
-                .map(|(stream, total)| format!("{} {}", Grouped(total.lost), self.plan.streams[*stream].name));
+            let losses = lost.iter().map(|(stream, total)| {
+                format!(
+                    "{} {}",
+                    Grouped(total.lost),
+                    self.plan.streams[*stream].name
+                )
+            });
             let losses_text = losses.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
             Some(match last_back_ns < self.ran_ns {
-                true => format!("{name} completed nothing after {when}: {losses_text} never completed"),
-                false => format!("{losses_text} never completed on {name}, whose last completion was at {when}"),
+                true => {
+                    format!("{name} completed nothing after {when}: {losses_text} never completed")
+                }
+                false => format!(
+                    "{losses_text} never completed on {name}, whose last completion was at {when}"
+                ),
             })
         };
-        self.plan.devices.iter().enumerate().filter_map(on_device).collect()
+        self.plan
+            .devices
+            .iter()
+            .enumerate()
+            .filter_map(on_device)
+            .collect()
     }
 
     /// A sentence for each stream with more late operations than allowed.
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
-            let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
+            let is_late =
+                |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, Vec::new(), is_late, |counts| counts.late)?;
             Some(format!(
@@ -194,12 +234,19 @@ impl Judge {
             let info = &self.plan.streams[group.stream];
             info.late_ns.is_none() && (unlimited || !info.judged) && !info.commits
         });
-        let totals = groups.map(GroupCounts::total).filter(|total| total.late > 0);
-        let (late_ops, max_ns) =
-            totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
+        let totals = groups
+            .map(GroupCounts::total)
+            .filter(|total| total.late > 0);
+        let (late_ops, max_ns) = totals.fold((0_u64, 0), |(sum, max), total| {
+            (sum + total.late, max.max(total.late_max_ns))
+        });
         (late_ops > 0).then(|| {
             let grace = duration(GRACE_NS);
-            format!("{} of them over {grace} late, the latest after {}", Grouped(late_ops), duration(max_ns))
+            format!(
+                "{} of them over {grace} late, the latest after {}",
+                Grouped(late_ops),
+                duration(max_ns)
+            )
         })
     }
 
@@ -208,8 +255,15 @@ impl Judge {
     pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
-            let limit = self.plan.limits_of(group.stream).flatten().last().filter(|_| info.is_judged_loop())?;
-            let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
+            let limit = self
+                .plan
+                .limits_of(group.stream)
+                .flatten()
+                .last()
+                .filter(|_| info.is_judged_loop())?;
+            let is_silent = |window: &Window| {
+                limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns)
+            };
             let between = self.windows_between(group, |counts| counts.active_ns);
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, between, is_silent, |counts| counts.silent_ns)?;
@@ -232,15 +286,21 @@ impl Judge {
     /// For each stream whose rate on all devices together was below its minimum in a slice: a sentence about the worst
     /// slice, and the rate of that slice as a fraction of the minimum.
     pub(super) fn below_rate(&self, end: &End) -> Vec<(String, f64)> {
-        let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
+        let is_whole =
+            |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
             let below = |least: Option<f64>, of, unit| self.below(group, end, least?, of, unit);
             let ops = below(limits.least_iops, |counts| counts.ops, "operations");
             let bytes = below(limits.least_bytes_per_sec, |counts| counts.bytes, "bytes");
-            ops.into_iter().chain(bytes).min_by(|(_, a), (_, b)| a.total_cmp(b))
+            ops.into_iter()
+                .chain(bytes)
+                .min_by(|(_, a), (_, b)| a.total_cmp(b))
         };
-        self.judged_groups().filter(is_whole).filter_map(of_group).collect()
+        self.judged_groups()
+            .filter(is_whole)
+            .filter_map(of_group)
+            .collect()
     }
 
     /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `rate_min`;
@@ -258,19 +318,32 @@ impl Judge {
         // The burst is subtracted from the first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
-        let burst_fraction = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
+        let burst_fraction = if is_closed {
+            total.overtime as f64 / total.ops.max(1) as f64
+        } else {
+            0.0
+        };
         let burst_ops = count_of(&total) as f64 * burst_fraction;
         let rate = |window: &Window| {
             let from_ns = (window.first as u64).saturating_mul(slice_ns);
-            let until_ns = (window.last as u64 + 1).saturating_mul(slice_ns).min(self.ran_ns);
+            let until_ns = (window.last as u64 + 1)
+                .saturating_mul(slice_ns)
+                .min(self.ran_ns);
             let own_ns = self.plan.streams[group.stream].own_ns(from_ns, until_ns);
-            let done = count_of(&window.counts) as f64 - if window.first == 0 { burst_ops } else { 0.0 };
+            let done =
+                count_of(&window.counts) as f64 - if window.first == 0 { burst_ops } else { 0.0 };
             (own_ns > 0).then(|| done * 1e9 / own_ns as f64)
         };
-        let windows = self.windows_of(group, end, true).into_iter().filter(|window| !window.cut);
+        let windows = self
+            .windows_of(group, end, true)
+            .into_iter()
+            .filter(|window| !window.cut);
         let rates = windows.filter_map(|window| Some((window.first, rate(&window)?)));
         let slow: Vec<_> = rates.filter(|(_, rate)| *rate < rate_min).collect();
-        let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let (worst, rate) = slow
+            .iter()
+            .copied()
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
         let sentence = format!(
             "{} did {} {unit}/s {} (the minimum is {}/s)",
@@ -300,10 +373,18 @@ impl Judge {
         count_of: fn(&CellCounts) -> u64,
     ) -> Option<(Window, String)> {
         let windows = self.windows(group, end).into_iter().chain(between);
-        let bad_windows: Vec<_> = windows.filter(|window| !window.cut && is_bad(window)).collect();
-        let first = bad_windows.iter().map(|window| window.first as u64 + 1).min();
+        let bad_windows: Vec<_> = windows
+            .filter(|window| !window.cut && is_bad(window))
+            .collect();
+        let first = bad_windows
+            .iter()
+            .map(|window| window.first as u64 + 1)
+            .min();
         // Of equal windows, the last one of `max_by_key` would begin in the middle of a slice.
-        let worst = bad_windows.into_iter().rev().max_by_key(|window| count_of(&window.counts))?;
+        let worst = bad_windows
+            .into_iter()
+            .rev()
+            .max_by_key(|window| count_of(&window.counts))?;
         let slices = match self.start_between_sec(&worst) {
             Some(from_sec) => between_text(from_sec, self.plan.slice_sec),
             None => slices_text(first, worst.first as u64 + 1),
@@ -312,7 +393,9 @@ impl Judge {
     }
 
     pub(super) fn device_name(&self, group: &GroupCounts) -> &str {
-        group.device.map_or("all devices together", |device| &self.plan.devices[device])
+        group
+            .device
+            .map_or("all devices together", |device| &self.plan.devices[device])
     }
 }
 
@@ -331,10 +414,22 @@ mod tests {
 
     #[test]
     fn what_came_due_within_the_time_of_grace_is_not_overdue() {
-        let backlog = |in_flight, waiting, late| Backlog { in_flight, waiting, late };
-        assert_eq!(shortfall(10_000, &backlog(500, 510, 0), 1_000.0), None, "ten of ten thousand");
+        let backlog = |in_flight, waiting, late| Backlog {
+            in_flight,
+            waiting,
+            late,
+        };
+        assert_eq!(
+            shortfall(10_000, &backlog(500, 510, 0), 1_000.0),
+            None,
+            "ten of ten thousand"
+        );
         let found = shortfall(10_000, &backlog(500, 511, 0), 1_000.0).unwrap();
         assert_eq!((found.overdue_ops, found.is_own_delay), (11, false));
-        assert!(shortfall(10_000, &backlog(500, 0, 600), 1_000.0).unwrap().is_own_delay);
+        assert!(
+            shortfall(10_000, &backlog(500, 0, 600), 1_000.0)
+                .unwrap()
+                .is_own_delay
+        );
     }
 }

@@ -33,13 +33,15 @@ pub use crate::sla::{Limit, Sla, StreamLimits};
 pub use load::{Shortfall, shortfall};
 pub(crate) use slices::{GroupCounts, Window};
 pub use slices::{
-    IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec, window_step_sec,
+    IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec,
+    window_step_sec,
 };
 pub use text::RunResult;
 pub(crate) use text::between_text;
 pub use verdict::{
-    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason, RecordsRead,
-    Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
+    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome,
+    Reason, RecordsRead, Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, Undone,
+    VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
 };
 
 #[cfg(test)]

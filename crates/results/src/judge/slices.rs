@@ -8,7 +8,9 @@
 
 use super::backlog::BacklogGrowth;
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
-use crate::cell::{EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
+use crate::cell::{
+    EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns,
+};
 use crate::counts::CellCounts;
 use std::ops::Range;
 
@@ -73,20 +75,38 @@ impl TestedObject {
 /// shorter, as many whole report intervals as fit into the run.
 pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let slice_sec = wanted_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec);
-    if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
+    let slice_sec = wanted_sec
+        .max(1)
+        .div_ceil(interval_sec)
+        .saturating_mul(interval_sec);
+    if slice_sec <= duration_sec {
+        slice_sec
+    } else {
+        (duration_sec / interval_sec).max(1) * interval_sec
+    }
 }
 
 /// Distance between the starts of judged windows, seconds: half of a slice, so that any freeze of up to half a slice lies
 /// whole in a window; a slice if its halves are not whole report intervals.
 pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
-    if slice_sec.is_multiple_of(2 * report_interval_sec.max(1)) { slice_sec / 2 } else { slice_sec }
+    if slice_sec.is_multiple_of(2 * report_interval_sec.max(1)) {
+        slice_sec / 2
+    } else {
+        slice_sec
+    }
 }
 
 /// A sentence if slices become longer than requested, because they must be whole report intervals; `Err` if they would
 /// become more than 10 % longer. `None` if the interval divides the slice, or the run is shorter than a slice.
-pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
-    let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
+pub fn stretched_slice(
+    wanted_sec: u64,
+    duration_sec: u64,
+    report_interval_sec: u64,
+) -> Option<Result<String, String>> {
+    let slice_sec = wanted_sec
+        .max(1)
+        .div_ceil(report_interval_sec.max(1))
+        .saturating_mul(report_interval_sec.max(1));
     if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
         return None;
     }
@@ -111,7 +131,10 @@ const ROUNDS_IN_SLICE: u64 = 12;
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
-    round_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec)
+    round_sec
+        .max(1)
+        .div_ceil(interval_sec)
+        .saturating_mul(interval_sec)
 }
 
 /// Counts by slice: of one stream on one device, or of a judged stream on all devices.
@@ -131,10 +154,12 @@ pub(crate) struct GroupCounts {
 impl GroupCounts {
     /// Sum over all slices.
     pub(super) fn total(&self) -> CellCounts {
-        self.slices.iter().fold(CellCounts::default(), |mut sum, slice| {
-            sum.add(slice);
-            sum
-        })
+        self.slices
+            .iter()
+            .fold(CellCounts::default(), |mut sum, slice| {
+                sum.add(slice);
+                sum
+            })
     }
 }
 
@@ -204,9 +229,16 @@ impl Judge {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
             if plan.devices.len() > 1 && info.judged {
-                groups.push(GroupCounts { stream, ..GroupCounts::default() });
+                groups.push(GroupCounts {
+                    stream,
+                    ..GroupCounts::default()
+                });
             }
-            let on_device = |device| GroupCounts { stream, device: Some(device), ..GroupCounts::default() };
+            let on_device = |device| GroupCounts {
+                stream,
+                device: Some(device),
+                ..GroupCounts::default()
+            };
             groups.extend((0..plan.devices.len()).map(on_device));
         }
         Self {
@@ -224,7 +256,12 @@ impl Judge {
 
     /// Failed operations so far.
     pub fn errors(&self) -> u64 {
-        let of_operations = self.plan.streams.iter().zip(&self.totals).filter(|(stream, _)| !stream.commits);
+        let of_operations = self
+            .plan
+            .streams
+            .iter()
+            .zip(&self.totals)
+            .filter(|(stream, _)| !stream.commits);
         of_operations.map(|(_, total)| total.errors).sum()
     }
 
@@ -238,8 +275,11 @@ impl Judge {
 
     /// Adds the next interval. Intervals must come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
-        self.workload_judges.iter_mut().for_each(|part| part.add(counts));
-        let (step, steps_per_slice) = (self.plan.step_of(counts.index), self.plan.steps_per_slice());
+        self.workload_judges
+            .iter_mut()
+            .for_each(|part| part.add(counts));
+        let (step, steps_per_slice) =
+            (self.plan.step_of(counts.index), self.plan.steps_per_slice());
         let slice = step / steps_per_slice;
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
@@ -249,12 +289,17 @@ impl Judge {
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
-        let (number, intervals) = (counts.index % self.plan.intervals_per_slice() + 1, self.plan.intervals_per_slice());
+        let (number, intervals) = (
+            counts.index % self.plan.intervals_per_slice() + 1,
+            self.plan.intervals_per_slice(),
+        );
         for group in &mut self.groups {
             let cells = cells_of(group.stream, group.device, devices);
             if group.device.is_some() {
                 let cell = &counts.cells[cells.start];
-                group.growth.add(slice, number, intervals, &cell.backlog, cell.is_any());
+                group
+                    .growth
+                    .add(slice, number, intervals, &cell.backlog, cell.is_any());
             }
             let mut sum = CellCounts::default();
             for cell in &counts.cells[cells.clone()] {
@@ -262,14 +307,23 @@ impl Judge {
                 sum.active_ns += if cell.is_any() { length_ns } else { 0 };
                 sum.silent_host_ns += counts.host_silence_ns().min(cell.silent_ns);
             }
-            let of_group = counts.carried.iter().filter(|carried| cells.contains(&carried.cell));
-            let by_step =
-                of_group.map(|carried| (usize::try_from(carried.step).unwrap_or(usize::MAX), &carried.counts));
+            let of_group = counts
+                .carried
+                .iter()
+                .filter(|carried| cells.contains(&carried.cell));
+            let by_step = of_group.map(|carried| {
+                (
+                    usize::try_from(carried.step).unwrap_or(usize::MAX),
+                    &carried.counts,
+                )
+            });
             add_to(
                 &mut group.slices,
                 slice,
                 &sum,
-                by_step.clone().map(|(step, counts)| (step / steps_per_slice, counts)),
+                by_step
+                    .clone()
+                    .map(|(step, counts)| (step / steps_per_slice, counts)),
             );
             if steps_per_slice > 1 {
                 add_to(&mut group.halves, step, &sum, by_step);
@@ -285,7 +339,10 @@ impl Judge {
         let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);
         if to_its_end && counts.index == self.whole_intervals {
             self.whole_intervals += 1;
-            self.complete_slices += u64::from(self.whole_intervals.is_multiple_of(self.plan.intervals_per_slice()));
+            self.complete_slices += u64::from(
+                self.whole_intervals
+                    .is_multiple_of(self.plan.intervals_per_slice()),
+            );
         }
     }
 
@@ -303,17 +360,32 @@ impl Judge {
 
     /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that
     /// completes nothing at the end misses a minimum rate.
-    pub(super) fn windows_of(&self, group: &GroupCounts, end: &End, with_empty: bool) -> Vec<Window> {
+    pub(super) fn windows_of(
+        &self,
+        group: &GroupCounts,
+        end: &End,
+        with_empty: bool,
+    ) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
             let mut counts = group.slices[first];
             (first + 1..=last).for_each(|slice| counts.add(&group.slices[slice]));
-            Window { first, last, counts, cut, between: false }
+            Window {
+                first,
+                last,
+                counts,
+                cut,
+                between: false,
+            }
         };
-        let mut windows: Vec<_> =
-            (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
-        let is_any = |rest: &&CellCounts| with_empty || rest.counted_ops() > 0 || rest.silent_ns > 0;
-        let Some(remainder) = group.slices.get(complete).filter(is_any) else { return windows };
+        let mut windows: Vec<_> = (0..complete.min(group.slices.len()))
+            .map(|slice| window(slice, slice, false))
+            .collect();
+        let is_any =
+            |rest: &&CellCounts| with_empty || rest.counted_ops() > 0 || rest.silent_ns > 0;
+        let Some(remainder) = group.slices.get(complete).filter(is_any) else {
+            return windows;
+        };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
             return windows;
@@ -330,36 +402,61 @@ impl Judge {
     /// The windows in which the shares of a group are judged: those of [`Self::windows`], and the windows between
     /// slices that have enough operations and at least 90 % of the operations of a mean slice.
     pub(super) fn share_windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
-        self.windows(group, end).into_iter().chain(self.share_windows_between(group)).collect()
+        self.windows(group, end)
+            .into_iter()
+            .chain(self.share_windows_between(group))
+            .collect()
     }
 
     /// The windows between slices in which the shares of a group are judged.
-    pub(crate) fn share_windows_between(&self, group: &GroupCounts) -> impl Iterator<Item = Window> + use<> {
+    pub(crate) fn share_windows_between(
+        &self,
+        group: &GroupCounts,
+    ) -> impl Iterator<Item = Window> + use<> {
         let windows = self.windows_between(group, CellCounts::counted_ops);
-        windows.into_iter().filter(|window| window.counts.counted_ops() >= SLICE_OPS_MIN)
+        windows
+            .into_iter()
+            .filter(|window| window.counts.counted_ops() >= SLICE_OPS_MIN)
     }
 
     /// The windows from the middle of each complete slice to the middle of the next, for which `size_of` is at least 90
     /// % of that of a mean slice. None if windows begin only with slices.
-    pub(super) fn windows_between(&self, group: &GroupCounts, size_of: fn(&CellCounts) -> u64) -> Vec<Window> {
+    pub(super) fn windows_between(
+        &self,
+        group: &GroupCounts,
+        size_of: fn(&CellCounts) -> u64,
+    ) -> Vec<Window> {
         let slices = &group.slices[..group.slices.len().min(self.complete_slices as usize)];
         let all: u128 = slices.iter().map(|slice| u128::from(size_of(slice))).sum();
         let complete_halves = self.plan.step_of(self.whole_intervals);
         let halves = &group.halves[..group.halves.len().min(complete_halves)];
-        let pairs = halves.windows(2).enumerate().filter(|(half, _)| half % 2 == 1);
+        let pairs = halves
+            .windows(2)
+            .enumerate()
+            .filter(|(half, _)| half % 2 == 1);
         let windows = pairs.map(|(half, pair)| {
             let mut counts = pair[0];
             counts.add(&pair[1]);
-            Window { first: half / 2, last: half / 2, counts, cut: false, between: true }
+            Window {
+                first: half / 2,
+                last: half / 2,
+                counts,
+                cut: false,
+                between: true,
+            }
         });
-        let is_whole = |window: &Window| u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9;
+        let is_whole = |window: &Window| {
+            u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9
+        };
         windows.filter(is_whole).collect()
     }
 
     /// Start of a window that begins in the middle of a slice, seconds since the run began; `None` for other windows.
     pub(crate) fn start_between_sec(&self, window: &Window) -> Option<u64> {
         let half_sec = self.plan.slice_sec / 2;
-        window.between.then(|| (2 * window.first as u64 + 1).saturating_mul(half_sec))
+        window
+            .between
+            .then(|| (2 * window.first as u64 + 1).saturating_mul(half_sec))
     }
 
     /// The groups of single devices, without the groups of all devices together.
@@ -370,18 +467,29 @@ impl Judge {
     /// Shares in the newest slice so far: stream, device (`None`: all devices together), limit, share.
     pub fn newest_shares(&self) -> impl Iterator<Item = (usize, Option<usize>, Limit, f64)> + '_ {
         let groups = self.judged_groups().filter(|_| !self.plan.has_no_limits());
-        let newest =
-            groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.counted_ops() > 0)?)));
+        let newest = groups.filter_map(|group| {
+            Some((
+                group,
+                group
+                    .slices
+                    .last()
+                    .filter(|slice| slice.counted_ops() > 0)?,
+            ))
+        });
         newest.flat_map(|(group, slice)| {
             let limits = self.plan.limits_of(group.stream).zip(slice.judged_over);
             let share = |over: u64| over as f64 / slice.counted_ops() as f64;
-            limits.filter_map(move |(limit, over)| Some((group.stream, group.device, limit?, share(over))))
+            limits.filter_map(move |(limit, over)| {
+                Some((group.stream, group.device, limit?, share(over)))
+            })
         })
     }
 
     /// The groups of judged streams.
     pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
-        self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
+        self.groups
+            .iter()
+            .filter(|group| self.plan.streams[group.stream].judged)
     }
 
     /// Corrects the recorded cause of the end, according to the counts. The check that stops a run for lag sees only
@@ -392,9 +500,16 @@ impl Judge {
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
             let (streams, devices) = (&self.plan.streams, &self.plan.devices);
             let is_of_lane = |group: &&GroupCounts| {
-                cell_name(streams, devices, cells_of(group.stream, group.device, devices.len()).start) == *lane
+                cell_name(
+                    streams,
+                    devices,
+                    cells_of(group.stream, group.device, devices.len()).start,
+                ) == *lane
             };
-            let mut ends = self.device_groups().filter(is_of_lane).map(|group| group.growth.last);
+            let mut ends = self
+                .device_groups()
+                .filter(is_of_lane)
+                .map(|group| group.growth.last);
             if ends.any(|end| end.late > end.waiting) {
                 *whose = Whose::Ours;
             }
@@ -407,7 +522,8 @@ impl Judge {
         let is_on = |name: &str| {
             let device = self.plan.devices.iter().position(|device| device == name);
             device.is_none_or(|device| {
-                self.device_groups().any(|group| group.device == Some(device) && group.total().is_any())
+                self.device_groups()
+                    .any(|group| group.device == Some(device) && group.total().is_any())
             })
         };
         let of_another = match end {
@@ -428,18 +544,36 @@ impl Judge {
 
     /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
     /// that was cut short, the number is extrapolated by the rate. `None` for a closed loop, which has no rate.
-    pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
+    pub(super) fn whole_slice_ops(
+        &self,
+        group: &GroupCounts,
+        slice: usize,
+        end: &End,
+    ) -> Option<u64> {
         let scheduled_ops = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
         if (slice as u64) < self.complete_slices || end.is_complete() {
             return Some(scheduled_ops);
         }
-        let device_count = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
-        let per_sec = Some(self.plan.per_sec(group.stream) * device_count).filter(|per_sec| *per_sec > 0.0)?;
+        let device_count = if group.device.is_some() {
+            1.0
+        } else {
+            self.plan.devices.len() as f64
+        };
+        let per_sec = Some(self.plan.per_sec(group.stream) * device_count)
+            .filter(|per_sec| *per_sec > 0.0)?;
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
         let began_ns = (slice as u64).saturating_mul(slice_ns);
-        let end_ns = began_ns.saturating_add(slice_ns).min(self.plan.duration_sec.saturating_mul(1_000_000_000));
-        let of = |from_ns| (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64;
-        Some(scheduled_ops.saturating_add(of(self.ran_ns)).max(of(began_ns)))
+        let end_ns = began_ns
+            .saturating_add(slice_ns)
+            .min(self.plan.duration_sec.saturating_mul(1_000_000_000));
+        let of = |from_ns| {
+            (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64
+        };
+        Some(
+            scheduled_ops
+                .saturating_add(of(self.ran_ns))
+                .max(of(began_ns)),
+        )
     }
 
     /// Longest harmless gap between two polls of the completion queue, nanoseconds.
@@ -454,7 +588,8 @@ impl JudgePlan {
     }
 
     pub(crate) fn intervals_per_step(&self) -> u64 {
-        (self.window_step_sec / self.report_interval_sec.max(1)).clamp(1, self.intervals_per_slice())
+        (self.window_step_sec / self.report_interval_sec.max(1))
+            .clamp(1, self.intervals_per_slice())
     }
 
     /// Index of the step with interval `index`.
@@ -475,13 +610,18 @@ impl JudgePlan {
     /// Limit of a stream at each threshold of the run; `None` for thresholds at which the stream has no limit.
     pub(crate) fn limits_of(&self, stream: usize) -> impl Iterator<Item = Option<Limit>> + '_ {
         let stream_limits = self.streams[stream].limits.as_ref();
-        self.sla.limits().iter().map(move |limit| match stream_limits {
-            None => Some(*limit),
-            Some(own) => {
-                let mut of_stream = own.sla.iter().flat_map(Sla::limits);
-                of_stream.find(|own| own.threshold_ns == limit.threshold_ns).copied()
-            }
-        })
+        self.sla
+            .limits()
+            .iter()
+            .map(move |limit| match stream_limits {
+                None => Some(*limit),
+                Some(own) => {
+                    let mut of_stream = own.sla.iter().flat_map(Sla::limits);
+                    of_stream
+                        .find(|own| own.threshold_ns == limit.threshold_ns)
+                        .copied()
+                }
+            })
     }
 
     /// True if neither latencies nor rates have limits.
@@ -491,11 +631,20 @@ impl JudgePlan {
 
     /// Names of the stream and the device of a group; `None` for all devices together.
     pub(crate) fn names_of(&self, group: &GroupCounts) -> (String, Option<String>) {
-        (self.streams[group.stream].name.clone(), group.device.map(|device| self.devices[device].clone()))
+        (
+            self.streams[group.stream].name.clone(),
+            group.device.map(|device| self.devices[device].clone()),
+        )
     }
 
     /// The plan of a run with the cells of `layout`.
-    pub fn new(layout: &Layout, sla: Sla, report_interval_sec: u64, slice_sec: u64, duration_sec: u64) -> Self {
+    pub fn new(
+        layout: &Layout,
+        sla: Sla,
+        report_interval_sec: u64,
+        slice_sec: u64,
+        duration_sec: u64,
+    ) -> Self {
         Self {
             sla,
             streams: layout.streams.clone(),
@@ -531,8 +680,16 @@ fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
         let count = (0..plan.streams.len()).filter(is_own).count();
         let streams = plan.streams[first..first + count].to_vec();
         let devices = plan.devices.len();
-        let judge = Judge::new(JudgePlan { streams, workloads: Vec::new(), ..plan.clone() });
-        WorkloadJudge { name: name.clone(), judge, cells: first * devices..(first + count) * devices }
+        let judge = Judge::new(JudgePlan {
+            streams,
+            workloads: Vec::new(),
+            ..plan.clone()
+        });
+        WorkloadJudge {
+            name: name.clone(),
+            judge,
+            cells: first * devices..(first + count) * devices,
+        }
     };
     plan.workloads.iter().enumerate().map(judge_of).collect()
 }
@@ -540,13 +697,30 @@ fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
 impl WorkloadJudge {
     /// Adds the cells of this workload in the next interval.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
-        let mut cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
+        let mut cells = counts
+            .cells
+            .get(self.cells.clone())
+            .unwrap_or_default()
+            .to_vec();
         // `held_by` counts cells from 1. Slots are never shared between workloads.
-        cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
-        let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
-        let carried =
-            own.map(|carried| EarlierOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
-        self.judge.add_counts(&IntervalCounts { cells, carried, ..counts.clone() });
+        cells
+            .iter_mut()
+            .for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
+        let own = counts
+            .carried
+            .iter()
+            .filter(|carried| self.cells.contains(&carried.cell));
+        let carried = own
+            .map(|carried| EarlierOps {
+                cell: carried.cell - self.cells.start,
+                ..carried.clone()
+            })
+            .collect();
+        self.judge.add_counts(&IntervalCounts {
+            cells,
+            carried,
+            ..counts.clone()
+        });
     }
 }
 
@@ -588,7 +762,11 @@ impl IntervalCounts {
     /// assumed to wait as long as this program's threads waited. 0 if these threads waited less than they ran: then the
     /// CPUs were not saturated.
     pub fn host_silence_ns(&self) -> u64 {
-        if self.run_delay_ns > self.cpu_ns { self.run_delay_ns } else { 0 }
+        if self.run_delay_ns > self.cpu_ns {
+            self.run_delay_ns
+        } else {
+            0
+        }
     }
 
     /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
@@ -597,7 +775,8 @@ impl IntervalCounts {
         self.index = interval.index;
         self.end_ns = interval.end_ns;
         self.cells.clear();
-        self.cells.extend(interval.cells.iter().map(|cell| cell.counts));
+        self.cells
+            .extend(interval.cells.iter().map(|cell| cell.counts));
         self.carried.clone_from(&interval.carried);
         self.gaps = interval.gap.len();
         self.gaps_over = gaps_over(&interval.gap, harmless_gap_ns(tightest_ns));
@@ -636,10 +815,14 @@ mod tests {
 
     #[test]
     fn the_workload_that_was_not_held_is_named_and_the_other_keeps_its_pass() {
-        let mut layout = crate::testing::layout(&[("a/reads", true), ("b/reads", true)], 5_000.0, ["x", "y"]);
+        let mut layout =
+            crate::testing::layout(&[("a/reads", true), ("b/reads", true)], 5_000.0, ["x", "y"]);
         layout.streams[1].workload = 1;
         let of_all = JudgePlan::new(&layout, Sla::default(), 1, 1, 1);
-        let plan = JudgePlan { workloads: vec!["a".into(), "b".into()], ..of_all };
+        let plan = JudgePlan {
+            workloads: vec!["a".into(), "b".into()],
+            ..of_all
+        };
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 1_000_000_000;
@@ -653,11 +836,37 @@ mod tests {
         interval.close();
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
-        let told: Vec<_> = verdict.workloads.iter().map(|it| (it.name.as_str(), it.outcome)).collect();
+        let told: Vec<_> = verdict
+            .workloads
+            .iter()
+            .map(|it| (it.name.as_str(), it.outcome))
+            .collect();
         assert_eq!(told, [("a", Outcome::Pass), ("b", Outcome::Fail)]);
-        assert_eq!(verdict.outcome, Outcome::Fail, "the devices did not hold all of it");
-        assert!(verdict.workloads[1].reasons[0].text.contains("b/reads on y"), "{:?}", verdict.workloads);
-        assert!(verdict.insufficient.is_empty(), "a was never on y: {:?}", verdict.insufficient);
-        assert_eq!(verdict.groups.iter().filter(|group| group.stream == "a/reads").count(), 2, "all, and x");
+        assert_eq!(
+            verdict.outcome,
+            Outcome::Fail,
+            "the devices did not hold all of it"
+        );
+        assert!(
+            verdict.workloads[1].reasons[0]
+                .text
+                .contains("b/reads on y"),
+            "{:?}",
+            verdict.workloads
+        );
+        assert!(
+            verdict.insufficient.is_empty(),
+            "a was never on y: {:?}",
+            verdict.insufficient
+        );
+        assert_eq!(
+            verdict
+                .groups
+                .iter()
+                .filter(|group| group.stream == "a/reads")
+                .count(),
+            2,
+            "all, and x"
+        );
     }
 }

@@ -12,7 +12,11 @@ const SEC: u64 = 1_000_000_000;
 
 fn layout(devices: usize) -> Layout {
     let streams = [("reads", true), ("large-block-writes", false)];
-    crate::testing::layout(&streams, 1000.0, (0..devices).map(|device| format!("/dev/d{device}")))
+    crate::testing::layout(
+        &streams,
+        1000.0,
+        (0..devices).map(|device| format!("/dev/d{device}")),
+    )
 }
 
 /// A run of 1 s intervals in slices of `slice_sec`.
@@ -25,8 +29,18 @@ struct Run {
 impl Run {
     fn new(devices: usize, slice_sec: u64, duration_sec: u64) -> Self {
         let layout = layout(devices);
-        let judge = Judge::new(JudgePlan::new(&layout, Sla::default(), 1, slice_sec, duration_sec));
-        Self { layout, judge, next: 0 }
+        let judge = Judge::new(JudgePlan::new(
+            &layout,
+            Sla::default(),
+            1,
+            slice_sec,
+            duration_sec,
+        ));
+        Self {
+            layout,
+            judge,
+            next: 0,
+        }
     }
 
     fn interval(&mut self) -> Interval {
@@ -58,7 +72,8 @@ impl Run {
         let mut interval = self.interval();
         for device in 0..self.layout.devices.len() {
             let cell = self.layout.cell(0, device);
-            (0..fast).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..fast)
+                .for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
         }
         (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
         self.judge.add(&interval);
@@ -81,7 +96,11 @@ fn judged(fill: impl FnOnce(&mut Interval)) -> Verdict {
 
 /// The sentences of a verdict.
 fn texts(verdict: &Verdict) -> Vec<&str> {
-    verdict.reasons.iter().map(|reason| reason.text.as_str()).collect()
+    verdict
+        .reasons
+        .iter()
+        .map(|reason| reason.text.as_str())
+        .collect()
 }
 
 /// The code of the reason that decided.
@@ -93,10 +112,15 @@ fn code(verdict: &Verdict) -> Code {
 fn below_the_limit_passes_and_the_limit_itself_fails() {
     let mut run = Run::new(1, 1, 1);
     let verdict = run.second(9_501, 499).verdict();
-    assert_eq!((verdict.outcome, verdict.class, verdict.partial), (Outcome::Pass, Class::Screening, false));
+    assert_eq!(
+        (verdict.outcome, verdict.class, verdict.partial),
+        (Outcome::Pass, Class::Screening, false)
+    );
     assert_eq!(
         texts(&verdict),
-        ["4.99 % of reads on /dev/d0 took over 1 ms in slice 1 (499 of 10,000; it must be below 5 %)"]
+        [
+            "4.99 % of reads on /dev/d0 took over 1 ms in slice 1 (499 of 10,000; it must be below 5 %)"
+        ]
     );
     let verdict = Run::new(1, 1, 1).second(9_500, 500).verdict();
     assert_eq!(verdict.outcome, Outcome::Fail);
@@ -107,7 +131,11 @@ fn below_the_limit_passes_and_the_limit_itself_fails() {
 fn a_window_between_slices_is_judged_if_it_has_nine_tenths_of_the_operations_of_a_slice() {
     let judged = |outer, inner| {
         let mut run = Run::new(1, 2, 4).planned(|plan| plan.window_step_sec = 1);
-        run.second(outer, 0).second(inner, 400).second(inner, 400).second(outer, 0).verdict()
+        run.second(outer, 0)
+            .second(inner, 400)
+            .second(inner, 400)
+            .second(outer, 0)
+            .verdict()
     };
     let verdict = judged(5_000, 4_100);
     assert_eq!(
@@ -115,32 +143,70 @@ fn a_window_between_slices_is_judged_if_it_has_nine_tenths_of_the_operations_of_
         "8.89 % of reads on /dev/d0 took over 1 ms in the 2 s from 0:00:01 (800 of 9,000; it must be below 5 %)"
     );
     let decided = verdict.decided_by.unwrap();
-    assert_eq!((decided.slice, decided.from_sec, decided.first_slice), (1, Some(1), Some(1)));
+    assert_eq!(
+        (decided.slice, decided.from_sec, decided.first_slice),
+        (1, Some(1), Some(1))
+    );
     // 9,000 of a mean of 10,000 operations, and of 10,001.
     assert_eq!(judged(5_500, 4_100).outcome, Outcome::Fail);
-    assert_eq!(judged(5_501, 4_100).outcome, Outcome::Pass, "less than nine tenths of a slice");
+    assert_eq!(
+        judged(5_501, 4_100).outcome,
+        Outcome::Pass,
+        "less than nine tenths of a slice"
+    );
 }
 
 #[test]
 fn the_worst_slice_decides_and_not_the_average() {
     let mut run = Run::new(1, 2, 6);
-    run.second(5_000, 0).second(5_000, 0).second(5_000, 600).second(5_000, 0).second(5_000, 0).second(5_000, 0);
+    run.second(5_000, 0)
+        .second(5_000, 0)
+        .second(5_000, 600)
+        .second(5_000, 0)
+        .second(5_000, 0)
+        .second(5_000, 0);
     let verdict = run.verdict();
     let by = verdict.decided_by.unwrap();
-    assert_eq!((verdict.outcome, by.slice, by.over, by.wanted), (Outcome::Fail, 2, 600, 10_600));
-    assert_eq!(verdict.groups[0].slices.iter().map(|slice| slice.judged_over[0]).collect::<Vec<_>>(), [0, 600, 0]);
+    assert_eq!(
+        (verdict.outcome, by.slice, by.over, by.wanted),
+        (Outcome::Fail, 2, 600, 10_600)
+    );
+    assert_eq!(
+        verdict.groups[0]
+            .slices
+            .iter()
+            .map(|slice| slice.judged_over[0])
+            .collect::<Vec<_>>(),
+        [0, 600, 0]
+    );
     let mut run = Run::new(1, 1, 3);
-    let verdict = run.second(5_000, 0).second(5_000, 600).second(5_000, 900).verdict();
-    assert!(texts(&verdict)[0].contains("in slice 3, the worst from slice 2 on"), "{verdict}");
+    let verdict = run
+        .second(5_000, 0)
+        .second(5_000, 600)
+        .second(5_000, 900)
+        .verdict();
+    assert!(
+        texts(&verdict)[0].contains("in slice 3, the worst from slice 2 on"),
+        "{verdict}"
+    );
 }
 
 #[test]
 fn one_bad_device_fails_although_all_together_pass() {
     let verdict = Run::new(8, 1, 1).second(5_000, 300).verdict();
     assert_eq!(verdict.outcome, Outcome::Fail);
-    assert_eq!(verdict.decided_by.unwrap().device.as_deref(), Some("/dev/d0"));
+    assert_eq!(
+        verdict.decided_by.unwrap().device.as_deref(),
+        Some("/dev/d0")
+    );
     assert_eq!(verdict.groups.len(), 9);
-    assert_eq!((verdict.groups[0].device.as_ref(), verdict.groups[0].slices[0].wanted), (None, 40_300));
+    assert_eq!(
+        (
+            verdict.groups[0].device.as_ref(),
+            verdict.groups[0].slices[0].wanted
+        ),
+        (None, 40_300)
+    );
 }
 
 #[test]
@@ -148,14 +214,25 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
     // A run of 3 s with slices of 2 s; 5 % of the operations may be slow.
     let judged = |fast, slow| {
         let mut run = Run::new(1, 2, 3);
-        run.second(5_000, 0).second(5_000, 0).second(fast, slow).verdict()
+        run.second(5_000, 0)
+            .second(5_000, 0)
+            .second(fast, slow)
+            .verdict()
     };
     let verdict = judged(5_000, 500);
     assert_eq!(verdict.outcome, Outcome::Fail, "9.1 % of it alone");
-    let complete: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.complete).collect();
+    let complete: Vec<_> = verdict.groups[0]
+        .slices
+        .iter()
+        .map(|slice| slice.complete)
+        .collect();
     assert_eq!(complete, [true, false]);
     let outcome = judged(2_500, 499).outcome;
-    assert_eq!(outcome, Outcome::Pass, "2,999 operations count with the slice before them only: 3.8 %");
+    assert_eq!(
+        outcome,
+        Outcome::Pass,
+        "2,999 operations count with the slice before them only: 3.8 %"
+    );
     let verdict = judged(2_000, 684);
     assert_eq!(
         texts(&verdict)[0],
@@ -167,7 +244,11 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
 #[test]
 fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
     // The 1,000 slow operations are 10 % of the operations due in a slice of 10 s at 1,000/s.
-    let verdict = Run::new(1, 10, 7200).second(100, 1_000).stopped(End::Interrupted { signal: "SIGINT".into() });
+    let verdict = Run::new(1, 10, 7200)
+        .second(100, 1_000)
+        .stopped(End::Interrupted {
+            signal: "SIGINT".into(),
+        });
     assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
     assert_eq!(
         texts(&verdict),
@@ -189,15 +270,28 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
         run.second(1_000, 900).stopped(End::Unrecorded)
     };
     let verdict = stopped(3600);
-    assert_eq!((verdict.outcome, verdict.groups[0].slices[0].whole), (Outcome::Invalid, Some(3_600_900)));
+    assert_eq!(
+        (verdict.outcome, verdict.groups[0].slices[0].whole),
+        (Outcome::Invalid, Some(3_600_900))
+    );
     let open = "slow so far, but the rest of the slice could have made up for them";
     assert!(texts(&verdict)[0].ends_with(open), "{:?}", verdict.reasons);
     // 900 slow operations are more than 5 % of 17,001, but less than 5 % of 18,001.
-    assert_eq!((stopped(16).outcome, stopped(18).outcome), (Outcome::Fail, Outcome::Invalid));
+    assert_eq!(
+        (stopped(16).outcome, stopped(18).outcome),
+        (Outcome::Fail, Outcome::Invalid)
+    );
     // With a slice longer than the run, no further operations would have come due.
     let mut run = Run::new(1, 3600, 16);
-    assert_eq!(run.second(1_000, 900).stopped(End::Unrecorded).outcome, Outcome::Fail);
-    assert_eq!(run.verdict().outcome, Outcome::Fail, "and what is over is judged as it is");
+    assert_eq!(
+        run.second(1_000, 900).stopped(End::Unrecorded).outcome,
+        Outcome::Fail
+    );
+    assert_eq!(
+        run.verdict().outcome,
+        Outcome::Fail,
+        "and what is over is judged as it is"
+    );
 }
 
 proptest::proptest! {
@@ -232,10 +326,21 @@ fn with_own_limits(limits: StreamLimits, reads: u64, slow: u64) -> Verdict {
 
 #[test]
 fn a_stream_is_judged_by_limits_of_its_own_and_not_by_those_of_the_run() {
-    let sla = |text: &str| StreamLimits { sla: Some(text.parse().unwrap()), ..StreamLimits::default() };
+    let sla = |text: &str| StreamLimits {
+        sla: Some(text.parse().unwrap()),
+        ..StreamLimits::default()
+    };
     let verdict = with_own_limits(sla("20%>1ms"), 4_500, 500);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Pass, Code::Held), "10 % are more than the run's 5 %");
-    assert_eq!(verdict.worst.len(), 1, "the run's other thresholds limit nothing here");
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Pass, Code::Held),
+        "10 % are more than the run's 5 %"
+    );
+    assert_eq!(
+        verdict.worst.len(),
+        1,
+        "the run's other thresholds limit nothing here"
+    );
     let verdict = with_own_limits(sla("2%>1ms"), 4_850, 150);
     assert_eq!(
         texts(&verdict)[0],
@@ -256,11 +361,29 @@ fn an_interval_that_stopped_early_completes_no_slice() {
 #[test]
 fn an_interrupted_run_that_would_pass_is_invalid() {
     let mut run = Run::new(1, 1, 60);
-    let verdict = run.second(5_000, 0).stopped(End::Interrupted { signal: "SIGTERM".into() });
-    assert_eq!((verdict.outcome, verdict.outcome.exit_code(), verdict.partial), (Outcome::Invalid, 4, true));
-    assert_eq!(texts(&verdict), ["stopped by SIGTERM after 1 of 60 s; so far the run would pass"]);
+    let verdict = run.second(5_000, 0).stopped(End::Interrupted {
+        signal: "SIGTERM".into(),
+    });
+    assert_eq!(
+        (
+            verdict.outcome,
+            verdict.outcome.exit_code(),
+            verdict.partial
+        ),
+        (Outcome::Invalid, 4, true)
+    );
+    assert_eq!(
+        texts(&verdict),
+        ["stopped by SIGTERM after 1 of 60 s; so far the run would pass"]
+    );
     assert_eq!(run.stopped(End::Unrecorded).outcome, Outcome::Invalid);
-    assert_eq!(run.stopped(End::RecordingFailed { why: "disk full".into() }).outcome, Outcome::Invalid);
+    assert_eq!(
+        run.stopped(End::RecordingFailed {
+            why: "disk full".into()
+        })
+        .outcome,
+        Outcome::Invalid
+    );
 }
 
 #[test]
@@ -270,8 +393,16 @@ fn failed_and_never_issued_operations_are_over_every_threshold() {
         interval.cells[0].record_unissued(9, 0);
     });
     let slice = &verdict.groups[0].slices[0];
-    assert_eq!((slice.wanted, &slice.judged_over[..]), (9_009, &[9, 9, 9][..]));
-    assert_eq!(verdict.outcome, Outcome::Pass, "9 of 9,009 are below 0.1 %: {:?}", verdict.reasons);
+    assert_eq!(
+        (slice.wanted, &slice.judged_over[..]),
+        (9_009, &[9, 9, 9][..])
+    );
+    assert_eq!(
+        verdict.outcome,
+        Outcome::Pass,
+        "9 of 9,009 are below 0.1 %: {:?}",
+        verdict.reasons
+    );
     assert_eq!(verdict.streams[0].unissued, 9);
 }
 
@@ -283,26 +414,50 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
         interval.cells[1].record_errors(1, 0);
     });
     let verdict = run.verdict();
-    assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
-    assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any error fails the run");
+    assert_eq!(
+        (verdict.outcome, verdict.outcome.exit_code()),
+        (Outcome::Fail, 1)
+    );
+    assert_eq!(
+        verdict.reasons[0].text,
+        "1 I/O error (1 large-block-writes): any error fails the run"
+    );
 }
 
 #[test]
 fn what_failed_was_not_slow() {
     let with_errors = |slow: u64, errors: u64, wrong_data: u64| {
         judged(|interval| {
-            (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..9_000)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
             interval.cells[0].record_errors(errors, wrong_data);
         })
     };
-    let codes = |verdict: &Verdict| verdict.reasons.iter().map(|reason| reason.code).collect::<Vec<_>>();
+    let codes = |verdict: &Verdict| {
+        verdict
+            .reasons
+            .iter()
+            .map(|reason| reason.code)
+            .collect::<Vec<_>>()
+    };
     let verdict = with_errors(0, 1_000, 0);
-    assert_eq!((verdict.outcome, codes(&verdict)), (Outcome::Fail, vec![Code::IoError]), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, codes(&verdict)),
+        (Outcome::Fail, vec![Code::IoError]),
+        "{verdict}"
+    );
     assert_eq!(verdict.decided_by.as_ref().unwrap().over, 0);
-    assert_eq!(verdict.groups[0].slices[0].judged_over, [1_000; 3], "the counts keep them");
+    assert_eq!(
+        verdict.groups[0].slices[0].judged_over, [1_000; 3],
+        "the counts keep them"
+    );
     let verdict = with_errors(600, 400, 400);
-    assert_eq!(codes(&verdict), [Code::WrongData, Code::OverLimit], "{verdict}");
+    assert_eq!(
+        codes(&verdict),
+        [Code::WrongData, Code::OverLimit],
+        "{verdict}"
+    );
     assert_eq!(
         texts(&verdict),
         [
@@ -311,12 +466,25 @@ fn what_failed_was_not_slow() {
         ]
     );
     let verdict = judged(|interval| interval.cells[0].record_errors(10, 0));
-    assert_eq!((&verdict.decided_by, verdict.reasons[0].code), (&None, Code::IoError), "nothing has a latency");
+    assert_eq!(
+        (&verdict.decided_by, verdict.reasons[0].code),
+        (&None, Code::IoError),
+        "nothing has a latency"
+    );
     let mut verdict = with_errors(0, 2, 1);
-    verdict.describe_failures(vec!["read of 512 bytes failed".into()], vec!["expected 1, found 2".into()]);
+    verdict.describe_failures(
+        vec!["read of 512 bytes failed".into()],
+        vec!["expected 1, found 2".into()],
+    );
     assert_eq!(codes(&verdict), [Code::WrongData, Code::IoError]);
-    assert!(texts(&verdict)[0].ends_with("; the first: expected 1, found 2"), "{verdict}");
-    assert!(texts(&verdict)[1].ends_with("; the first: read of 512 bytes failed"), "{verdict}");
+    assert!(
+        texts(&verdict)[0].ends_with("; the first: expected 1, found 2"),
+        "{verdict}"
+    );
+    assert!(
+        texts(&verdict)[1].ends_with("; the first: read of 512 bytes failed"),
+        "{verdict}"
+    );
     assert!(verdict.is_broken());
 }
 
@@ -327,28 +495,59 @@ fn errors_after_a_sleep_of_the_machine_are_not_the_drive_s() {
         interval.cells[0].record_errors(1_000, 0);
         interval.cells[0].record_lost(SEC);
     });
-    let asleep = |errors_before| run.stopped(End::Suspended { asleep_ms: 90_000, errors_before });
+    let asleep = |errors_before| {
+        run.stopped(End::Suspended {
+            asleep_ms: 90_000,
+            errors_before,
+        })
+    };
     let verdict = asleep(0);
-    assert_eq!((verdict.outcome, code(&verdict), verdict.partial), (Outcome::Invalid, Code::Suspended, true));
-    assert!(texts(&verdict)[0].starts_with("stopped because the machine slept for 90 s: "), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, code(&verdict), verdict.partial),
+        (Outcome::Invalid, Code::Suspended, true)
+    );
+    assert!(
+        texts(&verdict)[0].starts_with("stopped because the machine slept for 90 s: "),
+        "{verdict}"
+    );
     let verdict = asleep(1);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::IoError), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Fail, Code::IoError),
+        "{verdict}"
+    );
 }
 
 #[test]
 fn transactions_that_fail_are_no_io_errors() {
-    for (tested, stalls) in [(TestedObject::Store, "the device"), (TestedObject::Server, "the server")] {
+    for (tested, stalls) in [
+        (TestedObject::Store, "the device"),
+        (TestedObject::Server, "the server"),
+    ] {
         let closed = crate::testing::layout(&[("reads", true)], 0.0, ["a".to_owned()]);
-        let plan = JudgePlan { tested, ..JudgePlan::new(&closed, Sla::default(), 1, 1, 1) };
+        let plan = JudgePlan {
+            tested,
+            ..JudgePlan::new(&closed, Sla::default(), 1, 1, 1)
+        };
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&closed);
         interval.end_ns = SEC;
         interval.cells[0].record_errors(1, 0);
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
-        assert_eq!(verdict.reasons[0].text, "1 failed transaction (1 reads): any error fails the run");
+        assert_eq!(
+            verdict.reasons[0].text,
+            "1 failed transaction (1 reads): any error fails the run"
+        );
         let note = format!("reads are a closed loop: none are issued while {stalls} stalls");
-        assert!(verdict.reasons.iter().any(|reason| reason.text.starts_with(&note)), "{:?}", verdict.reasons);
+        assert!(
+            verdict
+                .reasons
+                .iter()
+                .any(|reason| reason.text.starts_with(&note)),
+            "{:?}",
+            verdict.reasons
+        );
     }
 }
 
@@ -365,7 +564,11 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
     assert_eq!(lagging(400).outcome, Outcome::Pass);
     let verdict = lagging(600);
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].text.contains("with this lag, 6.00 % of reads on /dev/d0 took over 1 ms"));
+    assert!(
+        verdict.reasons[0]
+            .text
+            .contains("with this lag, 6.00 % of reads on /dev/d0 took over 1 ms")
+    );
     assert_eq!(verdict.groups[0].slices[0].judged_over[0], 0);
 }
 
@@ -375,15 +578,31 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
         judged(|interval| {
             for n in 0..10_000_u64 {
                 // 6 % of the reads take 2 ms: the burst that was issued late.
-                let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
-                interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
+                let (issued_ns, service_ns) = if n < 600 {
+                    (lag_ns, 2 * MS)
+                } else {
+                    (0, MS / 10)
+                };
+                interval.cells[0].record(
+                    &Times::new(0, 0, issued_ns, issued_ns + service_ns),
+                    0,
+                    1536,
+                );
             }
         })
     };
-    assert_eq!(late(MS - 1).outcome, Outcome::Fail, "late, but not by the threshold");
+    assert_eq!(
+        late(MS - 1).outcome,
+        Outcome::Fail,
+        "late, but not by the threshold"
+    );
     let verdict = late(MS);
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].text.contains("issued over 1 ms late"), "{}", verdict.reasons[0].text);
+    assert!(
+        verdict.reasons[0].text.contains("issued over 1 ms late"),
+        "{}",
+        verdict.reasons[0].text
+    );
 }
 
 #[test]
@@ -393,7 +612,11 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
         run.judge.plan.has_keys = has_keys;
         run.add(|interval| {
             for n in 0..10_000 {
-                let (service_ns, unseen_ns) = if n < 600 { (service_ns, unseen_ns) } else { (1, 1_000) };
+                let (service_ns, unseen_ns) = if n < 600 {
+                    (service_ns, unseen_ns)
+                } else {
+                    (1, 1_000)
+                };
                 interval.cells[0].record(&Times::new(0, 0, 0, service_ns), unseen_ns, 1536);
                 interval.gap.record(unseen_ns).unwrap();
             }
@@ -401,19 +624,52 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
         run.verdict()
     };
     let unseen = |service_ns, unseen_ns| unseen_in(service_ns, unseen_ns, true);
-    assert_eq!(unseen(MS + 10_000, 40_000).outcome, Outcome::Fail, "40 us are harmless");
-    assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
+    assert_eq!(
+        unseen(MS + 10_000, 40_000).outcome,
+        Outcome::Fail,
+        "40 us are harmless"
+    );
+    assert_eq!(
+        unseen(2 * MS, 60_000).outcome,
+        Outcome::Fail,
+        "it took over 1 ms in any case"
+    );
     let verdict = unseen(MS + 10_000, 60_000);
-    assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
-    assert!(verdict.reasons[0].text.starts_with("this program may have caused the slow operations: 6.00 % of reads"));
-    assert!(verdict.reasons[0].text.contains("completions noticed over 50 us late"), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over),
+        (Outcome::Invalid, 50_000, 600)
+    );
+    assert!(
+        verdict.reasons[0]
+            .text
+            .starts_with("this program may have caused the slow operations: 6.00 % of reads")
+    );
+    assert!(
+        verdict.reasons[0]
+            .text
+            .contains("completions noticed over 50 us late"),
+        "{verdict}"
+    );
     let verdict = unseen(MS - 10_000, 60_000);
-    assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
-    assert!(verdict.reasons[1].text.starts_with("latencies are overstated: 6.00 % of 10,000 completions"), "{verdict}");
+    assert_eq!(
+        verdict.outcome,
+        Outcome::Pass,
+        "gaps make a device look slower, never faster"
+    );
+    assert!(
+        verdict.reasons[1]
+            .text
+            .starts_with("latencies are overstated: 6.00 % of 10,000 completions"),
+        "{verdict}"
+    );
     // A replay has no key `pacing`.
     for service_ns in [MS + 10_000, MS - 10_000] {
-        let advised = [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
-        assert_eq!(advised.map(|text| text.contains("pacing: spin")), [true, false]);
+        let advised =
+            [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
+        assert_eq!(
+            advised.map(|text| text.contains("pacing: spin")),
+            [true, false]
+        );
     }
 }
 
@@ -435,12 +691,26 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
         run.add(|interval| {
-            interval.cells[0].counts.backlog = Backlog { in_flight: 128, waiting, late };
+            interval.cells[0].counts.backlog = Backlog {
+                in_flight: 128,
+                waiting,
+                late,
+            };
         });
         let verdict = run.stopped(lag(Whose::Limit));
         assert_eq!(verdict.outcome, outcome);
-        let is_ours = matches!(verdict.end, End::LagExceeded { whose: Whose::Ours, .. });
-        assert_eq!(is_ours, outcome == Outcome::Invalid, "and the verdict says so");
+        let is_ours = matches!(
+            verdict.end,
+            End::LagExceeded {
+                whose: Whose::Ours,
+                ..
+            }
+        );
+        assert_eq!(
+            is_ours,
+            outcome == Outcome::Invalid,
+            "and the verdict says so"
+        );
     }
     let verdict = run.stopped(lag(Whose::Ours));
     assert_eq!(verdict.outcome, Outcome::Invalid);
@@ -449,16 +719,42 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
         "stopped because reads@/dev/d0 was 10.2 s late (max-lag-sec 10), with 128 of at most 128 operations in \
          flight; the bottleneck was this program; this says nothing about the device"
     );
-    assert_eq!(run.stopped(End::DeviceGone { device: "/dev/d0".into() }).outcome, Outcome::Fail);
-    assert_eq!(run.stopped(End::TooManyErrors { errors: 11, errors_max: 10 }).outcome, Outcome::Fail);
+    assert_eq!(
+        run.stopped(End::DeviceGone {
+            device: "/dev/d0".into()
+        })
+        .outcome,
+        Outcome::Fail
+    );
+    assert_eq!(
+        run.stopped(End::TooManyErrors {
+            errors: 11,
+            errors_max: 10
+        })
+        .outcome,
+        Outcome::Fail
+    );
 }
 
 #[test]
 fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
-    let verdict = Run::new(1, 1, 2).second(2_999, 0).second(3_000, 0).verdict();
-    assert_eq!(verdict.insufficient.iter().map(|few| (few.slice, few.wanted)).collect::<Vec<_>>(), [(1, 2_999)]);
+    let verdict = Run::new(1, 1, 2)
+        .second(2_999, 0)
+        .second(3_000, 0)
+        .verdict();
+    assert_eq!(
+        verdict
+            .insufficient
+            .iter()
+            .map(|few| (few.slice, few.wanted))
+            .collect::<Vec<_>>(),
+        [(1, 2_999)]
+    );
     let verdict = Run::new(1, 1, 1).second(0, 0).verdict();
-    assert_eq!((verdict.outcome, verdict.decided_by), (Outcome::Invalid, None));
+    assert_eq!(
+        (verdict.outcome, verdict.decided_by),
+        (Outcome::Invalid, None)
+    );
     assert!(verdict.groups.is_empty());
 }
 
@@ -466,7 +762,11 @@ fn small_slices_are_named_and_nothing_to_judge_is_invalid() {
 fn a_full_day_is_a_certification_load() {
     let mut run = Run::new(1, 3600, 86_400);
     run.second(1, 0);
-    assert_eq!(run.verdict().class, Class::Screening, "a load that was done before its time");
+    assert_eq!(
+        run.verdict().class,
+        Class::Screening,
+        "a load that was done before its time"
+    );
     (1..86_400).for_each(|_| _ = run.second(1, 0));
     assert_eq!(run.verdict().class, Class::CertificationLoad);
 }
@@ -514,24 +814,41 @@ large-block-writes        1,000         0.00        0            0
 fn a_verdict_survives_json() {
     let mut run = Run::new(2, 1, 2);
     run.second(4_000, 77).second(3_001, 0);
-    let verdict = run.stopped(End::DeviceGone { device: "/dev/d1".into() });
+    let verdict = run.stopped(End::DeviceGone {
+        device: "/dev/d1".into(),
+    });
     let json = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
-    assert!(json.starts_with(r#"{"format_version":3,"outcome":"fail","class":"screening","partial":true"#), "{json}");
+    assert!(
+        json.starts_with(
+            r#"{"format_version":3,"outcome":"fail","class":"screening","partial":true"#
+        ),
+        "{json}"
+    );
 }
 
 #[test]
-fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from_the_load_that_is_said() {
+fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from_the_load_that_is_said()
+ {
     let verdict = judged(|interval| {
         for n in 0..1_000 {
             interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
             interval.cells[0].counts.overtime += u64::from(n < 270);
         }
     });
-    assert_eq!(verdict.outcome, Outcome::Pass, "all were back within a second");
-    assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (730.0, 270));
-    let note =
-        "reads achieved 730/s of the offered 1,000/s during the run, because 270 operations completed after its end";
+    assert_eq!(
+        verdict.outcome,
+        Outcome::Pass,
+        "all were back within a second"
+    );
+    assert_eq!(
+        (
+            verdict.streams[0].achieved_iops,
+            verdict.streams[0].overtime
+        ),
+        (730.0, 270)
+    );
+    let note = "reads achieved 730/s of the offered 1,000/s during the run, because 270 operations completed after its end";
     assert!(texts(&verdict).contains(&note), "{verdict}");
 }
 
@@ -540,26 +857,50 @@ fn the_share_nearest_to_its_own_limit_decides() {
     let decided_by = |over_1ms: u64, over_64ms: u64| {
         let verdict = judged(|interval| {
             for number in 0..10_000 {
-                let ms = if number < over_64ms { 65 } else { 2 * u64::from(number < over_1ms) };
+                let ms = if number < over_64ms {
+                    65
+                } else {
+                    2 * u64::from(number < over_1ms)
+                };
                 interval.cells[0].record(&Times::new(0, 0, 0, ms * MS), 0, 1536);
             }
         });
         let decided_by = verdict.decided_by.unwrap();
         (decided_by.over, decided_by.share_max)
     };
-    assert_eq!(decided_by(410, 9), (9, 0.001), "90 % of this limit, and 82 % of the other");
-    assert_eq!(decided_by(480, 9), (480, 0.05), "96 % of this limit, and 90 % of the other");
+    assert_eq!(
+        decided_by(410, 9),
+        (9, 0.001),
+        "90 % of this limit, and 82 % of the other"
+    );
+    assert_eq!(
+        decided_by(480, 9),
+        (480, 0.05),
+        "96 % of this limit, and 90 % of the other"
+    );
 }
 
 #[test]
 fn metrics_get_the_shares_of_the_newest_slice_and_none_without_limits() {
     let mut run = Run::new(2, 1, 3);
     run.second(1_000, 500).second(990, 10);
-    let shares: Vec<_> = run.judge.newest_shares().map(|(stream, device, _, share)| (stream, device, share)).collect();
+    let shares: Vec<_> = run
+        .judge
+        .newest_shares()
+        .map(|(stream, device, _, share)| (stream, device, share))
+        .collect();
     let (all, first) = ((0, None, 10.0 / 1_990.0), (0, Some(0), 0.01));
-    assert!(shares.contains(&all) && shares.contains(&first) && shares.contains(&(0, Some(1), 0.0)), "{shares:?}");
-    assert_eq!(run.add(|_| ()).judge.newest_shares().count(), 0, "nothing is due in the newest slice");
-    let mut unlimited = Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
+    assert!(
+        shares.contains(&all) && shares.contains(&first) && shares.contains(&(0, Some(1), 0.0)),
+        "{shares:?}"
+    );
+    assert_eq!(
+        run.add(|_| ()).judge.newest_shares().count(),
+        0,
+        "nothing is due in the newest slice"
+    );
+    let mut unlimited =
+        Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
     assert_eq!(unlimited.second(1_000, 10).judge.newest_shares().count(), 0);
 }
 
@@ -568,7 +909,8 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
     let rate = |errors: u64| {
         let mut run = Run::new(1, 10, 10);
         run.add(|interval| {
-            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..1_000)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[0].counts.errors = errors;
             interval.cells[0].counts.last_back_ns = SEC;
         });
@@ -579,7 +921,11 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
     };
     // Its last operation was due a period before its end.
     assert!((rate(0) - 1_000.0 / 1.001).abs() < 1e-6, "{}", rate(0));
-    assert_eq!(rate(1), 100.0, "an operation that failed may have kept the stream waiting");
+    assert_eq!(
+        rate(1),
+        100.0,
+        "an operation that failed may have kept the stream waiting"
+    );
 }
 
 #[test]
@@ -596,10 +942,17 @@ fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
         let mut run = Run::new(1, 1, 2);
         run.second(10_000, 0).add(|interval| {
             let counts = fast_and_slow(interval);
-            interval.carried.push(EarlierOps { cell: 0, step: slice, counts });
+            interval.carried.push(EarlierOps {
+                cell: 0,
+                step: slice,
+                counts,
+            });
         });
         let slices = run.verdict().groups.remove(0).slices;
-        slices.iter().map(|slice| (slice.wanted, slice.judged_over[0])).collect::<Vec<_>>()
+        slices
+            .iter()
+            .map(|slice| (slice.wanted, slice.judged_over[0]))
+            .collect::<Vec<_>>()
     };
     assert_eq!(slices(0), [(10_600, 600), (10_000, 0)]);
     assert_eq!(slices(1), [(10_000, 0), (10_600, 600)], "their own slice");
@@ -610,20 +963,39 @@ fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
 fn of_a_stopped_run_only_the_slice_that_was_cut_short_is_extrapolated() {
     let mut run = Run::new(1, 2, 10);
     run.second(500, 0).second(500, 0).second(1_000, 0);
-    let slices = run.stopped(End::Interrupted { signal: "SIGINT".into() }).groups.remove(0).slices;
-    let counts: Vec<_> = slices.iter().map(|slice| (slice.wanted, slice.whole)).collect();
+    let slices = run
+        .stopped(End::Interrupted {
+            signal: "SIGINT".into(),
+        })
+        .groups
+        .remove(0)
+        .slices;
+    let counts: Vec<_> = slices
+        .iter()
+        .map(|slice| (slice.wanted, slice.whole))
+        .collect();
     assert_eq!(counts, [(1_000, Some(1_000)), (1_000, Some(2_000))]);
 }
 
 #[test]
 fn slices_are_whole_intervals_and_at_most_a_tenth_longer_than_requested() {
     assert_eq!(stretched_slice(60, 600, 1), None);
-    assert_eq!(stretched_slice(100, 104, 7), None, "the run is shorter than a slice of 105 s");
+    assert_eq!(
+        stretched_slice(100, 104, 7),
+        None,
+        "the run is shorter than a slice of 105 s"
+    );
     let text = stretched_slice(100, 105, 7).unwrap().unwrap();
     assert!(text.ends_with("so slices last 105 s"), "{text}");
-    assert!(stretched_slice(70, 700, 11).unwrap().is_ok(), "77 s are 10 % longer");
+    assert!(
+        stretched_slice(70, 700, 11).unwrap().is_ok(),
+        "77 s are 10 % longer"
+    );
     let refused = stretched_slice(69, 700, 11).unwrap().unwrap_err();
-    assert!(refused.contains("so slices last 77 s, over 10 % longer"), "{refused}");
+    assert!(
+        refused.contains("so slices last 77 s, over 10 % longer"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -632,15 +1004,27 @@ fn the_time_without_a_cpu_is_named_from_a_twentieth_up() {
         let verdict = judged(|interval| {
             (interval.run_delay_ns, interval.cpu_ns) = (run_delay_ns, 3 * SEC);
             for number in 0..10_000 {
-                let (issued_ns, service_ns) = if number < 600 { (MS, 2 * MS) } else { (0, MS / 10) };
-                interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
+                let (issued_ns, service_ns) = if number < 600 {
+                    (MS, 2 * MS)
+                } else {
+                    (0, MS / 10)
+                };
+                interval.cells[0].record(
+                    &Times::new(0, 0, issued_ns, issued_ns + service_ns),
+                    0,
+                    1536,
+                );
             }
         });
         texts(&verdict).join("\n")
     };
     let waited = "its threads waited for a CPU during 25.0 % of the time in which they could run";
     assert!(text(SEC).contains(waited), "{}", text(SEC));
-    assert!(!text(SEC / 10).contains("waited for a CPU"), "{}", text(SEC / 10));
+    assert!(
+        !text(SEC / 10).contains("waited for a CPU"),
+        "{}",
+        text(SEC / 10)
+    );
 }
 
 #[test]
@@ -654,7 +1038,12 @@ fn a_closed_loop_is_named_and_certifies_nothing() {
         (0..4_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
     });
     let verdict = run.verdict();
-    assert_eq!((verdict.outcome, verdict.class), (Outcome::Pass, Class::Screening));
-    let is_named = texts(&verdict).iter().any(|text| text.starts_with("reads are a closed loop: "));
+    assert_eq!(
+        (verdict.outcome, verdict.class),
+        (Outcome::Pass, Class::Screening)
+    );
+    let is_named = texts(&verdict)
+        .iter()
+        .any(|text| text.starts_with("reads are a closed loop: "));
     assert!(is_named, "{:?}", verdict.reasons);
 }

@@ -5,8 +5,8 @@
 //! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
 use super::verdict::{
-    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares, StreamTotals, Undone,
-    Verdict, Whose, WorkloadVerdict,
+    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares,
+    StreamTotals, Undone, Verdict, Whose, WorkloadVerdict,
 };
 use crate::cell::GRACE_NS;
 use crate::sla::Sla;
@@ -34,8 +34,16 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
 /// run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let (hours, minutes, seconds) = (from_sec / 3_600, from_sec / 60 % 60, from_sec % 60);
-    let seconds = if slice_sec.is_multiple_of(120) { String::new() } else { format!(":{seconds:02}") };
-    let length = if slice_sec == 3_600 { "hour".to_owned() } else { units::span(slice_sec) };
+    let seconds = if slice_sec.is_multiple_of(120) {
+        String::new()
+    } else {
+        format!(":{seconds:02}")
+    };
+    let length = if slice_sec == 3_600 {
+        "hour".to_owned()
+    } else {
+        units::span(slice_sec)
+    };
     format!("in the {length} from {hours}:{minutes:02}{seconds}")
 }
 
@@ -45,7 +53,11 @@ impl Deciding {
         match self.from_sec {
             Some(from_sec) => between_text(from_sec, self.length_sec),
             None => {
-                let rest = if self.with_rest { " and the remainder after it" } else { "" };
+                let rest = if self.with_rest {
+                    " and the remainder after it"
+                } else {
+                    ""
+                };
                 slices_text(self.first_slice, self.slice) + rest
             }
         }
@@ -55,7 +67,11 @@ impl Deciding {
 /// The share with its exact counts, because the percentage is rounded.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (prefix, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
+        let (prefix, of_whole) = if self.cut {
+            ("at least ", " due in the whole slice")
+        } else {
+            ("", "")
+        };
         write!(
             f,
             "{prefix}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
@@ -73,11 +89,23 @@ impl fmt::Display for Deciding {
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, device, slices, wanted, missed, held_by, growth_allowed, .. } = self;
+        let Self {
+            stream,
+            device,
+            slices,
+            wanted,
+            missed,
+            held_by,
+            growth_allowed,
+            ..
+        } = self;
         let in_slice = slices_text(self.first_slice, self.slice);
         let share = percent(*missed as f64 / (*wanted).max(1) as f64);
         let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
-        write!(f, "the load of {stream} on {device} was not carried out {in_slice}: ")?;
+        write!(
+            f,
+            "the load of {stream} on {device} was not carried out {in_slice}: "
+        )?;
         match growth_allowed {
             Some(allowed) => write!(
                 f,
@@ -92,9 +120,15 @@ impl fmt::Display for Undone {
             )?,
         }
         if *slices > 1 {
-            write!(f, "; the load was not carried out in {} slices in all", Grouped(*slices))?;
+            write!(
+                f,
+                "; the load was not carried out in {} slices in all",
+                Grouped(*slices)
+            )?;
         }
-        held_by.iter().try_for_each(|holder| write!(f, "; these operations waited for slots that {holder} held"))
+        held_by.iter().try_for_each(|holder| {
+            write!(f, "; these operations waited for slots that {holder} held")
+        })
     }
 }
 
@@ -128,9 +162,20 @@ impl fmt::Display for End {
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {
-                write!(f, "stopped after {} ({errors_max} are allowed)", units::count(*errors, "error"))
+                write!(
+                    f,
+                    "stopped after {} ({errors_max} are allowed)",
+                    units::count(*errors, "error")
+                )
             }
-            Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
+            Self::LagExceeded {
+                lane,
+                whose,
+                lag_ms,
+                lag_max_ms,
+                in_flight,
+                in_flight_max,
+            } => {
                 let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
                 write!(
                     f,
@@ -151,8 +196,12 @@ impl fmt::Display for End {
             ),
             Self::RecordingFailed { why } => write!(f, "stopped because recording failed: {why}"),
             Self::EngineFailed { why } => write!(f, "stopped because the I/O engine failed: {why}"),
-            Self::LoadStuck { why } => write!(f, "stopped because the load could not continue: {why}"),
-            Self::Unrecorded => f.write_str("ended without a recorded reason (killed, or the machine stopped)"),
+            Self::LoadStuck { why } => {
+                write!(f, "stopped because the load could not continue: {why}")
+            }
+            Self::Unrecorded => {
+                f.write_str("ended without a recorded reason (killed, or the machine stopped)")
+            }
         }
     }
 }
@@ -160,20 +209,37 @@ impl fmt::Display for End {
 impl fmt::Display for RecordsRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} read", units::count(self.records, "record"))?;
-        let Some(Refused { old, missing, foreign, torn }) = self.refused else { return Ok(()) };
+        let Some(Refused {
+            old,
+            missing,
+            foreign,
+            torn,
+        }) = self.refused
+        else {
+            return Ok(());
+        };
         let [old, missing, foreign, torn] = [old, missing, foreign, torn].map(Grouped);
-        write!(f, " and verified: {old} old, {missing} missing, {foreign} foreign, {torn} torn")
+        write!(
+            f,
+            " and verified: {old} old, {missing} missing, {foreign} foreign, {torn} torn"
+        )
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partial = if self.partial { ", partial" } else { "" };
-        let sla = if self.has_no_limits() { "no SLA".to_owned() } else { format!("SLA {}", self.sla) };
+        let sla = if self.has_no_limits() {
+            "no SLA".to_owned()
+        } else {
+            format!("SLA {}", self.sla)
+        };
         writeln!(f, "{} ({}{partial}, {sla})", self.outcome, self.class)?;
         let result = self.result();
         writeln!(f, "  {}", result.reason)?;
-        result.others().try_for_each(|other| writeln!(f, "  {other}"))?;
+        result
+            .others()
+            .try_for_each(|other| writeln!(f, "  {other}"))?;
         self.fmt_blame(f)?;
         self.fmt_insufficient(f)?;
         for group in self.groups_shown() {
@@ -199,10 +265,14 @@ impl Verdict {
         // Without limits, tables of shares mean nothing.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
-        self.groups.iter().filter(move |_| is_judged).filter(move |group| {
-            let decided = |by: &Deciding| by.stream == group.stream && by.device == group.device;
-            !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
-        })
+        self.groups
+            .iter()
+            .filter(move |_| is_judged)
+            .filter(move |group| {
+                let decided =
+                    |by: &Deciding| by.stream == group.stream && by.device == group.device;
+                !several || group.device.is_none() || self.decided_by.as_ref().is_some_and(decided)
+            })
     }
 
     /// Writes the blame of the worst slices.
@@ -228,7 +298,11 @@ impl Verdict {
                 Grouped(super::SLICE_OPS_MIN)
             )?;
         }
-        match self.insufficient.len().saturating_sub(INSUFFICIENT_LISTED_MAX) {
+        match self
+            .insufficient
+            .len()
+            .saturating_sub(INSUFFICIENT_LISTED_MAX)
+        {
             0 => Ok(()),
             more => writeln!(f, "  insufficient: {more} more slices, see verdict.json"),
         }
@@ -236,7 +310,12 @@ impl Verdict {
 
     /// Writes a table like that of ACT's analysis: slices, average, maximum.
     fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
-        writeln!(f, "\n        {} on {}", group.stream, device_text(group.device.as_deref()))?;
+        writeln!(
+            f,
+            "\n        {} on {}",
+            group.stream,
+            device_text(group.device.as_deref())
+        )?;
         writeln!(f, "        % over, slices of {} s", Grouped(self.slice_sec))?;
         write!(f, "slice  ")?;
         for threshold_ns in &self.thresholds_ns {
@@ -252,27 +331,48 @@ impl Verdict {
                     (false, true) => "   incomplete: % of the operations that ran",
                     (false, false) => "   incomplete: judged together with the slice before",
                 };
-                writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;
+                writeln!(
+                    f,
+                    "{:>5}  {}{note}",
+                    slice.slice,
+                    self.row(slice.judged_share.as_deref())
+                )?;
             }
         } else {
-            writeln!(f, "{} slices, each in verdict.json", Grouped(group.slices.len() as u64))?;
+            writeln!(
+                f,
+                "{} slices, each in verdict.json",
+                Grouped(group.slices.len() as u64)
+            )?;
         }
         write!(f, "{}", rule.trim_start())?;
         let shares = |column: usize| {
-            group.slices.iter().filter_map(move |slice: &SliceShares| Some(slice.judged_share.as_ref()?[column]))
+            group
+                .slices
+                .iter()
+                .filter_map(move |slice: &SliceShares| Some(slice.judged_share.as_ref()?[column]))
         };
         let columns = 0..self.thresholds_ns.len();
         let average = |column| shares(column).sum::<f64>() / shares(column).count() as f64;
-        let any = group.slices.iter().any(|slice| slice.judged_share.is_some());
+        let any = group
+            .slices
+            .iter()
+            .any(|slice| slice.judged_share.is_some());
         let averages: Option<Vec<f64>> = any.then(|| columns.clone().map(average).collect());
-        let maxima: Option<Vec<f64>> = any.then(|| columns.map(|column| shares(column).fold(0.0, f64::max)).collect());
+        let maxima: Option<Vec<f64>> = any.then(|| {
+            columns
+                .map(|column| shares(column).fold(0.0, f64::max))
+                .collect()
+        });
         writeln!(f, "\n  avg  {}", self.row(averages.as_deref()))?;
         writeln!(f, "  max  {}", self.row(maxima.as_deref()))
     }
 
     /// A row of percentages with two decimals, as in ACT.
     fn row(&self, shares: Option<&[f64]>) -> String {
-        let Some(shares) = shares else { return format!("{:>8}", "-").repeat(self.thresholds_ns.len()) };
+        let Some(shares) = shares else {
+            return format!("{:>8}", "-").repeat(self.thresholds_ns.len());
+        };
         let cell = |share: &f64| match share * 100.0 {
             percent if percent > 0.0 && percent < 0.01 => format!("{:>8}", "<0.01"),
             percent => format!("{percent:>8.2}"),
@@ -281,14 +381,24 @@ impl Verdict {
     }
 
     fn fmt_streams(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.streams.iter().map(|stream| stream.name.len()).max().unwrap_or(0).max("stream".len());
+        let width = self
+            .streams
+            .iter()
+            .map(|stream| stream.name.len())
+            .max()
+            .unwrap_or(0)
+            .max("stream".len());
         writeln!(
             f,
             "\n{:width$} {:>12} {:>12} {:>8} {:>12}",
             "stream", "offered/s", "achieved/s", "errors", "not done"
         )?;
         for stream in &self.streams {
-            let offered = if stream.offered_iops > 0.0 { rate(stream.offered_iops) } else { "closed".to_owned() };
+            let offered = if stream.offered_iops > 0.0 {
+                rate(stream.offered_iops)
+            } else {
+                "closed".to_owned()
+            };
             writeln!(
                 f,
                 "{:width$} {offered:>12} {:>12} {:>8} {:>12}",
@@ -304,21 +414,40 @@ impl Verdict {
     /// The fields that every output shows.
     pub fn result(&self) -> RunResult {
         let mut reasons = self.reasons.clone();
-        for (code, failures) in [(Code::WrongData, &self.wrong_data), (Code::IoError, &self.failures)] {
+        for (code, failures) in [
+            (Code::WrongData, &self.wrong_data),
+            (Code::IoError, &self.failures),
+        ] {
             // The reason with the count describes the first failure. After a sleep of the machine, there is no such reason.
             let is_counted = reasons.iter().any(|reason| reason.code == code);
-            reasons.extend(failures.iter().skip(1).filter(|_| is_counted).map(|text| Reason::new(code, text)));
+            reasons.extend(
+                failures
+                    .iter()
+                    .skip(1)
+                    .filter(|_| is_counted)
+                    .map(|text| Reason::new(code, text)),
+            );
         }
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
-        let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
+        let untold = worst
+            .map(Deciding::to_string)
+            .filter(|text| reasons.iter().all(|reason| reason.text != *text));
         reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));
-        let undone = self.undone.first().map(|undone| (undone.first_slice, undone.slice));
-        let over_limit = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
+        let undone = self
+            .undone
+            .first()
+            .map(|undone| (undone.first_slice, undone.slice));
+        let over_limit = worst
+            .filter(|worst| worst.is_over())
+            .map(|worst| (worst.first_slice, worst.slice));
         let bad_slices = undone.or(over_limit);
         RunResult {
             outcome: self.outcome,
             exit_code: self.outcome.exit_code(),
-            reason: reasons.first().map_or_else(|| "there was nothing to judge".to_owned(), ToString::to_string),
+            reason: reasons.first().map_or_else(
+                || "there was nothing to judge".to_owned(),
+                ToString::to_string,
+            ),
             reasons,
             first_bad_slice: bad_slices.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
             worst_slice: bad_slices.map(|(_, worst)| worst),
@@ -335,15 +464,27 @@ impl Verdict {
     }
 
     fn not_judged(&self) -> Vec<String> {
-        let unlimited: Vec<_> = self.streams.iter().filter(|stream| !stream.judged).map(|it| &*it.name).collect();
+        let unlimited: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|stream| !stream.judged)
+            .map(|it| &*it.name)
+            .collect();
         let latencies = match () {
             () if self.has_no_limits() => Some("latencies: no limits were given".to_owned()),
             () if unlimited.is_empty() => None,
-            () => Some(format!("latencies of {}: no limits apply to these streams", unlimited.join(", "))),
+            () => Some(format!(
+                "latencies of {}: no limits apply to these streams",
+                unlimited.join(", ")
+            )),
         };
         let left_sec = self.duration_sec.saturating_sub(self.ran_sec as u64);
         let left = (self.partial && left_sec > 0).then(|| {
-            format!("the last {} s of {}: the run was stopped", Grouped(left_sec), Grouped(self.duration_sec))
+            format!(
+                "the last {} s of {}: the run was stopped",
+                Grouped(left_sec),
+                Grouped(self.duration_sec)
+            )
         });
         latencies.into_iter().chain(left).collect()
     }
@@ -351,7 +492,11 @@ impl Verdict {
 
 /// Operations per second: a whole number from 100 on, two decimals below.
 fn rate(iops: f64) -> String {
-    if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
+    if iops >= 100.0 {
+        Grouped(iops.round() as u64).to_string()
+    } else {
+        format!("{iops:.2}")
+    }
 }
 
 /// The part of a verdict that every output shows.
@@ -386,12 +531,22 @@ impl RunResult {
     pub fn others(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().skip(1).map(ToString::to_string);
         let workloads = self.workloads.iter().map(|workload| {
-            let why = workload.reasons.first().map_or("", |reason| reason.text.as_str());
+            let why = workload
+                .reasons
+                .first()
+                .map_or("", |reason| reason.text.as_str());
             format!("{}: {}: {why}", workload.name, workload.outcome)
         });
-        let not_judged = self.not_judged.iter().map(|what| format!("not judged: {what}"));
+        let not_judged = self
+            .not_judged
+            .iter()
+            .map(|what| format!("not judged: {what}"));
         let records_read = self.records_read.map(|read| read.to_string());
-        records_read.into_iter().chain(reasons).chain(workloads).chain(not_judged)
+        records_read
+            .into_iter()
+            .chain(reasons)
+            .chain(workloads)
+            .chain(not_judged)
     }
 }
 
@@ -401,10 +556,25 @@ mod tests {
 
     #[test]
     fn each_kind_is_counted_in_words() {
-        let refused = Refused { old: 5, missing: 1, torn: 1_500, ..Refused::default() };
-        let read = RecordsRead { records: 39_488, refused: Some(refused) };
+        let refused = Refused {
+            old: 5,
+            missing: 1,
+            torn: 1_500,
+            ..Refused::default()
+        };
+        let read = RecordsRead {
+            records: 39_488,
+            refused: Some(refused),
+        };
         let text = "39,488 records read and verified: 5 old, 1 missing, 0 foreign, 1,500 torn";
         assert_eq!(read.to_string(), text);
-        assert_eq!(RecordsRead { records: 1, refused: None }.to_string(), "1 record read");
+        assert_eq!(
+            RecordsRead {
+                records: 1,
+                refused: None
+            }
+            .to_string(),
+            "1 record read"
+        );
     }
 }

@@ -18,7 +18,9 @@ pub const SLICE_OPS_MIN: u64 = 3_000;
 pub(super) const DAY_SEC: u64 = 86_400;
 
 /// Result of a run, the worst variant last: a failure is worse than an invalid run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The run had no limits, and the whole load was carried out.
@@ -402,14 +404,20 @@ impl<'de> Deserialize<'de> for Reason {
         }
         Ok(match Any::deserialize(deserializer)? {
             Any::Coded { code, text } => Self { code, text },
-            Any::Bare(text) => Self { code: Code::Unknown, text },
+            Any::Bare(text) => Self {
+                code: Code::Unknown,
+                text,
+            },
         })
     }
 }
 
 impl Reason {
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self {
+            code,
+            text: text.into(),
+        }
     }
 }
 
@@ -481,8 +489,15 @@ impl Verdict {
 
     /// True if operations failed or were lost, or a device disappeared: a lower load would not avoid that.
     pub fn is_broken(&self) -> bool {
-        let is_broken = |code| matches!(code, Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost);
-        self.reasons.first().is_some_and(|reason| is_broken(reason.code))
+        let is_broken = |code| {
+            matches!(
+                code,
+                Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost
+            )
+        };
+        self.reasons
+            .first()
+            .is_some_and(|reason| is_broken(reason.code))
     }
 
     /// Takes over descriptions of the first failed operations. The reason for such failures names the first.
@@ -503,14 +518,21 @@ impl Verdict {
         }
         self.outcome = Outcome::Fail;
         // These reasons do not apply to a failed run.
-        self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
-        self.reasons.splice(0..0, missed_targets.iter().map(|text| Reason::new(Code::Missed, text)));
+        self.reasons
+            .retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
+        self.reasons.splice(
+            0..0,
+            missed_targets
+                .iter()
+                .map(|text| Reason::new(Code::Missed, text)),
+        );
         self.missed = missed_targets;
     }
 
     /// Adds `notes`, one sentence each, to the verdict and its reasons.
     pub fn note(&mut self, notes: Vec<String>) {
-        self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
+        self.reasons
+            .extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
         self.notes = notes;
     }
 
@@ -522,8 +544,15 @@ impl Verdict {
             return self.outcome.max(Outcome::Pass) <= other.outcome.max(Outcome::Pass);
         }
         let wordless = |verdict: &Self| {
-            let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), worst: Vec::new(), ..verdict.clone() };
-            bare.workloads.iter_mut().for_each(|workload| workload.reasons.clear());
+            let mut bare = Self {
+                reasons: Vec::new(),
+                blame: Vec::new(),
+                worst: Vec::new(),
+                ..verdict.clone()
+            };
+            bare.workloads
+                .iter_mut()
+                .for_each(|workload| workload.reasons.clear());
             bare
         };
         wordless(self) == wordless(other)
@@ -619,7 +648,13 @@ impl End {
 
     /// True if all failed operations came after a sleep of the machine, in which the drive may have lost power.
     pub fn excuses_errors(&self) -> bool {
-        matches!(self, Self::Suspended { errors_before: 0, .. })
+        matches!(
+            self,
+            Self::Suspended {
+                errors_before: 0,
+                ..
+            }
+        )
     }
 }
 
@@ -633,13 +668,20 @@ mod tests {
     fn values(schema: &Value) -> BTreeSet<String> {
         match schema {
             Value::Object(fields) => {
-                let own = fields.iter().filter(|(name, _)| matches!(name.as_str(), "const" | "enum"));
+                let own = fields
+                    .iter()
+                    .filter(|(name, _)| matches!(name.as_str(), "const" | "enum"));
                 let own = own.flat_map(|(_, value)| match value {
                     Value::Array(several) => several.clone(),
                     one => vec![one.clone()],
                 });
-                let below = fields.iter().filter(|(name, _)| name.as_str() != "enum").map(|(_, value)| values(value));
-                own.filter_map(|value| value.as_str().map(str::to_owned)).chain(below.flatten()).collect()
+                let below = fields
+                    .iter()
+                    .filter(|(name, _)| name.as_str() != "enum")
+                    .map(|(_, value)| values(value));
+                own.filter_map(|value| value.as_str().map(str::to_owned))
+                    .chain(below.flatten())
+                    .collect()
             }
             Value::Array(several) => several.iter().flat_map(values).collect(),
             _ => BTreeSet::new(),
@@ -649,18 +691,28 @@ mod tests {
     /// The names in the first column of the table under `heading` of docs/verdict.md.
     fn documented(heading: &str) -> BTreeSet<String> {
         let page = include_str!("../../../../docs/verdict.md");
-        let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no {heading}"));
+        let section = page
+            .split(&format!("\n## {heading}\n"))
+            .nth(1)
+            .unwrap_or_else(|| panic!("no {heading}"));
         let section = section.split("\n## ").next().unwrap();
         let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-        rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()
+        rows.map(|row| row.split('`').next().unwrap().to_owned())
+            .collect()
     }
 
     #[test]
     fn the_page_on_verdicts_has_every_code_and_every_outcome_and_no_other() {
         let schema = |of: schemars::Schema| values(&serde_json::to_value(of).unwrap());
         let codes = schema(schemars::schema_for!(Code));
-        assert!(codes.contains("over-limit") && codes.contains("unknown"), "{codes:?}");
+        assert!(
+            codes.contains("over-limit") && codes.contains("unknown"),
+            "{codes:?}"
+        );
         assert_eq!(codes, documented("Codes of reasons"));
-        assert_eq!(schema(schemars::schema_for!(Outcome)), documented("Outcomes and exit codes"));
+        assert_eq!(
+            schema(schemars::schema_for!(Outcome)),
+            documented("Outcomes and exit codes")
+        );
     }
 }

@@ -25,7 +25,10 @@ impl Sum {
     /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
         let mut whole = RunningSum::default();
-        io::copy(&mut buffered(files::open(path, Links::Refused)?), &mut whole)?;
+        io::copy(
+            &mut buffered(files::open(path, Links::Refused)?),
+            &mut whole,
+        )?;
         Ok(whole.sum())
     }
 }
@@ -40,7 +43,11 @@ pub(super) struct FileSum {
 
 impl FileSum {
     pub(super) fn new(name: &str, sum: Sum) -> Self {
-        Self { name: name.to_owned(), bytes: sum.bytes, crc32: format!("{:08x}", sum.crc32) }
+        Self {
+            name: name.to_owned(),
+            bytes: sum.bytes,
+            crc32: format!("{:08x}", sum.crc32),
+        }
     }
 
     /// Sum of an existing file, which another writer wrote; `None` if there is no such file.
@@ -49,7 +56,10 @@ impl FileSum {
     }
 
     fn sum(&self) -> Option<Sum> {
-        Some(Sum { bytes: self.bytes, crc32: u32::from_str_radix(&self.crc32, 16).ok()? })
+        Some(Sum {
+            bytes: self.bytes,
+            crc32: u32::from_str_radix(&self.crc32, 16).ok()?,
+        })
     }
 }
 
@@ -65,11 +75,19 @@ impl Writer {
     pub(super) fn create(dir: &Path, names: &[String]) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(CHECKSUMS))?;
         file.append(format!("after_sec,{},crc32\n", names.join(",")).as_bytes())?;
-        Ok(Self { file, last: vec![Sum::default(); names.len()], text: String::new() })
+        Ok(Self {
+            file,
+            last: vec![Sum::default(); names.len()],
+            text: String::new(),
+        })
     }
 
     /// Appends a line with the current sums of the files, in the order of their names.
-    pub(super) fn append(&mut self, after_sec: u64, sums: impl IntoIterator<Item = Sum>) -> Result<(), RunDirError> {
+    pub(super) fn append(
+        &mut self,
+        after_sec: u64,
+        sums: impl IntoIterator<Item = Sum>,
+    ) -> Result<(), RunDirError> {
         self.text.clear();
         // Writing to a string cannot fail, here and below.
         let _ = write!(self.text, "{after_sec}");
@@ -98,10 +116,17 @@ impl ChecksumColumn {
     /// `None` without checksums, or without a column for `name`.
     fn open(dir: &Path, name: &str) -> Result<Option<Self>, RunDirError> {
         let mut lines = WholeLines::open(dir.join(CHECKSUMS))?;
-        let Ok(Some(header)) = lines.next() else { return Ok(None) };
+        let Ok(Some(header)) = lines.next() else {
+            return Ok(None);
+        };
         let names: Vec<&str> = header.split(',').collect();
         let (columns, column) = (names.len(), names.iter().position(|other| *other == name));
-        Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
+        Ok(column.map(|column| Self {
+            lines,
+            column,
+            columns,
+            sum: Sum::default(),
+        }))
     }
 
     /// Time of the next report, seconds, and the sum of the file at that time; `None` at the end, or at the first
@@ -110,7 +135,8 @@ impl ChecksumColumn {
         let line = self.lines.next().ok()??;
         let (row, row_crc32) = line.rsplit_once(',')?;
         let fields: Vec<&str> = row.split(',').collect();
-        if u32::from_str_radix(row_crc32, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns
+        if u32::from_str_radix(row_crc32, 16) != Ok(crc32fast::hash(row.as_bytes()))
+            || fields.len() + 1 != self.columns
         {
             return None;
         }
@@ -118,7 +144,10 @@ impl ChecksumColumn {
         if !field.is_empty() {
             let (added, crc32) = field.split_once(':')?;
             let bytes = self.sum.bytes.checked_add(added.parse().ok()?)?;
-            self.sum = Sum { bytes, crc32: u32::from_str_radix(crc32, 16).ok()? };
+            self.sum = Sum {
+                bytes,
+                crc32: u32::from_str_radix(crc32, 16).ok()?,
+            };
         }
         Some((fields[0].parse().ok()?, self.sum))
     }
@@ -147,11 +176,15 @@ pub(super) struct FileCheck {
 /// True for the plain name of a file in the directory. Any other name counts as damage, and must not lead to a file in
 /// another directory.
 fn is_plain(name: &str) -> bool {
-    !matches!(name, "." | "..") && name.len() <= 255 && !name.contains(|c: char| c == '/' || c.is_control())
+    !matches!(name, "." | "..")
+        && name.len() <= 255
+        && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
 fn required_files() -> impl Iterator<Item = &'static str> {
-    [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
+    [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS]
+        .into_iter()
+        .chain(HlogKind::ALL.map(HlogKind::file_name))
 }
 
 impl RecordedSums {
@@ -161,14 +194,30 @@ impl RecordedSums {
         struct Seal {
             files: Vec<FileSum>,
         }
-        let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
-        let mut recorded_sums = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
-        let Some(seal) = seal else { return recorded_sums };
+        let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION)
+            .ok()
+            .flatten();
+        let mut recorded_sums = Self {
+            dir: dir.to_owned(),
+            sealed: None,
+            foreign_verdict: false,
+        };
+        let Some(seal) = seal else {
+            return recorded_sums;
+        };
         // If manifest and verdict belong to different runs, the checksums show which of the two is foreign.
         let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
-        let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
-        let of_checksums = ChecksumColumn::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
-        recorded_sums.foreign_verdict = manifest.is_some() && sealed != manifest && of_checksums == manifest;
+        let sealed = seal
+            .files
+            .iter()
+            .find(|file| file.name == MANIFEST)
+            .and_then(FileSum::sum);
+        let of_checksums = ChecksumColumn::open(dir, MANIFEST)
+            .ok()
+            .flatten()
+            .and_then(|mut rows| Some(rows.next()?.1));
+        recorded_sums.foreign_verdict =
+            manifest.is_some() && sealed != manifest && of_checksums == manifest;
         if !recorded_sums.foreign_verdict {
             recorded_sums.sealed = Some(seal.files);
         }
@@ -178,8 +227,13 @@ impl RecordedSums {
     /// Names of the files of the run, without the verdict.
     pub(super) fn names(&self) -> Vec<String> {
         let of_checksums = WholeLines::open(self.dir.join(CHECKSUMS)).ok();
-        let header = of_checksums.and_then(|mut lines| Some(lines.next().ok()??.to_owned())).unwrap_or_default();
-        let columns = header.split(',').filter(|name| !matches!(*name, "" | "after_sec" | "crc32")).map(str::to_owned);
+        let header = of_checksums
+            .and_then(|mut lines| Some(lines.next().ok()??.to_owned()))
+            .unwrap_or_default();
+        let columns = header
+            .split(',')
+            .filter(|name| !matches!(*name, "" | "after_sec" | "crc32"))
+            .map(str::to_owned);
         let sealed = self.sealed.iter().flatten().map(|file| file.name.clone());
         let mut names: Vec<String> = required_files().map(str::to_owned).collect();
         for name in columns.filter(|_| self.sealed.is_none()).chain(sealed) {
@@ -200,13 +254,23 @@ impl RecordedSums {
         }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
-        let sealed = self.sealed.iter().flatten().find(|file| file.name == name).and_then(FileSum::sum);
+        let sealed = self
+            .sealed
+            .iter()
+            .flatten()
+            .find(|file| file.name == name)
+            .and_then(FileSum::sum);
         let mut rows = ChecksumColumn::open(&self.dir, name)?;
         let file = match files::open(&path, Links::Refused) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let known = sealed.is_some() || rows.is_some() || required_files().any(|always| always == name);
-                return Ok(FileCheck { damage: known.then(|| "is missing".to_owned()), ..FileCheck::default() });
+                let known = sealed.is_some()
+                    || rows.is_some()
+                    || required_files().any(|always| always == name);
+                return Ok(FileCheck {
+                    damage: known.then(|| "is missing".to_owned()),
+                    ..FileCheck::default()
+                });
             }
             Err(error) => return Err(failed(error)),
         };
@@ -214,7 +278,10 @@ impl RecordedSums {
         if let Some(sealed) = sealed.filter(|sealed| sealed.bytes == length)
             && Sum::of_file(&path).map_err(failed)? == sealed
         {
-            return Ok(FileCheck { good_bytes: length, ..FileCheck::default() });
+            return Ok(FileCheck {
+                good_bytes: length,
+                ..FileCheck::default()
+            });
         }
         let (mut file, mut running) = (buffered(file), RunningSum::default());
         let (mut good_sum, mut good_sec, mut bad_sum, mut bad_count) = (Sum::default(), 0, None, 0);
@@ -232,17 +299,31 @@ impl RecordedSums {
         let expected = match (sealed, bad_sum) {
             (Some(sealed), _) => sealed,
             // All sums match: data after the last recorded sum can only be whole lines and a torn line.
-            (None, None) => return Ok(FileCheck { good_bytes: u64::MAX, ..FileCheck::default() }),
+            (None, None) => {
+                return Ok(FileCheck {
+                    good_bytes: u64::MAX,
+                    ..FileCheck::default()
+                });
+            }
             // Files are synced after each report, so a power cut can lose only data appended since then.
             (None, Some(_)) if bad_count == 1 && good_sum.bytes > 0 => {
-                return Ok(FileCheck { good_bytes: good_sum.bytes, damage: None, torn: true });
+                return Ok(FileCheck {
+                    good_bytes: good_sum.bytes,
+                    damage: None,
+                    torn: true,
+                });
             }
             (None, Some(bad)) => bad,
         };
         let damage_text = match length {
-            length if length < expected.bytes => format!("is cut: {length} of {} bytes are there", expected.bytes),
+            length if length < expected.bytes => {
+                format!("is cut: {length} of {} bytes are there", expected.bytes)
+            }
             length if length > expected.bytes && sealed.is_some() => {
-                format!("is too long: it has {length} bytes, and {} were written", expected.bytes)
+                format!(
+                    "is too long: it has {length} bytes, and {} were written",
+                    expected.bytes
+                )
             }
             _ => "is changed: its bytes differ from the recorded checksum".to_owned(),
         };
@@ -251,7 +332,11 @@ impl RecordedSums {
         } else {
             String::new()
         };
-        Ok(FileCheck { good_bytes: good_sum.bytes, damage: Some(damage_text + &intact_part), torn: false })
+        Ok(FileCheck {
+            good_bytes: good_sum.bytes,
+            damage: Some(damage_text + &intact_part),
+            torn: false,
+        })
     }
 
     /// Checks that checksums.csv covers all `intervals` of the tables. Returns the damage as a phrase. A run with a
@@ -269,6 +354,7 @@ impl RecordedSums {
             (count, last_sec) = (count + 1, after_sec);
         }
         // The first line belongs to no interval, and the last line may be missing.
-        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, but the tables continue")))
+        Ok((count < intervals)
+            .then(|| format!("is cut or changed after {last_sec} s, but the tables continue")))
     }
 }

@@ -50,7 +50,10 @@ pub(super) struct Sum {
 
 impl Sum {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
+        Self {
+            bytes: bytes.len() as u64,
+            crc32: crc32fast::hash(bytes),
+        }
     }
 }
 
@@ -63,7 +66,10 @@ pub(super) struct RunningSum {
 
 impl RunningSum {
     pub(super) fn sum(&self) -> Sum {
-        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
+        Sum {
+            bytes: self.bytes,
+            crc32: self.hasher.clone().finalize(),
+        }
     }
 }
 
@@ -91,9 +97,14 @@ pub(super) struct AppendFile {
 impl AppendFile {
     /// Creates the file, which must not exist.
     pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
-        let file =
-            files::create_new(&path, files::SHARED).map_err(|error| RunDirError::io("creating", &path, error))?;
-        Ok(Self { path, file, appended: RunningSum::default(), unsynced: false })
+        let file = files::create_new(&path, files::SHARED)
+            .map_err(|error| RunDirError::io("creating", &path, error))?;
+        Ok(Self {
+            path,
+            file,
+            appended: RunningSum::default(),
+            unsynced: false,
+        })
     }
 
     /// Appends whole lines with one write, so that readers rarely see partial lines.
@@ -105,11 +116,17 @@ impl AppendFile {
         // A sum takes any bytes.
         let _ = self.appended.write_all(bytes);
         let tried = || format!("appending {} bytes to", bytes.len());
-        self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
+        self.file
+            .write_all(bytes)
+            .map_err(|error| RunDirError::io(tried(), &self.path, error))
     }
 
     pub(super) fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Length and checksum of the appended bytes.
@@ -120,7 +137,9 @@ impl AppendFile {
     /// Waits until the appended bytes are on the disk.
     pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
         if self.unsynced {
-            self.file.sync_data().map_err(|error| RunDirError::io("syncing", &self.path, error))?;
+            self.file
+                .sync_data()
+                .map_err(|error| RunDirError::io("syncing", &self.path, error))?;
             self.unsynced = false;
         }
         Ok(())
@@ -131,7 +150,8 @@ impl AppendFile {
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let tried = || format!("writing {} bytes to", bytes.len());
-    files::replace(&path, bytes, ReplaceTarget::Own(BEFORE)).map_err(|error| RunDirError::io(tried(), &path, error))
+    files::replace(&path, bytes, ReplaceTarget::Own(BEFORE))
+        .map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
 /// Largest file that is read, bytes: the verdict of a one-year run on eight devices takes a tenth of this.
@@ -149,38 +169,59 @@ pub fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunD
 
 /// The JSON is pretty-printed for people, and has a final newline for tools.
 pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    let text = serde_json::to_string_pretty(value).expect("maps have text keys and a vector takes any bytes");
+    let text = serde_json::to_string_pretty(value)
+        .expect("maps have text keys and a vector takes any bytes");
     let rest = text.strip_prefix("{\n").unwrap_or(&text);
     let rest = format!("{rest}\n");
-    format!("{BEFORE}{:08x}{AFTER}{rest}", crc32fast::hash(rest.as_bytes())).into_bytes()
+    format!(
+        "{BEFORE}{:08x}{AFTER}{rest}",
+        crc32fast::hash(rest.as_bytes())
+    )
+    .into_bytes()
 }
 
 /// Reads a file of format version `newest_version` or older; `None` if the file does not exist.
 ///
 /// Errors: the file is damaged or of a later version, or a system call failed.
-pub fn read<T: DeserializeOwned>(path: &Path, newest_version: u32) -> Result<Option<T>, RunDirError> {
+pub fn read<T: DeserializeOwned>(
+    path: &Path,
+    newest_version: u32,
+) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RunDirError::io("reading", path, error)),
     };
-    let damaged = |why: String| RunDirError::Damaged { path: path.to_owned(), why };
+    let damaged = |why: String| RunDirError::Damaged {
+        path: path.to_owned(),
+        why,
+    };
     #[derive(serde::Deserialize)]
     struct Versioned {
         format_version: u64,
     }
-    let Versioned { format_version } = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let Versioned { format_version } =
+        serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     if format_version > u64::from(newest_version) {
-        return Err(RunDirError::Newer { path: path.to_owned(), found: format_version, known: newest_version });
+        return Err(RunDirError::Newer {
+            path: path.to_owned(),
+            found: format_version,
+            known: newest_version,
+        });
     }
     check(&bytes).map_err(damaged)?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| damaged(error.to_string()))
 }
 
 /// Checks the bytes against their checksum; `Err` gives the reason.
 fn check(bytes: &[u8]) -> Result<(), String> {
-    let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
-    let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
+    let rest = bytes
+        .strip_prefix(BEFORE.as_bytes())
+        .and_then(|rest| rest.split_at_checked(DIGITS));
+    let recorded =
+        rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
     let (digits, rest) = recorded.ok_or("the file does not begin with its checksum")?;
     let checksum = format!("{:08x}", crc32fast::hash(rest));
     match checksum.as_bytes() == digits {
@@ -224,7 +265,13 @@ impl WholeLines {
     /// The lines of `file`, which is at `path`.
     pub(super) fn of(path: PathBuf, file: Option<File>) -> Self {
         let input = file.map(|file| buffered(file.take(u64::MAX)));
-        Self { path, input, bytes: Vec::new(), line: 0, torn: false }
+        Self {
+            path,
+            input,
+            bytes: Vec::new(),
+            line: 0,
+            torn: false,
+        }
     }
 
     /// Limits reading to this many bytes of the file. Must be called before the first read.
@@ -237,9 +284,14 @@ impl WholeLines {
 
     /// The next whole line without its newline; a carriage return before the newline is kept.
     pub(super) fn next(&mut self) -> Result<Option<&str>, RunDirError> {
-        let Some(input) = &mut self.input else { return Ok(None) };
+        let Some(input) = &mut self.input else {
+            return Ok(None);
+        };
         self.bytes.clear();
-        let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes);
+        let read = input
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut self.bytes);
         let length = read.map_err(|error| RunDirError::io("reading", &self.path, error))?;
         if length == 0 {
             self.input = None;
@@ -249,7 +301,12 @@ impl WholeLines {
         if self.bytes.pop_if(|last| *last == b'\n').is_none() {
             if length as u64 == LINE_BYTES_MAX {
                 let expected = format!("a line of less than {LINE_BYTES_MAX} bytes");
-                return Err(RunDirError::line(&self.path, self.line, expected, "a longer one"));
+                return Err(RunDirError::line(
+                    &self.path,
+                    self.line,
+                    expected,
+                    "a longer one",
+                ));
             }
             self.input = None;
             self.torn = true;
@@ -257,19 +314,31 @@ impl WholeLines {
         }
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => {
-                Err(RunDirError::line(&self.path, self.line, "UTF-8 text", &String::from_utf8_lossy(&self.bytes)))
-            }
+            Err(_) => Err(RunDirError::line(
+                &self.path,
+                self.line,
+                "UTF-8 text",
+                &String::from_utf8_lossy(&self.bytes),
+            )),
         }
     }
 
     /// An error about the last returned line.
     pub(super) fn error(&self, expected: impl Into<String>) -> RunDirError {
-        RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
+        RunDirError::line(
+            &self.path,
+            self.line,
+            expected,
+            &String::from_utf8_lossy(&self.bytes),
+        )
     }
 
     pub(super) fn name(&self) -> String {
-        self.path.file_name().unwrap_or(Path::new("").as_os_str()).to_string_lossy().into_owned()
+        self.path
+            .file_name()
+            .unwrap_or(Path::new("").as_os_str())
+            .to_string_lossy()
+            .into_owned()
     }
 }
 
@@ -285,18 +354,31 @@ mod tests {
             println!("skipped: /dev/full cannot be opened here");
             return;
         };
-        let mut full = AppendFile { path, file, appended: RunningSum::default(), unsynced: false };
+        let mut full = AppendFile {
+            path,
+            file,
+            appended: RunningSum::default(),
+            unsynced: false,
+        };
         let error = full.append(b"a line\n").unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("appending 7 bytes to /dev/full - No space left on device"), "{text}");
-        assert!(text.contains("bytes free; free some space or give another --out"), "{text}");
+        assert!(
+            text.starts_with("appending 7 bytes to /dev/full - No space left on device"),
+            "{text}"
+        );
+        assert!(
+            text.contains("bytes free; free some space or give another --out"),
+            "{text}"
+        );
     }
 
     #[test]
     fn an_existing_file_is_never_appended_to() {
         let dir = tempfile::tempdir().unwrap();
         write_whole(dir.path(), "x.json", b"{}").unwrap();
-        let error = AppendFile::create(dir.path().join("x.json")).unwrap_err().to_string();
+        let error = AppendFile::create(dir.path().join("x.json"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("File exists"), "{error}");
     }
 
@@ -309,7 +391,10 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_and_every_changed_byte_is_seen() {
         let dir = tempfile::tempdir().unwrap();
-        let thing = Thing { format_version: 1, name: "a \"b\"\nc".into() };
+        let thing = Thing {
+            format_version: 1,
+            name: "a \"b\"\nc".into(),
+        };
         write(dir.path(), "thing.json", &thing).unwrap();
         let path = dir.path().join("thing.json");
         let bytes = std::fs::read(&path).unwrap();
@@ -320,18 +405,34 @@ mod tests {
             std::fs::write(&path, &changed).unwrap();
             let error = read::<Thing>(&path, 1).unwrap_err().to_string();
             // The changed byte may be in the version.
-            assert!(error.contains("damaged or edited") || error.contains("format version"), "byte {at}: {error}");
+            assert!(
+                error.contains("damaged or edited") || error.contains("format version"),
+                "byte {at}: {error}"
+            );
             std::fs::write(&path, &bytes[..at]).unwrap();
             assert!(read::<Thing>(&path, 1).is_err(), "cut at {at}");
         }
-        assert_eq!(read::<Thing>(&dir.path().join("none.json"), 1).unwrap(), None);
+        assert_eq!(
+            read::<Thing>(&dir.path().join("none.json"), 1).unwrap(),
+            None
+        );
     }
 
     #[test]
     fn any_tool_reads_it_and_can_check_it() {
-        let text = String::from_utf8(to_bytes(&Thing { format_version: 1, name: "x".into() })).unwrap();
+        let text = String::from_utf8(to_bytes(&Thing {
+            format_version: 1,
+            name: "x".into(),
+        }))
+        .unwrap();
         let rest = "  \"format_version\": 1,\n  \"name\": \"x\"\n}\n";
-        assert_eq!(text, format!("{{\n  \"crc32\": \"{:08x}\",\n{rest}", crc32fast::hash(rest.as_bytes())));
+        assert_eq!(
+            text,
+            format!(
+                "{{\n  \"crc32\": \"{:08x}\",\n{rest}",
+                crc32fast::hash(rest.as_bytes())
+            )
+        );
         assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
     }
 }

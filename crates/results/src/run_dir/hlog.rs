@@ -47,7 +47,9 @@ pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 
     match round_sec / interval_sec {
         0 => window_min,
         round if round <= window_min => round,
-        round => (window_min..=round).find(|window| round.is_multiple_of(*window)).unwrap_or(round),
+        round => (window_min..=round)
+            .find(|window| round.is_multiple_of(*window))
+            .unwrap_or(round),
     }
 }
 
@@ -83,7 +85,10 @@ fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
 
 /// Tag of a cell: `stream@device`, with `_` in place of characters that a tag must not contain.
 fn tag(layout: &Layout, cell: usize) -> String {
-    layout.cell_name(cell).replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
+    layout.cell_name(cell).replace(
+        |c: char| c == ',' || c.is_whitespace() || c.is_control(),
+        "_",
+    )
 }
 
 fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
@@ -118,12 +123,19 @@ struct Compressor {
 impl Compressor {
     fn new() -> Self {
         let deflate = Compress::new(Compression::default(), true);
-        Self { serializer: V2Serializer::new(), deflate, plain_bytes: Vec::new(), bytes: Vec::new() }
+        Self {
+            serializer: V2Serializer::new(),
+            deflate,
+            plain_bytes: Vec::new(),
+            bytes: Vec::new(),
+        }
     }
 
     fn bytes(&mut self, histogram: &Latencies) -> &[u8] {
         self.plain_bytes.clear();
-        self.serializer.serialize(histogram, &mut self.plain_bytes).expect("a vector takes any bytes");
+        self.serializer
+            .serialize(histogram, &mut self.plain_bytes)
+            .expect("a vector takes any bytes");
         self.compressed()
     }
 
@@ -135,7 +147,11 @@ impl Compressor {
         loop {
             let offset = self.deflate.total_in() as usize;
             self.bytes.reserve(self.plain_bytes.len() / 2 + 64);
-            let status = self.deflate.compress_vec(&self.plain_bytes[offset..], &mut self.bytes, FlushCompress::Finish);
+            let status = self.deflate.compress_vec(
+                &self.plain_bytes[offset..],
+                &mut self.bytes,
+                FlushCompress::Finish,
+            );
             if status.expect("a compressor that was reset takes any bytes") == Status::StreamEnd {
                 break;
             }
@@ -175,7 +191,11 @@ impl Hlogs {
         let create = |kind: HlogKind| {
             let mut file = AppendFile::create(dir.join(kind.file_name()))?;
             file.append(header(kind, tool, started_unix_ms).as_bytes())?;
-            Ok(Log { kind, file, durations: vec![latencies(); layout.cells()] })
+            Ok(Log {
+                kind,
+                file,
+                durations: vec![latencies(); layout.cells()],
+            })
         };
         let [service, wait, lag] = HlogKind::ALL;
         Ok(Self {
@@ -192,26 +212,50 @@ impl Hlogs {
     /// Adds an interval; writes the window once it is complete.
     pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
         for log in &mut self.logs {
-            for (since, cell) in log.durations.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
-                since.add(log.kind.of(cell)).expect("histograms of one run have equal bounds");
+            for (since, cell) in log
+                .durations
+                .iter_mut()
+                .zip(&interval.cells)
+                .filter(|(_, cell)| cell.counts.ops > 0)
+            {
+                since
+                    .add(log.kind.of(cell))
+                    .expect("histograms of one run have equal bounds");
             }
         }
         self.intervals += 1;
         self.to_ns = self.to_ns.max(interval.end_ns);
-        if self.intervals == self.window_intervals { self.write_window() } else { Ok(()) }
+        if self.intervals == self.window_intervals {
+            self.write_window()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes the durations since the last window, if any.
     pub(super) fn write_window(&mut self) -> Result<(), RunDirError> {
-        let (from_sec, length_sec) = (self.from_ns as f64 / 1e9, (self.to_ns - self.from_ns) as f64 / 1e9);
+        let (from_sec, length_sec) = (
+            self.from_ns as f64 / 1e9,
+            (self.to_ns - self.from_ns) as f64 / 1e9,
+        );
         let mut lines = String::new();
         for log in &mut self.logs {
             lines.clear();
-            for (durations, tag) in log.durations.iter_mut().zip(&self.tags).filter(|(since, _)| !since.is_empty()) {
-                let bytes = self.compressor.bytes(&coarser(durations, log.kind.digits()));
+            for (durations, tag) in log
+                .durations
+                .iter_mut()
+                .zip(&self.tags)
+                .filter(|(since, _)| !since.is_empty())
+            {
+                let bytes = self
+                    .compressor
+                    .bytes(&coarser(durations, log.kind.digits()));
                 let max_ms = durations.max() as f64 / NS_PER_MS;
                 // Writing to a string cannot fail.
-                let _ = write!(lines, "Tag={tag},{from_sec:.3},{length_sec:.3},{max_ms:.3},");
+                let _ = write!(
+                    lines,
+                    "Tag={tag},{from_sec:.3},{length_sec:.3},{max_ms:.3},"
+                );
                 STANDARD.encode_string(bytes, &mut lines);
                 lines.push('\n');
                 durations.reset();
@@ -267,12 +311,24 @@ pub struct Bucket {
 
 impl WindowBuckets<'_> {
     fn window(&self) -> Window {
-        let Self { cell, from_sec, length_sec, .. } = *self;
+        let Self {
+            cell,
+            from_sec,
+            length_sec,
+            ..
+        } = *self;
         let mut histogram = self.empty.clone();
         for bucket in self.buckets {
-            histogram.record_n(bucket.most_ns, bucket.count).expect("each bucket is one of the histogram's");
+            histogram
+                .record_n(bucket.most_ns, bucket.count)
+                .expect("each bucket is one of the histogram's");
         }
-        Window { cell, from_sec, length_sec, histogram }
+        Window {
+            cell,
+            from_sec,
+            length_sec,
+            histogram,
+        }
     }
 }
 
@@ -287,7 +343,9 @@ pub fn each_window(
     kind: HlogKind,
     mut on_window: impl FnMut(Window),
 ) -> Result<(), RunDirError> {
-    each_buckets(dir, layout, kind, None, |buckets| on_window(buckets.window()))
+    each_buckets(dir, layout, kind, None, |buckets| {
+        on_window(buckets.window())
+    })
 }
 
 /// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
@@ -300,25 +358,44 @@ pub fn each_buckets(
     mut on_window: impl FnMut(WindowBuckets),
 ) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
-    let FileCheck { good_bytes, damage, .. } = RecordedSums::of(dir).check(kind.file_name())?;
-    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, stream, &mut on_window)?;
+    let FileCheck {
+        good_bytes, damage, ..
+    } = RecordedSums::of(dir).check(kind.file_name())?;
+    windows(
+        WholeLines::open(path.clone())?.limited(good_bytes),
+        layout,
+        stream,
+        &mut on_window,
+    )?;
     match damage {
         None => Ok(()),
         Some(_) if !path.exists() => Err(RunDirError::Missing { path }),
-        Some(why) => Err(RunDirError::Damaged { path, why: format!("it {why}") }),
+        Some(why) => Err(RunDirError::Damaged {
+            path,
+            why: format!("it {why}"),
+        }),
     }
 }
 
 /// The lines of the newest window of a log. Only the end of the file is read, so the cost does not grow with the run.
 /// Empty before the first window is complete. Errors: as [`each_window`].
-pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
+pub fn last_windows(
+    dir: &Path,
+    layout: &Layout,
+    kind: HlogKind,
+) -> Result<Vec<Window>, RunDirError> {
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(WholeLines::of(path, Some(file)), layout, None, &mut |buckets| {
-        newest.retain(|other| other.from_sec >= buckets.from_sec);
-        newest.push(buckets.window());
-    })?;
+    windows(
+        WholeLines::of(path, Some(file)),
+        layout,
+        None,
+        &mut |buckets| {
+            newest.retain(|other| other.from_sec >= buckets.from_sec);
+            newest.push(buckets.window());
+        },
+    )?;
     Ok(newest)
 }
 
@@ -332,7 +409,10 @@ fn end_of(path: &Path) -> io::Result<File> {
         file.seek(SeekFrom::Start(tail_offset))?;
         let mut bytes = Vec::new();
         (&file).take(END_BYTES).read_to_end(&mut bytes)?;
-        let torn = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        let torn = bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(bytes.len(), |end| end + 1);
         file.seek(SeekFrom::Start(tail_offset + torn as u64))?;
     }
     Ok(file)
@@ -357,12 +437,24 @@ fn windows(
             Some(Ok(LogEntry::Interval(line))) => {
                 let tag = line.tag().map_or("", |tag| tag.as_str());
                 let cell = tags.iter().position(|known| *known == tag);
-                let cell = cell.ok_or_else(|| lines.error("the tag of a stream and device of the run"))?;
+                let cell =
+                    cell.ok_or_else(|| lines.error("the tag of a stream and device of the run"))?;
                 if stream.is_none_or(|stream| stream == cell / devices) {
-                    decoder.read(line.encoded_histogram()).map_err(|expected| lines.error(expected))?;
-                    let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
+                    decoder
+                        .read(line.encoded_histogram())
+                        .map_err(|expected| lines.error(expected))?;
+                    let (from_sec, length_sec) = (
+                        line.start_timestamp().as_secs_f64(),
+                        line.duration().as_secs_f64(),
+                    );
                     let Decoder { buckets, empty, .. } = &decoder;
-                    on_window(WindowBuckets { cell, from_sec, length_sec, buckets, empty });
+                    on_window(WindowBuckets {
+                        cell,
+                        from_sec,
+                        length_sec,
+                        buckets,
+                        empty,
+                    });
                 }
             }
             // Lines before the first window: comments, times, names of columns.
@@ -392,15 +484,24 @@ struct Decoder {
 impl Decoder {
     fn new() -> Self {
         let [bytes, plain] = [Vec::new(), Vec::new()];
-        Self { bytes, inflate: Box::default(), plain_bytes: plain, buckets: Vec::new(), empty: latencies() }
+        Self {
+            bytes,
+            inflate: Box::default(),
+            plain_bytes: plain,
+            buckets: Vec::new(),
+            empty: latencies(),
+        }
     }
 
     /// Reads the buckets of a histogram. `Err` describes the expected text.
     fn read(&mut self, base64: &str) -> Result<(), &'static str> {
         self.bytes.clear();
-        STANDARD.decode_vec(base64, &mut self.bytes).map_err(|_| "a histogram in base64")?;
+        STANDARD
+            .decode_vec(base64, &mut self.bytes)
+            .map_err(|_| "a histogram in base64")?;
         let length = self.inflate().ok_or("a compressed histogram")?;
-        self.read_plain(length).ok_or("a histogram of durations with whole counts")
+        self.read_plain(length)
+            .ok_or("a histogram of durations with whole counts")
     }
 
     /// Decompresses a histogram; returns its length.
@@ -412,8 +513,13 @@ impl Decoder {
         let (mut read, mut length) = (0, 0);
         loop {
             let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-            let (status, more_read, more) =
-                decompress(&mut self.inflate, &deflated[read..], &mut self.plain_bytes, length, flags);
+            let (status, more_read, more) = decompress(
+                &mut self.inflate,
+                &deflated[read..],
+                &mut self.plain_bytes,
+                length,
+                flags,
+            );
             (read, length) = (read + more_read, length + more);
             match status {
                 TINFLStatus::Done => return Some(length),
@@ -431,7 +537,10 @@ impl Decoder {
         let payload = u32::from_be_bytes(take(&mut rest)?) as usize;
         let offset = u32::from_be_bytes(take(&mut rest)?);
         let digits = u8::try_from(u32::from_be_bytes(take(&mut rest)?)).ok()?;
-        let [low, high] = [u64::from_be_bytes(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?)];
+        let [low, high] = [
+            u64::from_be_bytes(take(&mut rest)?),
+            u64::from_be_bytes(take(&mut rest)?),
+        ];
         let ratio = f64::from_be_bytes(take(&mut rest)?);
         if cookie != PLAIN_COOKIE || offset != 0 || ratio != 1.0 {
             return None;
@@ -442,8 +551,12 @@ impl Decoder {
         // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many
         // buckets of twice the width.
         let unit = low.ilog2();
-        let half = (2 * 10_u64.pow(u32::from(digits))).next_power_of_two().max(2) / 2;
-        let (mut payload, mut index, value_count) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
+        let half = (2 * 10_u64.pow(u32::from(digits)))
+            .next_power_of_two()
+            .max(2)
+            / 2;
+        let (mut payload, mut index, value_count) =
+            (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
         self.buckets.clear();
         while !payload.is_empty() {
             let number = unzigzag(leb128(&mut payload)?);
@@ -453,11 +566,20 @@ impl Decoder {
             }
             if number > 0 {
                 let count = u32::try_from(number).ok()?;
-                let (doublings, step) =
-                    if index < 2 * half { (0, index) } else { (index / half - 1, index % half + half) };
+                let (doublings, step) = if index < 2 * half {
+                    (0, index)
+                } else {
+                    (index / half - 1, index % half + half)
+                };
                 let shift = u32::try_from(doublings).ok()? + unit;
-                let least_ns = step.checked_shl(shift).filter(|least| index < value_count && least >> shift == step)?;
-                self.buckets.push(Bucket { least_ns, most_ns: least_ns + ((1 << shift) - 1), count });
+                let least_ns = step
+                    .checked_shl(shift)
+                    .filter(|least| index < value_count && least >> shift == step)?;
+                self.buckets.push(Bucket {
+                    least_ns,
+                    most_ns: least_ns + ((1 << shift) - 1),
+                    count,
+                });
             }
             index += 1;
         }
@@ -500,7 +622,9 @@ mod tests {
             let mut histogram = latencies();
             (0..values).for_each(|n: u64| histogram.saturating_record(n * n % 977 * step_ns));
             let mut wanted = Vec::new();
-            V2DeflateSerializer::new().serialize(&histogram, &mut wanted).unwrap();
+            V2DeflateSerializer::new()
+                .serialize(&histogram, &mut wanted)
+                .unwrap();
             assert_eq!(compressor.bytes(&histogram), wanted, "{values} values");
         }
     }
@@ -509,9 +633,12 @@ mod tests {
     fn one_decoder_for_all_reads_what_the_library_reads_and_nothing_else() {
         let (mut compressor, mut decoder) = (Compressor::new(), Decoder::new());
         let mut random = 1_u64;
-        for (low, high, digits) in
-            [(1, DURATION_MAX_NS, 2), (UNIT_NS, DURATION_MAX_NS, 1), (1, 2, 0), (1_000, u64::MAX / 2, 3)]
-        {
+        for (low, high, digits) in [
+            (1, DURATION_MAX_NS, 2),
+            (UNIT_NS, DURATION_MAX_NS, 1),
+            (1, 2, 0),
+            (1_000, u64::MAX / 2, 3),
+        ] {
             let mut histogram = Latencies::new_with_bounds(low, high, digits).unwrap();
             for bits in 0..64 {
                 random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -520,15 +647,36 @@ mod tests {
             let bytes = compressor.bytes(&histogram).to_vec();
             decoder.read(&STANDARD.encode(&bytes)).unwrap();
             let (buckets, empty) = (&*decoder.buckets, &decoder.empty);
-            let window = WindowBuckets { cell: 0, from_sec: 0.0, length_sec: 0.0, buckets, empty };
+            let window = WindowBuckets {
+                cell: 0,
+                from_sec: 0.0,
+                length_sec: 0.0,
+                buckets,
+                empty,
+            };
             let of_library: Latencies = Deserializer::new().deserialize(&mut &*bytes).unwrap();
-            assert_eq!((window.window().histogram, &of_library), (of_library.clone(), &histogram));
-            let edges = |value| (histogram.lowest_equivalent(value), histogram.highest_equivalent(value));
+            assert_eq!(
+                (window.window().histogram, &of_library),
+                (of_library.clone(), &histogram)
+            );
+            let edges = |value| {
+                (
+                    histogram.lowest_equivalent(value),
+                    histogram.highest_equivalent(value),
+                )
+            };
             for (bucket, wanted) in buckets.iter().zip(histogram.iter_recorded()) {
-                assert_eq!((bucket.least_ns, bucket.most_ns), edges(wanted.value_iterated_to()));
+                assert_eq!(
+                    (bucket.least_ns, bucket.most_ns),
+                    edges(wanted.value_iterated_to())
+                );
             }
             for end in 0..bytes.len() {
-                assert!(decoder.read(&STANDARD.encode(&bytes[..end])).is_err(), "{end} of {} bytes", bytes.len());
+                assert!(
+                    decoder.read(&STANDARD.encode(&bytes[..end])).is_err(),
+                    "{end} of {} bytes",
+                    bytes.len()
+                );
             }
         }
         // A few kilobytes that inflate to a huge size are refused.
@@ -543,18 +691,30 @@ mod tests {
         let (mut compressor, mut decoder) = (Compressor::new(), Decoder::new());
         let mut histogram = latencies();
         histogram.record(5_000).unwrap();
-        V2Serializer::new().serialize(&histogram, &mut compressor.plain_bytes).unwrap();
+        V2Serializer::new()
+            .serialize(&histogram, &mut compressor.plain_bytes)
+            .unwrap();
         let plain = compressor.plain_bytes.clone();
         let mut is_read = |changes: &[(usize, &[u8])]| {
             compressor.plain_bytes.clone_from(&plain);
-            changes.iter().for_each(|(at, bytes)| compressor.plain_bytes[*at..at + bytes.len()].copy_from_slice(bytes));
-            decoder.read(&STANDARD.encode(compressor.compressed())).is_ok()
+            changes.iter().for_each(|(at, bytes)| {
+                compressor.plain_bytes[*at..at + bytes.len()].copy_from_slice(bytes)
+            });
+            decoder
+                .read(&STANDARD.encode(compressor.compressed()))
+                .is_ok()
         };
         assert!(is_read(&[]));
         let (length, zeros) = (&[255; 4][..], &[255, 255, 255][..]);
-        for (at, bytes) in
-            [(0, length), (4, length), (8, length), (12, length), (16, &[0; 8]), (24, &[0; 8]), (32, length)]
-        {
+        for (at, bytes) in [
+            (0, length),
+            (4, length),
+            (8, length),
+            (12, length),
+            (16, &[0; 8]),
+            (24, &[0; 8]),
+            (32, length),
+        ] {
             assert!(!is_read(&[(at, bytes)]), "{at}");
         }
         // Refused: more zeros before the count than the histogram has buckets.
@@ -566,7 +726,11 @@ mod tests {
         assert_eq!(window_intervals(1, 0), 10, "no rounds");
         assert_eq!(window_intervals(1, 60), 10);
         assert_eq!(window_intervals(1, 5), 5, "a round shorter than a window");
-        assert_eq!(window_intervals(7, 63), 3, "9 intervals: 2 do not divide them");
+        assert_eq!(
+            window_intervals(7, 63),
+            3,
+            "9 intervals: 2 do not divide them"
+        );
         assert_eq!(window_intervals(1, 23), 23);
         assert_eq!(window_intervals(60, 60), 1);
     }

@@ -176,7 +176,11 @@ impl Manifest {
     }
 
     pub fn layout(&self) -> Layout {
-        Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
+        Layout {
+            streams: self.streams.clone(),
+            devices: self.devices.clone(),
+            thresholds_ns: self.sla.thresholds_ns(),
+        }
     }
 
     /// Returns a sentence if a stream has a limit at a threshold over which the run did not count operations; such a
@@ -184,8 +188,14 @@ impl Manifest {
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
-            let of_stream = stream.limits.iter().flat_map(|limits| &limits.sla).flat_map(Sla::limits);
-            let unknown = of_stream.into_iter().find(|limit| !run_thresholds.contains(&limit.threshold_ns))?;
+            let of_stream = stream
+                .limits
+                .iter()
+                .flat_map(|limits| &limits.sla)
+                .flat_map(Sla::limits);
+            let unknown = of_stream
+                .into_iter()
+                .find(|limit| !run_thresholds.contains(&limit.threshold_ns))?;
             Some(format!(
                 "stream {} has a limit at {}, which is not a threshold of the run",
                 stream.name,
@@ -197,12 +207,18 @@ impl Manifest {
     /// True if the load comes from a configuration. The load of a replay comes from a trace, the load of transactions
     /// from options.
     pub fn has_keys(&self) -> bool {
-        self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
+        self.workloads
+            .iter()
+            .any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
 
     pub fn tested(&self) -> TestedObject {
         let are_transactions = |workload: &WorkloadRecord| workload.kind == "transactions";
-        match self.device_facts.first().and_then(|facts| facts.get("kind")?.as_str()) {
+        match self
+            .device_facts
+            .first()
+            .and_then(|facts| facts.get("kind")?.as_str())
+        {
             Some(NAMESPACE) => TestedObject::Server,
             _ if self.workloads.iter().any(are_transactions) => TestedObject::Store,
             _ => TestedObject::Device,
@@ -212,22 +228,51 @@ impl Manifest {
     /// A judge for this run, before its first interval.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
-        let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
-        let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
+        let plan = JudgePlan::new(
+            &self.layout(),
+            self.sla.clone(),
+            interval_sec,
+            slice_sec,
+            self.duration_sec,
+        );
+        let workloads = self
+            .workloads
+            .iter()
+            .map(|workload| workload.name.clone())
+            .collect();
         let (tested, simulated, has_keys) = (self.tested(), self.simulated, self.has_keys());
         let window_step_sec = self.step_sec();
-        Judge::new(JudgePlan { window_step_sec, tested, simulated, has_keys, workloads, ..plan })
+        Judge::new(JudgePlan {
+            window_step_sec,
+            tested,
+            simulated,
+            has_keys,
+            workloads,
+            ..plan
+        })
     }
 
     /// Length of a step of judged windows, seconds.
     pub fn step_sec(&self) -> u64 {
-        if self.window_step_sec == 0 { self.slice_sec } else { self.window_step_sec }
+        if self.window_step_sec == 0 {
+            self.slice_sec
+        } else {
+            self.window_step_sec
+        }
     }
 
     /// A blamer for this run, before its first interval. `judge` judges the same run; `columns` has the names of the
     /// telemetry values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
-        let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
+        let name = |device: usize| {
+            Some(
+                self.device_facts
+                    .get(device)?
+                    .get("kernel_name")?
+                    .as_str()?
+                    .to_owned(),
+            )
+        };
         let devices = 0..self.devices.len();
         let kernel_names: Vec<_> = devices.clone().map(name).collect();
         let requests_max: Vec<_> = devices.map(|device| self.requests_max(device)).collect();
@@ -239,13 +284,24 @@ impl Manifest {
     fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;
-        let threads = self.engine_facts.get("issuing_threads").and_then(Value::as_u64).unwrap_or(queues);
-        facts.get("queue_requests_max")?.as_u64()?.checked_mul(queues.min(threads.max(1)))
+        let threads = self
+            .engine_facts
+            .get("issuing_threads")
+            .and_then(Value::as_u64)
+            .unwrap_or(queues);
+        facts
+            .get("queue_requests_max")?
+            .as_u64()?
+            .checked_mul(queues.min(threads.max(1)))
     }
 
     /// Kinds of the workloads: `storage`, or for several `storage and index`.
     pub fn kind(&self) -> String {
-        let mut kinds: Vec<&str> = self.workloads.iter().map(|workload| workload.kind.as_str()).collect();
+        let mut kinds: Vec<&str> = self
+            .workloads
+            .iter()
+            .map(|workload| workload.kind.as_str())
+            .collect();
         kinds.dedup();
         kinds.join(" and ")
     }
@@ -260,7 +316,9 @@ impl Manifest {
 
     /// Header of a workload's log in ACT's format; `None` if there is no such log.
     pub fn act_header(&self, workload: usize) -> Option<Header> {
-        let WorkloadRecord { config, act_log, .. } = self.workloads.get(workload)?;
+        let WorkloadRecord {
+            config, act_log, ..
+        } = self.workloads.get(workload)?;
         let act_log = act_log.as_ref()?;
         Some(Header {
             test: act_log.test,
@@ -291,6 +349,11 @@ mod tests {
             assert_eq!(serde_json::to_value(kind).unwrap(), word);
             assert_eq!(DeviceKind::of(&json!({"kind": word})), Some(kind));
         }
-        assert_eq!([json!({}), json!({"kind": "tape"}), json!(null)].each_ref().map(DeviceKind::of), [None; 3]);
+        assert_eq!(
+            [json!({}), json!({"kind": "tape"}), json!(null)]
+                .each_ref()
+                .map(DeviceKind::of),
+            [None; 3]
+        );
     }
 }

@@ -37,7 +37,8 @@ pub use file::HlogKind;
 pub use file::{read as read_json, write as write_json};
 pub use hlog::{Bucket, Window, WindowBuckets, each_buckets, each_window, last_windows};
 pub use manifest::{
-    ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, WorkloadRecord, time_left,
+    ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, WorkloadRecord,
+    time_left,
 };
 pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
 pub use tables::{Samples, TraceWriter, read_trace};
@@ -82,7 +83,11 @@ pub enum RunDirError {
         "starting a run in {} - the run needs about {}, but only {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
-    NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },
+    NoRoom {
+        dir: PathBuf,
+        needed_bytes: u64,
+        free_bytes: u64,
+    },
     /// A system call failed.
     #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
     Io {
@@ -101,13 +106,21 @@ pub enum RunDirError {
     Stopped { dir: PathBuf, earlier: String },
     /// The path does not hold a run.
     #[error("reading {} - {why}; {what_to_do}", .path.display())]
-    NoRun { path: PathBuf, why: String, what_to_do: String },
+    NoRun {
+        path: PathBuf,
+        why: String,
+        what_to_do: String,
+    },
     /// A file is of a later version.
     #[error(
         "reading {} - it has format version {found} and this program knows versions up to {known}; use a newer flashproof",
         .path.display()
     )]
-    Newer { path: PathBuf, found: u64, known: u32 },
+    Newer {
+        path: PathBuf,
+        found: u64,
+        known: u32,
+    },
     #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
     Missing { path: PathBuf },
     /// A file has invalid contents.
@@ -118,34 +131,59 @@ pub enum RunDirError {
         "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
          untouched copy", .path.display()
     )]
-    Line { path: PathBuf, line: u64, expected: String, found: String },
+    Line {
+        path: PathBuf,
+        line: u64,
+        expected: String,
+        found: String,
+    },
 }
 
 impl RunDirError {
     /// Error of a failed system call, with the free space if the disk is full.
     fn io(operation: impl Into<String>, path: &Path, source: io::Error) -> Self {
-        let free_bytes = if is_full(&source) { free_bytes(path).ok() } else { None };
-        Self::Io { tried: operation.into(), path: path.to_owned(), source, free_bytes }
+        let free_bytes = if is_full(&source) {
+            free_bytes(path).ok()
+        } else {
+            None
+        };
+        Self::Io {
+            tried: operation.into(),
+            path: path.to_owned(),
+            source,
+            free_bytes,
+        }
     }
 
     fn line(path: &Path, line: u64, expected: impl Into<String>, found: &str) -> Self {
-        Self::Line { path: path.to_owned(), line, expected: expected.into(), found: quoted_start(found) }
+        Self::Line {
+            path: path.to_owned(),
+            line,
+            expected: expected.into(),
+            found: quoted_start(found),
+        }
     }
 }
 
 /// Bytes that this user may still write on the file system of `path`.
 fn free_bytes(path: &Path) -> Result<u64, RunDirError> {
     let stat = rustix::fs::statvfs(path);
-    let stat = stat.map_err(|error| RunDirError::io("asking for the free space of", path, error.into()))?;
+    let stat =
+        stat.map_err(|error| RunDirError::io("asking for the free space of", path, error.into()))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
 fn free_text(free_bytes: &Option<u64>) -> String {
-    free_bytes.map(|bytes| format!(", {bytes} bytes free")).unwrap_or_default()
+    free_bytes
+        .map(|bytes| format!(", {bytes} bytes free"))
+        .unwrap_or_default()
 }
 
 fn advice(operation: &str, error: &io::Error) -> &'static str {
@@ -156,9 +194,15 @@ fn advice(operation: &str, error: &io::Error) -> &'static str {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space or give another --out; data written before is complete and can be read"
         }
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
-        ErrorKind::NotFound => "give the directory of a run, or a path where a directory can be created",
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "give an --out that this user may write to"
+        }
+        ErrorKind::NotFound => {
+            "give the directory of a run, or a path where a directory can be created"
+        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "a file is in the way: give the path of a directory"
+        }
         ErrorKind::InvalidInput | ErrorKind::InvalidData if operation.starts_with("reading") => {
             "a run directory holds only regular files: use an untouched copy of the directory"
         }
@@ -200,8 +244,13 @@ fn is_there(dir: &Path, name: &str) -> bool {
 }
 
 fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
-    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, CHECKSUMS, VERDICT].into_iter();
-    names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
+    let names = [
+        MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, CHECKSUMS, VERDICT,
+    ]
+    .into_iter();
+    names
+        .chain(HlogKind::ALL.map(HlogKind::file_name))
+        .filter(|name| is_there(dir, name))
 }
 
 /// True if `dir` holds a run, whole or damaged: at least two files of a run. A single file may be unrelated.
@@ -211,35 +260,63 @@ pub fn is_run_dir(dir: &Path) -> bool {
 
 /// Sorted paths of the directories in `dir` that hold a run or a series; empty if `dir` cannot be listed.
 pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut runs: Vec<PathBuf> = entries.filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES)).collect();
+    let entries = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> = entries
+        .filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES))
+        .collect();
     runs.sort();
     runs
 }
 
 /// The error for `dir`, which has no manifest and so cannot be read as a run.
 fn no_run(dir: &Path) -> RunDirError {
-    let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun { path, why, what_to_do };
+    let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun {
+        path,
+        why,
+        what_to_do,
+    };
     let manifest = dir.join(MANIFEST);
     let entries = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
         Ok(listed) => listed,
         Err(_) if dir.is_file() => {
-            let what_to_do =
-                match dir.file_name().filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours)) {
-                    Some(_) => format!("give the directory that holds this file: {}", dir_of(dir).display()),
-                    None => "give the directory of a run (--out of the run)".to_owned(),
-                };
-            return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
+            let what_to_do = match dir
+                .file_name()
+                .filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours))
+            {
+                Some(_) => format!(
+                    "give the directory that holds this file: {}",
+                    dir_of(dir).display()
+                ),
+                None => "give the directory of a run (--out of the run)".to_owned(),
+            };
+            return error(
+                dir.to_owned(),
+                "it is a file, and a run is a directory".to_owned(),
+                what_to_do,
+            );
         }
         Err(why) => {
-            let why = format!("{why}; a directory with {MANIFEST} (a run) or {SERIES} (a series) was expected");
+            let why = format!(
+                "{why}; a directory with {MANIFEST} (a run) or {SERIES} (a series) was expected"
+            );
             return error(dir.to_owned(), why, "check the path".to_owned());
         }
     };
     let run_dirs = run_dirs_below(dir);
     if is_there(dir, SERIES) {
         let why = format!("this directory holds a series ({SERIES}), not a run");
-        return error(manifest, why, format!("give the directory of one of its runs{}", list_of_runs(&run_dirs)));
+        return error(
+            manifest,
+            why,
+            format!(
+                "give the directory of one of its runs{}",
+                list_of_runs(&run_dirs)
+            ),
+        );
     }
     if let Some(run_file) = files_of_a_run(dir).next() {
         let why = format!(
@@ -253,10 +330,22 @@ fn no_run(dir: &Path) -> RunDirError {
     }
     if !run_dirs.is_empty() {
         let why = "there is no run in this directory, but there are runs below it".to_owned();
-        return error(manifest, why, format!("give the directory of a run{}", list_of_runs(&run_dirs)));
+        return error(
+            manifest,
+            why,
+            format!("give the directory of a run{}", list_of_runs(&run_dirs)),
+        );
     }
-    let what = if entries.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
-    error(manifest, format!("there is no run: {what}"), "give the directory of a run (--out of the run)".to_owned())
+    let what = if entries.count() == 0 {
+        "the directory is empty"
+    } else {
+        "the directory holds other files"
+    };
+    error(
+        manifest,
+        format!("there is no run: {what}"),
+        "give the directory of a run (--out of the run)".to_owned(),
+    )
 }
 
 /// A list for a message: `: a, b and 3 more`; empty without runs.
@@ -264,9 +353,21 @@ fn list_of_runs(runs: &[PathBuf]) -> String {
     if runs.is_empty() {
         return String::new();
     }
-    let names: Vec<String> = runs.iter().take(NAMED_MAX).map(|run| run.display().to_string()).collect();
+    let names: Vec<String> = runs
+        .iter()
+        .take(NAMED_MAX)
+        .map(|run| run.display().to_string())
+        .collect();
     let more = runs.len().saturating_sub(NAMED_MAX);
-    format!(": {}{}", names.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
+    format!(
+        ": {}{}",
+        names.join(", "),
+        if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        }
+    )
 }
 
 #[cfg(test)]

@@ -8,11 +8,16 @@ use super::file::{self, WholeLines};
 use super::no_run;
 use super::tables::{self, Columns, TelemetryLine};
 use super::tables::{Samples, read_trace};
-use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
+use super::{
+    CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE,
+    VERDICT,
+};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
-use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::judge::{
+    Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict,
+};
 use crate::units::{count, in_one_line};
 use std::path::{Path, PathBuf};
 
@@ -43,7 +48,9 @@ impl Run {
 
     /// True if the written verdict matches the verdict computed from the tables; `None` without a written verdict.
     pub fn agrees(&self) -> Option<bool> {
-        self.written.as_ref().map(|written| written.agrees_with(&self.verdict))
+        self.written
+            .as_ref()
+            .map(|written| written.agrees_with(&self.verdict))
     }
 }
 
@@ -56,19 +63,28 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
 }
 
 /// Like [`read`], for a run whose manifest is already read. Calls `on_interval` for every whole interval.
-pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> Result<Run, RunDirError> {
+pub fn read_each(
+    dir: &Path,
+    manifest: Manifest,
+    on_interval: EachInterval,
+) -> Result<Run, RunDirError> {
     let mut damage = Vec::new();
-    let recorded_verdict: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
-        Err(RunDirError::Damaged { why, .. }) => {
-            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is unknown"));
-            None
-        }
-        other => other?,
-    };
+    let recorded_verdict: Option<Verdict> =
+        match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+            Err(RunDirError::Damaged { why, .. }) => {
+                damage.push(format!(
+                    "{VERDICT} is damaged ({why}): how the run ended is unknown"
+                ));
+                None
+            }
+            other => other?,
+        };
     let recorded_sums = RecordedSums::of(dir);
     let recorded_verdict = match recorded_sums.foreign_verdict {
         true => {
-            damage.push(format!("{VERDICT} belongs to another run: how this run ended is unknown"));
+            damage.push(format!(
+                "{VERDICT} belongs to another run: how this run ended is unknown"
+            ));
             None
         }
         false => recorded_verdict,
@@ -82,24 +98,52 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
             torn.push(format!("the end of {name} is torn and was dropped"));
         }
     }
-    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest, on_interval)?;
-    damage.extend(recorded_sums.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
-    damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
-    let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
+    let Replay {
+        judge,
+        blamer,
+        records,
+        intervals,
+        remarks: of_samples,
+    } = replay(dir, &manifest, on_interval)?;
+    damage.extend(
+        recorded_sums
+            .check_length(intervals)?
+            .map(|what| format!("{CHECKSUMS} {what}")),
+    );
+    damage.extend(
+        records
+            .damage()
+            .filter(|known| !damage.iter().any(|other| other == known))
+            .map(str::to_owned),
+    );
+    let end = recorded_verdict
+        .as_ref()
+        .map_or(End::Unrecorded, |written| written.end.clone());
     // The number of records read is only in the recorded verdict: the tables do not record single reads.
-    let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
-    let mut verdict = Verdict { blame: blamer.blame(&judge), records_read, ..judge.verdict(&end) };
+    let records_read = recorded_verdict
+        .as_ref()
+        .and_then(|written| written.records_read);
+    let mut verdict = Verdict {
+        blame: blamer.blame(&judge),
+        records_read,
+        ..judge.verdict(&end)
+    };
     if let Some(written) = &recorded_verdict {
         verdict.unmeasured.clone_from(&written.unmeasured);
         verdict.describe_failures(written.failures.clone(), written.wrong_data.clone());
         verdict.fail_for(written.missed.clone());
         verdict.note(written.notes.clone());
     }
-    let of_old_rules =
-        recorded_verdict.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
+    let of_old_rules = recorded_verdict
+        .as_ref()
+        .filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
     let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());
     if let Some(written) = by_old_rules {
-        verdict = Verdict { blame: verdict.blame, worst: verdict.worst, ..written.clone() };
+        verdict = Verdict {
+            blame: verdict.blame,
+            worst: verdict.worst,
+            ..written.clone()
+        };
     }
     let first = match &recorded_verdict {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
@@ -129,13 +173,17 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
          operations were due"
             .to_owned()
     });
-    let only_slices = manifest.format_version < 3 && judge.has_several_slices() && !verdict.has_no_limits();
+    let only_slices =
+        manifest.format_version < 3 && judge.has_several_slices() && !verdict.has_no_limits();
     let only_slices = only_slices.then(|| {
         "judged by whole slices, not by windows between them: the version that recorded the run did not count by halves \
          of slices"
             .to_owned()
     });
-    let old_rules = rules.iter().chain(&only_slices).map(|text| Reason::new(Code::OldRules, text));
+    let old_rules = rules
+        .iter()
+        .chain(&only_slices)
+        .map(|text| Reason::new(Code::OldRules, text));
     verdict.reasons.extend(old_rules);
     let rejudged = recorded_verdict.as_ref().filter(|written| {
         written.format_version < VERDICT_FORMAT_VERSION
@@ -149,11 +197,27 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
             written.outcome
         )
     });
-    let remarks = first.iter().cloned().chain(rules).chain(only_slices).chain(rejudged).chain(damage.iter().cloned());
+    let remarks = first
+        .iter()
+        .cloned()
+        .chain(rules)
+        .chain(only_slices)
+        .chain(rejudged)
+        .chain(damage.iter().cloned());
     let remarks = remarks.chain(records.remarks).chain(torn);
-    let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
+    let of_samples = of_samples
+        .into_iter()
+        .filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();
-    Ok(Run { dir: dir.to_owned(), manifest, written: recorded_verdict, verdict, intervals, remarks, damage })
+    Ok(Run {
+        dir: dir.to_owned(),
+        manifest,
+        written: recorded_verdict,
+        verdict,
+        intervals,
+        remarks,
+        damage,
+    })
 }
 
 /// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the
@@ -162,7 +226,10 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read::<Manifest>(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => match manifest.unknown_threshold() {
             None => Ok(manifest),
-            Some(why) => Err(RunDirError::Damaged { path: dir.join(MANIFEST), why }),
+            Some(why) => Err(RunDirError::Damaged {
+                path: dir.join(MANIFEST),
+                why,
+            }),
         },
         Ok(None) => Err(no_run(dir)),
         Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
@@ -206,8 +273,12 @@ impl Intervals {
         let recorded_sums = RecordedSums::of(dir);
         let mut file_damage = None;
         let mut open_table = |name: &str| {
-            let FileCheck { good_bytes, damage, .. } = recorded_sums.check(name)?;
-            file_damage = file_damage.take().or(damage.map(|what| format!("{name} {what}")));
+            let FileCheck {
+                good_bytes, damage, ..
+            } = recorded_sums.check(name)?;
+            file_damage = file_damage
+                .take()
+                .or(damage.map(|what| format!("{name} {what}")));
             Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
         };
         let (cells, telemetry) = (open_table(INTERVALS)?, open_table(TELEMETRY)?);
@@ -234,13 +305,18 @@ impl Intervals {
     fn read_headers(&mut self, sla: &Sla, format: u32) -> Result<(), RunDirError> {
         if let Some(header) = self.cells.next()? {
             let Some(columns) = Columns::read(header, sla, format) else {
-                return Err(self.cells.error(format!("the columns {}", tables::header(sla))));
+                return Err(self
+                    .cells
+                    .error(format!("the columns {}", tables::header(sla))));
             };
             self.cell_columns = columns;
         }
         let columns = self.telemetry.next()?.map(tables::telemetry_columns);
         let Some(columns) = columns.unwrap_or_else(|| Some(Vec::new())) else {
-            return Err(self.telemetry.error(format!("the columns {} and more", tables::telemetry_header(&[]))));
+            return Err(self.telemetry.error(format!(
+                "the columns {} and more",
+                tables::telemetry_header(&[])
+            )));
         };
         self.columns = columns;
         Ok(())
@@ -258,14 +334,19 @@ impl Intervals {
 
     /// The first damaged line, and the amount of data before it. Valid once [`Self::next`] has returned `None`.
     pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.has_ended))
+        self.damage
+            .as_deref()
+            .or(self.file_damage.as_deref().filter(|_| self.has_ended))
     }
 
     /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
     /// Errors: a failed system call.
     ///
     /// Not an iterator, because the record is borrowed and reused: memory does not grow with the run.
-    #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends, which iterators cannot"
+    )]
     pub fn next(&mut self) -> Result<Option<&IntervalRecord>, RunDirError> {
         if self.has_ended {
             return Ok(None);
@@ -282,18 +363,33 @@ impl Intervals {
 
     /// Reads the next interval into `record`. The caller treats an error about a line as damage.
     fn read_interval(&mut self) -> Result<IntervalRead, RunDirError> {
-        let Some(line) = self.telemetry.next()? else { return Ok(IntervalRead::End { cut_sec: None }) };
-        let closing_line = TelemetryLine::read(line, self.columns.len(), &mut self.record.telemetry);
+        let Some(line) = self.telemetry.next()? else {
+            return Ok(IntervalRead::End { cut_sec: None });
+        };
+        let closing_line =
+            TelemetryLine::read(line, self.columns.len(), &mut self.record.telemetry);
         let closing_line = closing_line.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
-        if closing_line.counts.index != self.next_index || closing_line.counts.after_sec <= before_sec {
-            return Err(self.telemetry.error(format!("interval {} with a time above {before_sec} s", self.next_index)));
+        if closing_line.counts.index != self.next_index
+            || closing_line.counts.after_sec <= before_sec
+        {
+            return Err(self.telemetry.error(format!(
+                "interval {} with a time above {before_sec} s",
+                self.next_index
+            )));
         }
         let (after_sec, lines) = (closing_line.counts.after_sec, closing_line.lines);
         self.begin_record(closing_line);
         for _ in 0..lines {
-            let Some(line) = self.cells.next()? else { return Ok(IntervalRead::End { cut_sec: Some(after_sec) }) };
-            if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
+            let Some(line) = self.cells.next()? else {
+                return Ok(IntervalRead::End {
+                    cut_sec: Some(after_sec),
+                });
+            };
+            if let Err(expected) =
+                self.cell_columns
+                    .read_cell(line, &mut self.record.counts, &self.layout)
+            {
                 self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
             }
@@ -303,7 +399,15 @@ impl Intervals {
 
     /// Records damage and ends the reading, if `error` is about a line; returns any other error.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
-        let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
+        let RunDirError::Line {
+            path,
+            line,
+            expected,
+            found,
+        } = error
+        else {
+            return Err(error);
+        };
         self.has_ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
@@ -316,11 +420,19 @@ impl Intervals {
     }
 
     fn begin_record(&mut self, closing_line: TelemetryLine) {
-        let IntervalCounts { mut cells, mut carried, .. } = std::mem::take(&mut self.record.counts);
+        let IntervalCounts {
+            mut cells,
+            mut carried,
+            ..
+        } = std::mem::take(&mut self.record.counts);
         cells.clear();
         cells.resize(self.layout.cells(), CellCounts::default());
         carried.clear();
-        self.record.counts = IntervalCounts { cells, carried, ..closing_line.counts };
+        self.record.counts = IntervalCounts {
+            cells,
+            carried,
+            ..closing_line.counts
+        };
     }
 
     /// Ends the reading of both tables. `cut_sec`: time of the interval with incomplete counts.
@@ -334,8 +446,14 @@ impl Intervals {
                 Err(error) => return self.damaged(error),
             }
         }
-        for table in [&self.cells, &self.telemetry].into_iter().filter(|table| table.torn) {
-            self.remarks.push(format!("the last line of {} is torn and was dropped", table.name()));
+        for table in [&self.cells, &self.telemetry]
+            .into_iter()
+            .filter(|table| table.torn)
+        {
+            self.remarks.push(format!(
+                "the last line of {} is torn and was dropped",
+                table.name()
+            ));
         }
         if let Some(cut_sec) = cut_sec {
             let name = self.cells.name();
@@ -344,8 +462,10 @@ impl Intervals {
         }
         if unclosed > 0 {
             let name = self.cells.name();
-            self.remarks
-                .push(format!("dropped from the end of {name}: {} of an unfinished interval", count(unclosed, "line")));
+            self.remarks.push(format!(
+                "dropped from the end of {name}: {} of an unfinished interval",
+                count(unclosed, "line")
+            ));
         }
         Ok(())
     }
@@ -373,18 +493,25 @@ pub(super) struct Replay {
 
 /// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed
 /// system call.
-pub(super) fn replay(dir: &Path, manifest: &Manifest, on_interval: EachInterval) -> Result<Replay, RunDirError> {
+pub(super) fn replay(
+    dir: &Path,
+    manifest: &Manifest,
+    on_interval: EachInterval,
+) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();
     let mut judge = manifest.judge();
     let mut blamer = manifest.blamer(&judge, &columns);
-    let Samples { lines, remarks } = read_trace(dir, manifest)
-        .unwrap_or_else(|error| Samples { lines: Vec::new(), remarks: vec![error.to_string()] });
+    let Samples { lines, remarks } = read_trace(dir, manifest).unwrap_or_else(|error| Samples {
+        lines: Vec::new(),
+        remarks: vec![error.to_string()],
+    });
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
         // As in a live run, the blamer gets each sample before the intervals that the sample overlaps.
-        while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
+        while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64)
+        {
             blamer.trace(line);
         }
         judge.add_counts(&record.counts);
@@ -392,7 +519,13 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, on_interval: EachInterval)
         on_interval(&columns, record);
         intervals += 1;
     }
-    Ok(Replay { judge, blamer, records, intervals, remarks })
+    Ok(Replay {
+        judge,
+        blamer,
+        records,
+        intervals,
+        remarks,
+    })
 }
 
 /// Blame for the slices over a limit in the run in `dir`, which may be unfinished.

@@ -30,7 +30,14 @@ const STREAM: usize = 1;
 /// Number of columns before the values of a cell.
 const BEFORE_VALUES: usize = 3;
 
-const SINGLE: [&str; 6] = ["in_flight", "waiting", "late", "errors", "overtime", "unissued"];
+const SINGLE: [&str; 6] = [
+    "in_flight",
+    "waiting",
+    "late",
+    "errors",
+    "overtime",
+    "unissued",
+];
 
 /// Columns that exist for each threshold; the threshold is appended to these names.
 const BY_THRESHOLD: [&str; 9] = [
@@ -80,7 +87,10 @@ fn names(sla: &Sla) -> Vec<String> {
         BY_THRESHOLD.map(|prefix| format!("{prefix}{threshold}"))
     });
     let before = FIRST.into_iter().chain(SINGLE).map(str::to_owned);
-    before.chain(by_threshold).chain(LAST.map(str::to_owned)).collect()
+    before
+        .chain(by_threshold)
+        .chain(LAST.map(str::to_owned))
+        .collect()
 }
 
 /// First line of intervals.csv.
@@ -89,23 +99,76 @@ pub(super) fn header(sla: &Sla) -> String {
 }
 
 /// The values of a cell's line in writing order, for `thresholds` thresholds.
-fn values<'a>(cell: &'a mut CellCounts, step: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
-    let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
-    let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
+fn values<'a>(
+    cell: &'a mut CellCounts,
+    step: &'a mut u64,
+    thresholds: usize,
+) -> impl Iterator<Item = &'a mut u64> {
+    let CellCounts {
+        ops,
+        bytes,
+        errors,
+        overtime,
+        unissued,
+        lost,
+        missed,
+        missed_least,
+        late,
+        late_max_ns,
+        ..
+    } = cell;
+    let CellCounts {
+        judged_over,
+        judged_least_over,
+        response_over,
+        service_over,
+        slow,
+        ..
+    } = cell;
     let CellCounts {
         silent_ns,
         last_back_ns,
         held_by,
         wrong_data,
-        backlog: Backlog { in_flight, waiting, late: backlog_late },
+        backlog:
+            Backlog {
+                in_flight,
+                waiting,
+                late: backlog_late,
+            },
         ..
     } = cell;
     let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
-    let mut by_threshold =
-        [judged_over, judged_least_over, response_over, service_over, wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
-            .map(|values| values.iter_mut());
-    let next = move |_| by_threshold.each_mut().map(Iterator::next).into_iter().flatten();
-    let leading = [ops, bytes, in_flight, waiting, backlog_late, errors, overtime, unissued].into_iter();
+    let mut by_threshold = [
+        judged_over,
+        judged_least_over,
+        response_over,
+        service_over,
+        wait_ns,
+        lag_ns,
+        service_ns,
+        unseen_ns,
+        held_ns,
+    ]
+    .map(|values| values.iter_mut());
+    let next = move |_| {
+        by_threshold
+            .each_mut()
+            .map(Iterator::next)
+            .into_iter()
+            .flatten()
+    };
+    let leading = [
+        ops,
+        bytes,
+        in_flight,
+        waiting,
+        backlog_late,
+        errors,
+        overtime,
+        unissued,
+    ]
+    .into_iter();
     leading.chain((0..thresholds).flat_map(next)).chain([
         last_back_ns,
         step,
@@ -138,14 +201,37 @@ impl Columns {
         let written = names.len();
         let position = |name: &str| names.iter().position(|known| known == name);
         let positions: Vec<_> = header.split(',').map(position).collect();
-        let count = |wanted: usize| positions.iter().filter(|position| **position == Some(wanted)).count();
-        let once = |wanted: usize| count(wanted) == usize::from(format >= first_format(wanted, written));
-        (0..written).all(once).then_some(Self { positions, written, read: Vec::new() })
+        let count = |wanted: usize| {
+            positions
+                .iter()
+                .filter(|position| **position == Some(wanted))
+                .count()
+        };
+        let once =
+            |wanted: usize| count(wanted) == usize::from(format >= first_format(wanted, written));
+        (0..written).all(once).then_some(Self {
+            positions,
+            written,
+            read: Vec::new(),
+        })
     }
 
     /// Reads a line into its cell. `Err` describes the expected text.
-    pub(super) fn read_cell(&mut self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
-        let (Self { positions, read, written }, mut stream, mut end) = (self, None, BEFORE_VALUES);
+    pub(super) fn read_cell(
+        &mut self,
+        line: &str,
+        counts: &mut IntervalCounts,
+        layout: &Layout,
+    ) -> Result<(), String> {
+        let (
+            Self {
+                positions,
+                read,
+                written,
+            },
+            mut stream,
+            mut end,
+        ) = (self, None, BEFORE_VALUES);
         read.clear();
         read.resize(*written, Some(0));
         let mut fields = fields(line);
@@ -154,7 +240,9 @@ impl Columns {
             match *position {
                 None => {}
                 Some(STREAM) => {
-                    stream = field.and_then(|name| layout.streams.iter().position(|stream| stream.name == name));
+                    stream = field.and_then(|name| {
+                        layout.streams.iter().position(|stream| stream.name == name)
+                    });
                 }
                 // Values missing at the end of a line are 0.
                 Some(position) if position >= FIRST.len() && field.is_none() => {}
@@ -165,17 +253,22 @@ impl Columns {
             }
         }
         if read[0] != Some(counts.after_sec) {
-            return Err(format!("counts of the interval that ends at {} s", counts.after_sec));
+            return Err(format!(
+                "counts of the interval that ends at {} s",
+                counts.after_sec
+            ));
         }
         let stream = stream.ok_or("the name of a stream of the manifest")?;
         let device = read[2].and_then(|device| usize::try_from(device).ok());
-        let device =
-            device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
+        let device = device
+            .filter(|device| *device < layout.devices.len())
+            .ok_or("the number of a device, counted from 0")?;
         let cell_index = layout.cell(stream, device);
-        let step =
-            read[*written - LAST.len() + STEP].ok_or("the number of a step, counted from 1, or an empty value")?;
+        let step = read[*written - LAST.len() + STEP]
+            .ok_or("the number of a step, counted from 1, or an empty value")?;
         let step = step.checked_sub(1);
-        let is_carried = |carried: &EarlierOps| (carried.cell, Some(carried.step)) == (cell_index, step);
+        let is_carried =
+            |carried: &EarlierOps| (carried.cell, Some(carried.step)) == (cell_index, step);
         let is_known = match step {
             None => counts.cells[cell_index].is_any(),
             Some(_) => counts.carried.iter().any(is_carried),
@@ -190,7 +283,11 @@ impl Columns {
                 &mut counts.cells[cell_index]
             }
             Some(step) => {
-                counts.carried.push(EarlierOps { cell: cell_index, step, counts: CellCounts::default() });
+                counts.carried.push(EarlierOps {
+                    cell: cell_index,
+                    step,
+                    counts: CellCounts::default(),
+                });
                 &mut counts.carried.last_mut().expect("one was appended").counts
             }
         };
@@ -201,7 +298,12 @@ impl Columns {
         let may_be = |over: &[u64; THRESHOLDS_MAX]| {
             over[0] <= scheduled_ops && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
         };
-        let over_counts = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
+        let over_counts = [
+            &cell.judged_over,
+            &cell.judged_least_over,
+            &cell.response_over,
+            &cell.service_over,
+        ];
         if !over_counts.into_iter().all(may_be) {
             return Err(
                 "at most as many operations over a threshold as in total, and never more over a larger threshold \
@@ -220,9 +322,16 @@ impl Columns {
 /// operations that were due in earlier steps. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
-    let current_cells =
-        counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
-    let carried = counts.carried.iter().map(|carried| (carried.cell, carried.step + 1, carried.counts));
+    let current_cells = counts
+        .cells
+        .iter()
+        .enumerate()
+        .filter(|(_, cell)| cell.is_any())
+        .map(|(index, cell)| (index, 0, *cell));
+    let carried = counts
+        .carried
+        .iter()
+        .map(|carried| (carried.cell, carried.step + 1, carried.counts));
     let mut lines = 0;
     for (index, mut step, mut cell) in current_cells.chain(carried) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
@@ -256,7 +365,9 @@ const TELEMETRY_COLUMNS: [&str; 10] = [
 /// First line of telemetry.csv.
 pub(super) fn telemetry_header(columns: &[String]) -> String {
     let mut line = TELEMETRY_COLUMNS.join(",");
-    columns.iter().for_each(|column| push_field(&mut line, column));
+    columns
+        .iter()
+        .for_each(|column| push_field(&mut line, column));
     line
 }
 
@@ -272,7 +383,13 @@ pub(super) fn telemetry_columns(header: &str) -> Option<Vec<String>> {
 /// Appends `,value`. Replaces characters of CSV syntax by blanks.
 fn push_field(line: &mut String, value: &str) {
     line.push(',');
-    line.extend(value.chars().map(|c| if c == ',' || c == '"' || c.is_control() { ' ' } else { c }));
+    line.extend(value.chars().map(|c| {
+        if c == ',' || c == '"' || c.is_control() {
+            ' '
+        } else {
+            c
+        }
+    }));
 }
 
 /// A line of telemetry.csv, which closes an interval.
@@ -287,10 +404,15 @@ pub(super) struct TelemetryLine {
 impl TelemetryLine {
     /// Reads a line. `telemetry` gets the values of the caller's columns; `columns` is their number. `Err` describes
     /// the expected text.
-    pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
+    pub(super) fn read(
+        line: &str,
+        columns: usize,
+        telemetry: &mut Vec<String>,
+    ) -> Result<Self, String> {
         let (mut telemetry_line, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut telemetry_line.counts, &mut telemetry_line.lines) {
-            *into = number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
+            *into =
+                number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
         }
         let wrong = || format!("{} columns", TELEMETRY_COLUMNS.len() + columns);
         telemetry.resize_with(columns, String::new);
@@ -306,14 +428,46 @@ impl TelemetryLine {
 }
 
 /// The values of the fixed columns of telemetry.csv, in their order.
-fn fixed<'a>(counts: &'a mut IntervalCounts, lines: &'a mut u64) -> [&'a mut u64; TELEMETRY_COLUMNS.len()] {
-    let IntervalCounts { index, after_sec, end_ns, gaps, gaps_over, gap_max_ns, .. } = counts;
-    let IntervalCounts { cpu_ns, run_delay_ns, in_flight_max, .. } = counts;
-    [index, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
+fn fixed<'a>(
+    counts: &'a mut IntervalCounts,
+    lines: &'a mut u64,
+) -> [&'a mut u64; TELEMETRY_COLUMNS.len()] {
+    let IntervalCounts {
+        index,
+        after_sec,
+        end_ns,
+        gaps,
+        gaps_over,
+        gap_max_ns,
+        ..
+    } = counts;
+    let IntervalCounts {
+        cpu_ns,
+        run_delay_ns,
+        in_flight_max,
+        ..
+    } = counts;
+    [
+        index,
+        after_sec,
+        end_ns,
+        lines,
+        gaps,
+        gaps_over,
+        gap_max_ns,
+        cpu_ns,
+        run_delay_ns,
+        in_flight_max,
+    ]
 }
 
 /// Appends the line that closes an interval with `lines` lines in intervals.csv.
-pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut lines: u64, telemetry: &[String]) {
+pub(super) fn push_closing(
+    text: &mut String,
+    counts: &mut IntervalCounts,
+    mut lines: u64,
+    telemetry: &[String],
+) {
     let fixed = fixed(counts, &mut lines).map(|value| value.to_string());
     *text += &fixed.join(",");
     telemetry.iter().for_each(|value| push_field(text, value));
@@ -337,7 +491,10 @@ fn number(field: Option<&str>) -> Option<u64> {
         let digit = char::from(digit).to_digit(10)?;
         number.checked_mul(10)?.checked_add(u64::from(digit))
     };
-    field.filter(|field| !field.is_empty())?.bytes().try_fold(0, add)
+    field
+        .filter(|field| !field.is_empty())?
+        .bytes()
+        .try_fold(0, add)
 }
 
 /// Columns before the threshold columns.
@@ -356,7 +513,10 @@ impl TraceWriter {
     pub fn create(dir: &Path, sla: &Sla) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(TRACE))?;
         file.append(format!("{}\n", trace_header(sla)).as_bytes())?;
-        Ok(Self { file, text: String::new() })
+        Ok(Self {
+            file,
+            text: String::new(),
+        })
     }
 
     /// Appends the lines of a sample, and waits until they are on the disk.
@@ -381,9 +541,14 @@ pub struct Samples {
 ///
 /// Errors: a failed system call, or an invalid line.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
-    let FileCheck { good_bytes, damage, .. } = RecordedSums::of(dir).check(TRACE)?;
+    let FileCheck {
+        good_bytes, damage, ..
+    } = RecordedSums::of(dir).check(TRACE)?;
     if let Some(why) = damage {
-        return Err(RunDirError::Damaged { path: dir.join(TRACE), why: format!("it {why}") });
+        return Err(RunDirError::Damaged {
+            path: dir.join(TRACE),
+            why: format!("it {why}"),
+        });
     }
     let mut input = WholeLines::open(dir.join(TRACE))?.limited(good_bytes);
     let mut samples = Samples::default();
@@ -399,7 +564,9 @@ pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirErro
         }
     }
     if input.torn {
-        samples.remarks.push(format!("the last line of {TRACE} is torn and was dropped"));
+        samples
+            .remarks
+            .push(format!("the last line of {TRACE} is torn and was dropped"));
     }
     Ok(samples)
 }
@@ -418,12 +585,24 @@ fn trace_header(sla: &Sla) -> String {
 impl TraceLine {
     fn push(&self, text: &mut String) {
         let (kind, size) = (self.kind.name(), self.size.name());
-        let _ = write!(text, "{:.3},{},{},{kind},{size},{}", self.at_sec, self.length_ms, self.device, self.requests);
+        let _ = write!(
+            text,
+            "{:.3},{},{},{kind},{size},{}",
+            self.at_sec, self.length_ms, self.device, self.requests
+        );
         let _ = write!(text, ",{}", self.lost);
-        for Spread { p50_ns, p99_ns, max_ns } in [self.queue, self.device_time] {
+        for Spread {
+            p50_ns,
+            p99_ns,
+            max_ns,
+        } in [self.queue, self.device_time]
+        {
             let _ = write!(text, ",{p50_ns},{p99_ns},{max_ns}");
         }
-        for over in [&self.queue_over, &self.device_over, &self.total_over].into_iter().flatten() {
+        for over in [&self.queue_over, &self.device_over, &self.total_over]
+            .into_iter()
+            .flatten()
+        {
             let _ = write!(text, ",{over}");
         }
         text.push('\n');
@@ -432,25 +611,48 @@ impl TraceLine {
     /// Reads a line. `Err` describes the expected text.
     fn read(line: &str, devices: usize, thresholds: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
-        let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);
+        let at_sec =
+            parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);
         let at_sec = at_sec.ok_or("seconds since the run began")?;
         let length_ms = parsed(fields.next()).ok_or("the length of the sample in milliseconds")?;
-        let device =
-            parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device, counted from 0")?;
+        let device = parsed(fields.next())
+            .filter(|device| *device < devices)
+            .ok_or("the number of a device, counted from 0")?;
         let name = fields.next();
-        let kind = TraceKind::ALL.into_iter().find(|kind| Some(kind.name()) == name).ok_or("read or write")?;
+        let kind = TraceKind::ALL
+            .into_iter()
+            .find(|kind| Some(kind.name()) == name)
+            .ok_or("read or write")?;
         let name = fields.next();
-        let size = TraceSize::ALL.into_iter().find(|size| Some(size.name()) == name).ok_or("small or large")?;
-        let mut next = || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
+        let size = TraceSize::ALL
+            .into_iter()
+            .find(|size| Some(size.name()) == name)
+            .ok_or("small or large")?;
+        let mut next =
+            || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
         let (requests, lost) = (next()?, next()?);
-        let mut spread = || Ok::<_, String>(Spread { p50_ns: next()?, p99_ns: next()?, max_ns: next()? });
+        let mut spread = || {
+            Ok::<_, String>(Spread {
+                p50_ns: next()?,
+                p99_ns: next()?,
+                max_ns: next()?,
+            })
+        };
         let (queue, device_time) = (spread()?, spread()?);
-        let mut next_over = || (0..thresholds).map(|_| next()).collect::<Result<Vec<_>, _>>();
+        let mut next_over = || {
+            (0..thresholds)
+                .map(|_| next())
+                .collect::<Result<Vec<_>, _>>()
+        };
         let (queue_over, device_over, total_over) = (next_over()?, next_over()?, next_over()?);
         if fields.next().is_some() {
             return Err("at most as many columns as the first line has".to_owned());
         }
-        if [&queue_over, &device_over, &total_over].into_iter().flatten().any(|over| *over > requests) {
+        if [&queue_over, &device_over, &total_over]
+            .into_iter()
+            .flatten()
+            .any(|over| *over > requests)
+        {
             return Err("at most as many requests over a threshold as in total".to_owned());
         }
         Ok(Self {
@@ -483,20 +685,38 @@ mod tests {
     fn a_header_names_what_is_written_and_nothing_may_be_missing_or_twice() {
         let sla = Sla::default();
         let header = header(&sla);
-        assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
-        let Columns { positions, written, .. } = Columns::read(&header, &sla, 3).unwrap();
+        assert!(
+            header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"),
+            "{header}"
+        );
+        let Columns {
+            positions, written, ..
+        } = Columns::read(&header, &sla, 3).unwrap();
         assert!(positions.into_iter().eq((0..written).map(Some)));
         assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 3), None);
-        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla, 3), None);
-        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3), None);
-        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla, 3), None);
+        assert_eq!(
+            Columns::read(&header.replace(",errors", ",ops"), &sla, 3),
+            None
+        );
+        assert_eq!(
+            Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3),
+            None
+        );
+        assert_eq!(
+            Columns::read(&format!("{header},judged_over_8ms"), &sla, 3),
+            None
+        );
         assert!(Columns::read(&format!("{header},colour"), &sla, 3).is_some());
     }
 
     fn manifest() -> Manifest {
         let sla: Sla = "5%>1ms,1%>8ms".parse().unwrap();
         let devices = vec!["a".to_owned(), "b".to_owned()];
-        let layout = Layout { streams: Vec::new(), devices, thresholds_ns: sla.thresholds_ns() };
+        let layout = Layout {
+            streams: Vec::new(),
+            devices,
+            thresholds_ns: sla.thresholds_ns(),
+        };
         Manifest::new(&layout, sla)
     }
 
@@ -509,8 +729,16 @@ mod tests {
             size: TraceSize::Large,
             requests: 100,
             lost: 3,
-            queue: Spread { p50_ns: 1, p99_ns: 2, max_ns: 3 },
-            device_time: Spread { p50_ns: 40, p99_ns: 50, max_ns: 60 },
+            queue: Spread {
+                p50_ns: 1,
+                p99_ns: 2,
+                max_ns: 3,
+            },
+            device_time: Spread {
+                p50_ns: 40,
+                p99_ns: 50,
+                max_ns: 60,
+            },
             queue_over: vec![7, 0],
             device_over: vec![8, 1],
             total_over: vec![20, 2],
@@ -521,38 +749,75 @@ mod tests {
     fn what_is_written_is_read() {
         let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
-        let lines = [line(1.004, 0, TraceKind::Read), line(1.004, 1, TraceKind::Write), line(31.0, 1, TraceKind::Read)];
+        let lines = [
+            line(1.004, 0, TraceKind::Read),
+            line(1.004, 1, TraceKind::Write),
+            line(31.0, 1, TraceKind::Read),
+        ];
         writer.append(&lines[..2]).unwrap();
         writer.append(&[]).unwrap();
         writer.append(&lines[2..]).unwrap();
         let text = fs::read_to_string(dir.path().join(TRACE)).unwrap();
-        assert!(text.starts_with("at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,"), "{text}");
-        assert!(text.contains(",device_max_ns,queue_over_1ms,queue_over_8ms,device_over_1ms,"), "{text}");
-        assert!(text.contains("\n1.004,500,0,read,large,100,3,1,2,3,40,50,60,7,0,8,1,20,2\n"), "{text}");
+        assert!(
+            text.starts_with("at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,"),
+            "{text}"
+        );
+        assert!(
+            text.contains(",device_max_ns,queue_over_1ms,queue_over_8ms,device_over_1ms,"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n1.004,500,0,read,large,100,3,1,2,3,40,50,60,7,0,8,1,20,2\n"),
+            "{text}"
+        );
         let samples = read_trace(dir.path(), &manifest).unwrap();
-        assert_eq!(samples, Samples { lines: lines.to_vec(), remarks: vec![] });
+        assert_eq!(
+            samples,
+            Samples {
+                lines: lines.to_vec(),
+                remarks: vec![]
+            }
+        );
     }
 
     #[test]
     fn a_run_without_samples_has_none() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read_trace(dir.path(), &manifest()).unwrap(), Samples::default());
+        assert_eq!(
+            read_trace(dir.path(), &manifest()).unwrap(),
+            Samples::default()
+        );
         fs::write(dir.path().join(TRACE), "").unwrap();
-        assert_eq!(read_trace(dir.path(), &manifest()).unwrap(), Samples::default());
+        assert_eq!(
+            read_trace(dir.path(), &manifest()).unwrap(),
+            Samples::default()
+        );
     }
 
     #[test]
     fn a_file_cut_anywhere_gives_its_whole_lines() {
         let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
-        writer.append(&[line(1.0, 0, TraceKind::Read), line(31.0, 1, TraceKind::Write)]).unwrap();
+        writer
+            .append(&[
+                line(1.0, 0, TraceKind::Read),
+                line(31.0, 1, TraceKind::Write),
+            ])
+            .unwrap();
         let path = dir.path().join(TRACE);
         let whole = fs::read(&path).unwrap();
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            let ends = whole[..length].iter().filter(|byte| **byte == b'\n').count();
+            let ends = whole[..length]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count();
             let samples = read_trace(dir.path(), &manifest).unwrap();
-            assert_eq!(samples.lines.len(), ends.saturating_sub(1), "{length} bytes");
+            assert_eq!(
+                samples.lines.len(),
+                ends.saturating_sub(1),
+                "{length} bytes"
+            );
             let torn = length > 0 && whole[length - 1] != b'\n';
             assert_eq!(samples.remarks.len(), usize::from(torn), "{length} bytes");
         }
@@ -571,7 +836,11 @@ mod tests {
             ("read", "trim", "read or write"),
             ("large", "huge", "small or large"),
             ("20,2\n", "20\n", "a whole number in each column"),
-            ("20,2\n", "20,2,0\n", "at most as many columns as the first line has"),
+            (
+                "20,2\n",
+                "20,2,0\n",
+                "at most as many columns as the first line has",
+            ),
             ("20,2\n", "101,2\n", "at most as many requests"),
             ("at_sec", "at", "the columns at_sec"),
         ] {

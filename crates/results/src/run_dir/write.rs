@@ -53,13 +53,18 @@ struct ActLog {
 impl ActLog {
     /// Creates a log in ACT's format, with its header, for each workload that has such a log.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
-        let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
+        let asking = (0..manifest.workloads.len())
+            .filter_map(|index| Some((index, manifest.act_header(index)?)));
         let create = |(index, header)| {
             let mut file = AppendFile::create(dir.join(manifest.act_log_name(index)))?;
             let mut text = Vec::new();
             write_header(&mut text, &header).expect("a vector takes any bytes");
             file.append(&text)?;
-            Ok(Self { file, totals: Totals::new(&manifest.layout(), index), text })
+            Ok(Self {
+                file,
+                totals: Totals::new(&manifest.layout(), index),
+                text,
+            })
         };
         asking.map(create).collect()
     }
@@ -67,7 +72,9 @@ impl ActLog {
     fn append_interval(&mut self, interval: &Interval, after_sec: u64) -> Result<(), RunDirError> {
         self.totals.add(interval);
         self.text.clear();
-        self.totals.write_chunk(&mut self.text, after_sec).expect("a vector takes any bytes");
+        self.totals
+            .write_chunk(&mut self.text, after_sec)
+            .expect("a vector takes any bytes");
         self.file.append(&self.text)
     }
 
@@ -83,13 +90,19 @@ impl Writer {
     ///
     /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
     /// there is too little space for this run, or a system call failed.
-    pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
-        let new_dirs = files::create_dirs(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
+    pub fn create(
+        dir: &Path,
+        manifest: &Manifest,
+        telemetry_columns: &[String],
+    ) -> Result<Self, RunDirError> {
+        let new_dirs = files::create_dirs(dir)
+            .map_err(|error| RunDirError::io("making the directory", dir, error))?;
         refuse_occupied(dir)?;
         let layout = manifest.layout();
         let interval_sec = manifest.report_interval_sec;
         let columns = telemetry_columns.len();
-        check_space(dir, space_needed_bytes(manifest, columns)).inspect_err(|_| new_dirs.remove())?;
+        check_space(dir, space_needed_bytes(manifest, columns))
+            .inspect_err(|_| new_dirs.remove())?;
         // This file is created first and exclusively: of two runs that start at the same moment, only one gets the
         // directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
@@ -100,15 +113,28 @@ impl Writer {
         write_whole(dir, MANIFEST, &manifest_bytes)?;
         intervals.append(format!("{}\n", tables::header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
-        telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
+        telemetry
+            .append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
         let act_logs = ActLog::create_all(dir, manifest)?;
         let window = window_intervals(interval_sec, manifest.round_sec);
-        let hlogs = Hlogs::create(dir, &layout, &manifest.tool, manifest.started_unix_ms, window)?;
-        let appended = [&intervals, &telemetry].into_iter().chain(act_logs.iter().map(|log| &log.file));
+        let hlogs = Hlogs::create(
+            dir,
+            &layout,
+            &manifest.tool,
+            manifest.started_unix_ms,
+            window,
+        )?;
+        let appended = [&intervals, &telemetry]
+            .into_iter()
+            .chain(act_logs.iter().map(|log| &log.file));
         let names = appended.chain(hlogs.files()).map(AppendFile::name);
         let names: Vec<_> = [MANIFEST.to_owned()].into_iter().chain(names).collect();
         let checksums = checksums::Writer::create(dir, &names)?;
-        let (tightest_ns, counts, text) = (manifest.sla.tightest_ns(), IntervalCounts::default(), String::new());
+        let (tightest_ns, counts, text) = (
+            manifest.sla.tightest_ns(),
+            IntervalCounts::default(),
+            String::new(),
+        );
         let mut files = Files {
             layout,
             interval_sec: interval_sec.max(1),
@@ -126,7 +152,11 @@ impl Writer {
         files.append_checksums(0)?;
         files.sync()?;
         files::sync_dir(dir).map_err(|error| RunDirError::io("syncing", dir, error))?;
-        Ok(Self { dir: dir.to_owned(), files, failed: None })
+        Ok(Self {
+            dir: dir.to_owned(),
+            files,
+            failed: None,
+        })
     }
 
     pub fn dir(&self) -> &Path {
@@ -135,7 +165,11 @@ impl Writer {
 
     /// Appends an interval, merged over all shards. Intervals must come in the order of their index. `telemetry` has a
     /// value for each telemetry column, empty if it could not be measured.
-    pub fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
+    pub fn write_interval(
+        &mut self,
+        interval: &Interval,
+        telemetry: &[String],
+    ) -> Result<(), RunDirError> {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
@@ -150,7 +184,12 @@ impl Writer {
 
     /// Appends an error line to the logs in ACT's format.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
-        self.attempt(|files| files.act_logs.iter_mut().try_for_each(|log| log.append_error(message)))
+        self.attempt(|files| {
+            files
+                .act_logs
+                .iter_mut()
+                .try_for_each(|log| log.append_error(message))
+        })
     }
 
     /// Waits until all written data is on the disk. In real time, called for each report; in virtual time, only
@@ -166,14 +205,31 @@ impl Writer {
             files.hlogs.write_window()?;
             files.sync()?;
             // trace.csv has its own writer, which has finished by now.
-            let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
-            write_whole(&dir, VERDICT, &file::to_bytes(&VerdictWithSums { verdict, files: sums }))
+            let sums = files
+                .sums()
+                .into_iter()
+                .chain(FileSum::of_file(&dir, TRACE))
+                .collect();
+            write_whole(
+                &dir,
+                VERDICT,
+                &file::to_bytes(&VerdictWithSums {
+                    verdict,
+                    files: sums,
+                }),
+            )
         })
     }
 
-    fn attempt(&mut self, act: impl FnOnce(&mut Files) -> Result<(), RunDirError>) -> Result<(), RunDirError> {
+    fn attempt(
+        &mut self,
+        act: impl FnOnce(&mut Files) -> Result<(), RunDirError>,
+    ) -> Result<(), RunDirError> {
         if let Some(earlier) = &self.failed {
-            return Err(RunDirError::Stopped { dir: self.dir.clone(), earlier: earlier.clone() });
+            return Err(RunDirError::Stopped {
+                dir: self.dir.clone(),
+                earlier: earlier.clone(),
+            });
         }
         act(&mut self.files).inspect_err(|error| self.failed = Some(error.to_string()))
     }
@@ -181,7 +237,11 @@ impl Writer {
 
 impl Files {
     /// The line of telemetry.csv is written last, because it closes the interval.
-    fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
+    fn write_interval(
+        &mut self,
+        interval: &Interval,
+        telemetry: &[String],
+    ) -> Result<(), RunDirError> {
         debug_assert_eq!(telemetry.len(), self.columns);
         let after_sec = self.after_sec(interval);
         self.counts.set(interval, self.tightest_ns);
@@ -190,7 +250,9 @@ impl Files {
         let lines = tables::push_cells(&mut self.text, &self.counts, &self.layout);
         self.intervals.append(self.text.as_bytes())?;
 
-        self.act_logs.iter_mut().try_for_each(|log| log.append_interval(interval, after_sec))?;
+        self.act_logs
+            .iter_mut()
+            .try_for_each(|log| log.append_interval(interval, after_sec))?;
         self.hlogs.add(interval)?;
 
         let mut padded = telemetry.to_vec();
@@ -204,12 +266,17 @@ impl Files {
     /// The growing files, without checksums.csv.
     fn appended(&self) -> impl Iterator<Item = &AppendFile> {
         let tables = [&self.intervals, &self.telemetry].into_iter();
-        tables.chain(self.act_logs.iter().map(|log| &log.file)).chain(self.hlogs.files())
+        tables
+            .chain(self.act_logs.iter().map(|log| &log.file))
+            .chain(self.hlogs.files())
     }
 
     /// Called last, so that the sums cover data that is already in the other files.
     fn append_checksums(&mut self, after_sec: u64) -> Result<(), RunDirError> {
-        let sums: Vec<_> = [self.manifest].into_iter().chain(self.appended().map(AppendFile::sum)).collect();
+        let sums: Vec<_> = [self.manifest]
+            .into_iter()
+            .chain(self.appended().map(AppendFile::sum))
+            .collect();
         self.checksums.append(after_sec, sums)
     }
 
@@ -217,7 +284,10 @@ impl Files {
     fn sums(&self) -> Vec<FileSum> {
         let appended = self.appended().chain([&self.checksums.file]);
         let appended = appended.map(|file| FileSum::new(&file.name(), file.sum()));
-        [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
+        [FileSum::new(MANIFEST, self.manifest)]
+            .into_iter()
+            .chain(appended)
+            .collect()
     }
 
     /// Nominal time of the report, as in ACT's log. For an interval that was cut short: the second in which the
@@ -225,14 +295,18 @@ impl Files {
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
-        nominal_sec.min(interval.end_ns.div_ceil(NS_PER_SEC)).max(before_sec + 1)
+        nominal_sec
+            .min(interval.end_ns.div_ceil(NS_PER_SEC))
+            .max(before_sec + 1)
     }
 
     fn sync(&mut self) -> Result<(), RunDirError> {
         // The tables are synced first, because a verdict needs nothing else.
         self.intervals.sync()?;
         self.telemetry.sync()?;
-        self.act_logs.iter_mut().try_for_each(|log| log.file.sync())?;
+        self.act_logs
+            .iter_mut()
+            .try_for_each(|log| log.file.sync())?;
         self.hlogs.sync()?;
         self.checksums.file.sync()
     }
@@ -251,8 +325,10 @@ struct VerdictWithSums<'a> {
 /// Errors: `dir` already holds a run, or a system call failed. [`Writer::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
-    let new_dirs = files::create_dirs(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
-    let written = files::check_dir_writable(dir).map_err(|error| RunDirError::io("creating a file in", dir, error));
+    let new_dirs = files::create_dirs(dir)
+        .map_err(|error| RunDirError::io("making the directory", dir, error))?;
+    let written = files::check_dir_writable(dir)
+        .map_err(|error| RunDirError::io("creating a file in", dir, error));
     new_dirs.remove();
     written
 }
@@ -260,7 +336,10 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
 /// Errors: `dir` contains a file of a run.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     match files_of_a_run(dir).next() {
-        Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found: found.to_owned() }),
+        Some(found) => Err(RunDirError::Occupied {
+            dir: dir.to_owned(),
+            found: found.to_owned(),
+        }),
         None => Ok(()),
     }
 }
@@ -305,8 +384,16 @@ const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.
 fn recorded_sec(manifest: &Manifest) -> u64 {
-    let sec = |operations: u64| operations.div_ceil(OPERATIONS_PER_SEC_MIN).max(manifest.report_interval_sec);
-    manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))
+    let sec = |operations: u64| {
+        operations
+            .div_ceil(OPERATIONS_PER_SEC_MIN)
+            .max(manifest.report_interval_sec)
+    };
+    manifest
+        .operations
+        .map_or(manifest.duration_sec, |operations| {
+            sec(operations).min(manifest.duration_sec)
+        })
 }
 
 /// Estimates the size of a run directory, bytes.
@@ -319,16 +406,23 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let intervals = duration_sec.div_ceil(interval_sec);
     let windows = intervals.div_ceil(window_intervals(interval_sec, manifest.round_sec));
     let cells = layout.cells() as u64;
-    let scales = layout.streams.iter().filter_map(|stream| stream.act).map(|act| act_buckets(act.scale));
+    let scales = layout
+        .streams
+        .iter()
+        .filter_map(|stream| stream.act)
+        .map(|act| act_buckets(act.scale));
     let histogram_bytes = ACT_TOTAL_BYTES + scales.max().unwrap_or(0) * ACT_BUCKET_BYTES;
     let histogram = |name: String| name.len() as u64 + histogram_bytes;
-    let names = (0..manifest.workloads.len()).flat_map(|workload| histogram_names(layout, workload));
+    let names =
+        (0..manifest.workloads.len()).flat_map(|workload| histogram_names(layout, workload));
     let chunk = ACT_TOTAL_BYTES + names.map(histogram).sum::<u64>();
     let telemetry = TELEMETRY_LINE_BYTES + telemetry_columns as u64 * TELEMETRY_COLUMN_BYTES;
     let window = HlogKind::ALL.into_iter().map(window_bytes).sum::<u64>();
     let checksums = CHECKSUMS_LINE_BYTES + manifest.workloads.len() as u64 * CHECKSUMS_LOG_BYTES;
     let per_interval = chunk + cells * CELL_LINE_BYTES + telemetry + checksums;
-    let series = intervals.saturating_mul(per_interval).saturating_add(windows.saturating_mul(cells * window));
+    let series = intervals
+        .saturating_mul(per_interval)
+        .saturating_add(windows.saturating_mul(cells * window));
     let trace = duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
     series.saturating_add(trace).saturating_add(FIXED_BYTES)
 }
@@ -337,7 +431,11 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
 pub(super) fn check_space(dir: &Path, needed_bytes: u64) -> Result<(), RunDirError> {
     let free_bytes = free_bytes(dir)?;
     if free_bytes < needed_bytes {
-        return Err(RunDirError::NoRoom { dir: dir.to_owned(), needed_bytes, free_bytes });
+        return Err(RunDirError::NoRoom {
+            dir: dir.to_owned(),
+            needed_bytes,
+            free_bytes,
+        });
     }
     Ok(())
 }

@@ -62,7 +62,8 @@ pub struct Steadiness {
 /// True if all metrics were steady over the five rounds that end with round `end`, counted from 1; false if there are
 /// fewer rounds.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
-    end >= ROUNDS_IN_WINDOW && windows(&rounds.series, end, &rounds.sla).all(|window| window.is_steady())
+    end >= ROUNDS_IN_WINDOW
+        && windows(&rounds.series, end, &rounds.sla).all(|window| window.is_steady())
 }
 
 impl Steadiness {
@@ -72,7 +73,10 @@ impl Steadiness {
         let ends = || ROUNDS_IN_WINDOW..=count;
         let steady: Vec<usize> = ends().filter(|end| is_steady_at(rounds, *end)).collect();
         let reached_round = steady.first().copied();
-        let steady_since_round = ends().rev().zip(steady.iter().rev()).take_while(|(end, steady)| end == *steady);
+        let steady_since_round = ends()
+            .rev()
+            .zip(steady.iter().rev())
+            .take_while(|(end, steady)| end == *steady);
         let steady_since_round = steady_since_round.map(|(end, _)| end).last();
         Self {
             round_sec: rounds.round_sec,
@@ -109,7 +113,9 @@ impl Steadiness {
                  {moving}",
                 minutes(reached)
             ),
-            (None, Some(moving)) => format!("not steady within {rounds} rounds of {round_sec} s: {moving}"),
+            (None, Some(moving)) => {
+                format!("not steady within {rounds} rounds of {round_sec} s: {moving}")
+            }
             (None, None) => format!(
                 "not steady: in {rounds} rounds of {round_sec} s, the metrics were never all steady at the same time"
             ),
@@ -151,8 +157,14 @@ impl Spread {
     pub fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         let average = values.iter().sum::<f64>() / count;
-        let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| (l.min(*value), m.max(*value)));
-        Self { average, range: most - least, slope_excursion: slope(values).abs() * (count - 1.0) }
+        let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| {
+            (l.min(*value), m.max(*value))
+        });
+        Self {
+            average,
+            range: most - least,
+            slope_excursion: slope(values).abs() * (count - 1.0),
+        }
     }
 
     /// True if steady by SNIA's rule: a range of at most 20 % of the average, a slope excursion of at most 10 %.
@@ -188,20 +200,46 @@ impl Window {
     }
 
     fn of(group: &Group, metric: Metric, values: &[f64], limit: Option<f64>) -> Self {
-        let spread @ Spread { average, range, slope_excursion } = Spread::of(values);
+        let spread @ Spread {
+            average,
+            range,
+            slope_excursion,
+        } = Spread::of(values);
         let settled = match limit {
             _ if spread.is_steady() => Some(Settled::Snia),
             Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(Settled::NearLimit),
             _ => None,
         };
-        Self { group: group.clone(), metric, average, range, slope_excursion, limit, settled }
+        Self {
+            group: group.clone(),
+            metric,
+            average,
+            range,
+            slope_excursion,
+            limit,
+            settled,
+        }
     }
 }
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, metric, average, range, slope_excursion, limit, .. } = self;
-        let of_average = |value: f64| if *average > 0.0 { value / average * 100.0 } else { f64::INFINITY };
+        let Self {
+            group,
+            metric,
+            average,
+            range,
+            slope_excursion,
+            limit,
+            ..
+        } = self;
+        let of_average = |value: f64| {
+            if *average > 0.0 {
+                value / average * 100.0
+            } else {
+                f64::INFINITY
+            }
+        };
         write!(
             f,
             "the {metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} % is \
@@ -226,27 +264,48 @@ impl fmt::Display for Window {
 /// Slope per round of the best straight line (least squares).
 fn slope(values: &[f64]) -> f64 {
     let middle = (values.len() as f64 - 1.0) / 2.0;
-    let centred = values.iter().enumerate().map(|(x, y)| (x as f64 - middle, y));
+    let centred = values
+        .iter()
+        .enumerate()
+        .map(|(x, y)| (x as f64 - middle, y));
     let (products, squares) = centred.fold((0.0, 0.0), |(xy, xx), (x, y)| (xy + x * y, xx + x * x));
-    if squares > 0.0 { products / squares } else { 0.0 }
+    if squares > 0.0 {
+        products / squares
+    } else {
+        0.0
+    }
 }
 
 /// Each metric, with the limit with which its range is also compared.
 fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
-    let share = |limit: &Limit| (Metric::ShareOver { threshold_ns: limit.threshold_ns }, Some(limit.share_max()));
-    sla.limits().iter().map(share).chain([(Metric::P99, Some(sla.tightest_ns() as f64)), (Metric::AchievedIops, None)])
+    let share = |limit: &Limit| {
+        (
+            Metric::ShareOver {
+                threshold_ns: limit.threshold_ns,
+            },
+            Some(limit.share_max()),
+        )
+    };
+    sla.limits().iter().map(share).chain([
+        (Metric::P99, Some(sla.tightest_ns() as f64)),
+        (Metric::AchievedIops, None),
+    ])
 }
 
 /// Every metric of every series over the five rounds before `end`; empty if there are fewer rounds. A metric that is
 /// missing in one of these rounds (a percentile without its log) is left out.
 fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Window> {
-    series.iter().filter(move |_| end >= ROUNDS_IN_WINDOW).flat_map(move |series| {
-        metrics(sla).filter_map(move |(metric, limit)| {
-            let values = series.rounds.get(end - ROUNDS_IN_WINDOW..end)?;
-            let values: Option<Vec<f64>> = values.iter().map(|round| metric.of(round, sla)).collect();
-            Some(Window::of(&series.group, metric, &values?, limit))
+    series
+        .iter()
+        .filter(move |_| end >= ROUNDS_IN_WINDOW)
+        .flat_map(move |series| {
+            metrics(sla).filter_map(move |(metric, limit)| {
+                let values = series.rounds.get(end - ROUNDS_IN_WINDOW..end)?;
+                let values: Option<Vec<f64>> =
+                    values.iter().map(|round| metric.of(round, sla)).collect();
+                Some(Window::of(&series.group, metric, &values?, limit))
+            })
         })
-    })
 }
 
 /// Minimum length of a piece, rounds: a shorter level is an episode, not a change.
@@ -280,7 +339,14 @@ pub struct ChangePoint {
 
 impl fmt::Display for ChangePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, metric, at_sec, before, after, .. } = self;
+        let Self {
+            group,
+            metric,
+            at_sec,
+            before,
+            after,
+            ..
+        } = self;
         let value_text = |value: f64| match metric {
             Metric::ShareOver { .. } => units::percent(value),
             Metric::P99 => format!("{:.3} ms", value / 1e6),
@@ -308,14 +374,18 @@ fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoin
             });
             let values: Vec<f64> = values.collect();
             let missing = series.rounds.len() - values.len();
-            points.extend(level_shifts(&values, limit).into_iter().map(|(at, before, after)| ChangePoint {
-                group: series.group.clone(),
-                metric,
-                round: missing + at + 1,
-                at_sec: (missing + at) as u64 * round_sec,
-                before,
-                after,
-            }));
+            points.extend(
+                level_shifts(&values, limit)
+                    .into_iter()
+                    .map(|(at, before, after)| ChangePoint {
+                        group: series.group.clone(),
+                        metric,
+                        round: missing + at + 1,
+                        at_sec: (missing + at) as u64 * round_sec,
+                        before,
+                        after,
+                    }),
+            );
         }
     }
     points.sort_by_key(|point| point.round);
@@ -325,21 +395,40 @@ fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoin
 /// Level shifts in `values`: the first index of the new level, the levels before and after.
 fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     let step = values.len().div_ceil(ROUNDS_MAX).max(1);
-    let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
+    let coarse: Vec<f64> = values
+        .chunks(step)
+        .map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64)
+        .collect();
     let smooth = running_median(&coarse);
     let is_significant = |before: f64, after: f64| {
         let moved = (after - before).abs();
-        moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
+        moved > MOVE_MIN * before.abs().min(after.abs())
+            && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
     };
     let mut cuts = cut(&smooth, noise(&coarse));
     // Removing a cut joins two pieces to a new level, so all cuts are checked again.
     loop {
         let level = |from: usize, to: usize| median(&coarse[from..to]);
-        let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
-        let shifts: Vec<_> = bounds.windows(3).map(|b| (b[1], level(b[0], b[1]), level(b[1], b[2]))).collect();
-        match shifts.iter().position(|(_, before, after)| !is_significant(*before, *after)) {
+        let bounds: Vec<usize> = [0]
+            .into_iter()
+            .chain(cuts.iter().copied())
+            .chain([coarse.len()])
+            .collect();
+        let shifts: Vec<_> = bounds
+            .windows(3)
+            .map(|b| (b[1], level(b[0], b[1]), level(b[1], b[2])))
+            .collect();
+        match shifts
+            .iter()
+            .position(|(_, before, after)| !is_significant(*before, *after))
+        {
             Some(idle) => drop(cuts.remove(idle)),
-            None => return shifts.into_iter().map(|(at, before, after)| (at * step, before, after)).collect(),
+            None => {
+                return shifts
+                    .into_iter()
+                    .map(|(at, before, after)| (at * step, before, after))
+                    .collect();
+            }
         }
     }
 }
@@ -369,8 +458,11 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     let mut best = vec![(f64::INFINITY, 0); count + 1];
     best[0] = (-piece_penalty, 0);
     for to in PIECE_MIN..=count {
-        let starts = (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + piece_penalty, from));
-        best[to] = starts.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0));
+        let starts =
+            (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + piece_penalty, from));
+        best[to] = starts
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .unwrap_or((f64::INFINITY, 0));
     }
     let mut cuts = Vec::new();
     let mut at = best[count].1;
@@ -385,7 +477,10 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
 /// Standard deviation of the noise between rounds. Computed from the median difference of neighbours, so that shifts in
 /// level do not count. Never exactly zero, because a flat line with one step would then be cut anywhere.
 fn noise(values: &[f64]) -> f64 {
-    let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    let differences: Vec<f64> = values
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).abs())
+        .collect();
     // 0.6745 is the median absolute value of a standard normal variable; a difference has twice the variance.
     let deviation = median(&differences) / 0.6745 / std::f64::consts::SQRT_2;
     let scale = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
@@ -393,8 +488,11 @@ fn noise(values: &[f64]) -> f64 {
 }
 
 fn running_median(values: &[f64]) -> Vec<f64> {
-    let around = |at: usize| at.saturating_sub(MEDIAN_OF / 2)..(at + MEDIAN_OF / 2 + 1).min(values.len());
-    (0..values.len()).map(|at| median(&values[around(at)])).collect()
+    let around =
+        |at: usize| at.saturating_sub(MEDIAN_OF / 2)..(at + MEDIAN_OF / 2 + 1).min(values.len());
+    (0..values.len())
+        .map(|at| median(&values[around(at)]))
+        .collect()
 }
 
 /// The median; 0 without values.

@@ -95,7 +95,10 @@ pub struct Series {
 impl Series {
     /// The value of a metric in each round; `None` if it could not be measured.
     pub fn values(&self, metric: Metric, sla: &Sla) -> Vec<Option<f64>> {
-        self.rounds.iter().map(|round| metric.of(round, sla)).collect()
+        self.rounds
+            .iter()
+            .map(|round| metric.of(round, sla))
+            .collect()
     }
 }
 
@@ -104,8 +107,12 @@ impl Metric {
     pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
             Self::ShareOver { threshold_ns } => {
-                let index = sla.limits().iter().position(|limit| limit.threshold_ns == threshold_ns)?;
-                (round.scheduled_ops > 0).then(|| round.judged_over[index] as f64 / round.scheduled_ops as f64)
+                let index = sla
+                    .limits()
+                    .iter()
+                    .position(|limit| limit.threshold_ns == threshold_ns)?;
+                (round.scheduled_ops > 0)
+                    .then(|| round.judged_over[index] as f64 / round.scheduled_ops as f64)
             }
             Self::P99 => round.p99_ns.map(|ns| ns as f64),
             Self::AchievedIops => Some(round.achieved_iops),
@@ -205,13 +212,20 @@ impl Rounds {
     /// Empty rounds for the run of `manifest`.
     pub fn new(manifest: &Manifest) -> Self {
         let devices = &manifest.devices;
-        let judged = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged);
+        let judged = manifest
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, stream)| stream.judged);
         let series: Vec<_> = judged
             .flat_map(|(stream, info)| {
                 let all = (devices.len() > 1).then_some(None);
                 let each = all.into_iter().chain((0..devices.len()).map(Some));
                 each.map(move |device| Series {
-                    group: Group { stream: info.name.clone(), device: device.map(|device| devices[device].clone()) },
+                    group: Group {
+                        stream: info.name.clone(),
+                        device: device.map(|device| devices[device].clone()),
+                    },
                     rounds: Vec::new(),
                     spells: vec![Spells::default(); manifest.sla.limits().len()],
                     stream,
@@ -220,9 +234,15 @@ impl Rounds {
             })
             .collect();
         let load = |cell: usize| {
-            let (stream, device) = (&manifest.streams[cell / devices.len()], &devices[cell % devices.len()]);
+            let (stream, device) = (
+                &manifest.streams[cell / devices.len()],
+                &devices[cell % devices.len()],
+            );
             (stream.offered_iops > 0.0).then(|| Load {
-                group: Group { stream: stream.name.clone(), device: Some(device.clone()) },
+                group: Group {
+                    stream: stream.name.clone(),
+                    device: Some(device.clone()),
+                },
                 cell,
                 per_sec: stream.offered_iops / devices.len() as f64,
                 rounds: Vec::new(),
@@ -234,7 +254,10 @@ impl Rounds {
             sla: manifest.sla.clone(),
             round_sec: manifest.round_sec.max(1),
             devices: devices.len(),
-            current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
+            current: series
+                .iter()
+                .map(|_| (CellCounts::default(), latencies()))
+                .collect(),
             series,
             loads: (0..manifest.layout().cells()).filter_map(load).collect(),
             counts: IntervalCounts::default(),
@@ -266,7 +289,9 @@ impl Rounds {
         for (series, (_, service)) in self.series.iter().zip(&mut self.current) {
             let cells = &interval.cells[cells_of(series.stream, series.device, self.devices)];
             for cell in cells.iter().filter(|cell| cell.counts.ops > 0) {
-                service.add(&cell.service).expect("histograms of one run have equal bounds");
+                service
+                    .add(&cell.service)
+                    .expect("histograms of one run have equal bounds");
             }
         }
         self.end_round(interval.end_ns)
@@ -275,9 +300,15 @@ impl Rounds {
     fn add_counts(&mut self, counts: &IntervalCounts) {
         for (series, (sum, _)) in self.series.iter_mut().zip(&mut self.current) {
             let mut interval = CellCounts::default();
-            cells_of(series.stream, series.device, self.devices).for_each(|cell| interval.add(&counts.cells[cell]));
-            for (index, (limit, spells)) in self.sla.limits().iter().zip(&mut series.spells).enumerate() {
-                spells.add(counts.end_ns, limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()));
+            cells_of(series.stream, series.device, self.devices)
+                .for_each(|cell| interval.add(&counts.cells[cell]));
+            for (index, (limit, spells)) in
+                self.sla.limits().iter().zip(&mut series.spells).enumerate()
+            {
+                spells.add(
+                    counts.end_ns,
+                    limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()),
+                );
             }
             sum.add(&interval);
         }
@@ -310,7 +341,9 @@ impl Rounds {
         }
         for load in &mut self.loads {
             let before = load.rounds.last().map_or(0, |(_, backlog)| backlog.total());
-            let wanted = std::mem::take(&mut load.done_ops).saturating_add(load.backlog.total()).saturating_sub(before);
+            let wanted = std::mem::take(&mut load.done_ops)
+                .saturating_add(load.backlog.total())
+                .saturating_sub(before);
             load.rounds.push((wanted, load.backlog));
         }
         true
@@ -343,8 +376,14 @@ impl Rounds {
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
-            let wanted = last.iter().map(|(wanted, _)| wanted).fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
-            Some((&load.group, shortfall(wanted, &last.last()?.1, load.per_sec)?))
+            let wanted = last
+                .iter()
+                .map(|(wanted, _)| wanted)
+                .fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
+            Some((
+                &load.group,
+                shortfall(wanted, &last.last()?.1, load.per_sec)?,
+            ))
         });
         undone.min_by_key(|(_, found)| found.is_own_delay)
     }

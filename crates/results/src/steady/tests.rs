@@ -9,8 +9,17 @@ use crate::times::Times;
 use std::path::Path;
 
 fn manifest(devices: usize) -> Manifest {
-    let layout = layout(&[("writes", false), ("reads", true)], 100.0, (0..devices).map(|device| format!("d{device}")));
-    Manifest { duration_sec: 600, slice_sec: 600, round_sec: 20, ..Manifest::new(&layout, Sla::default()) }
+    let layout = layout(
+        &[("writes", false), ("reads", true)],
+        100.0,
+        (0..devices).map(|device| format!("d{device}")),
+    );
+    Manifest {
+        duration_sec: 600,
+        slice_sec: 600,
+        round_sec: 20,
+        ..Manifest::new(&layout, Sla::default())
+    }
 }
 
 /// An interval of one second with 100 reads per device, of which `slow` take 2 ms.
@@ -40,7 +49,9 @@ fn recorded(dir: &Path, manifest: &Manifest, seconds: u64) -> Rounds {
         live.add(&interval);
         writer.write_interval(&interval, &[]).unwrap();
     }
-    writer.finish(&manifest.judge().verdict(&crate::judge::End::Completed)).unwrap();
+    writer
+        .finish(&manifest.judge().verdict(&crate::judge::End::Completed))
+        .unwrap();
     live
 }
 
@@ -50,17 +61,30 @@ fn a_run_and_its_directory_have_the_same_rounds() {
         let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(devices));
         let live = recorded(dir.path(), &manifest, 410);
         let read = Rounds::read(dir.path(), &manifest).unwrap();
-        assert_eq!((live.count(), live.series.len()), (20, if devices == 1 { 1 } else { 3 }), "half a round is none");
+        assert_eq!(
+            (live.count(), live.series.len()),
+            (20, if devices == 1 { 1 } else { 3 }),
+            "half a round is none"
+        );
         for (live, read) in live.series.iter().zip(&read.series) {
             assert_eq!(live.group, read.group);
             for (live, read) in live.rounds.iter().zip(&read.rounds) {
-                let without = |round: &Round| Round { p99_ns: None, ..*round };
+                let without = |round: &Round| Round {
+                    p99_ns: None,
+                    ..*round
+                };
                 assert_eq!(without(live), without(read));
                 let (live, read) = (live.p99_ns.unwrap(), read.p99_ns.unwrap());
-                assert!(live.abs_diff(read) <= 2 * 1024, "the log keeps 1 us apart: {live} {read}");
+                assert!(
+                    live.abs_diff(read) <= 2 * 1024,
+                    "the log keeps 1 us apart: {live} {read}"
+                );
             }
         }
-        assert_eq!(Steadiness::of(&live).reached_round, Steadiness::of(&read).reached_round);
+        assert_eq!(
+            Steadiness::of(&live).reached_round,
+            Steadiness::of(&read).reached_round
+        );
     }
 }
 
@@ -68,15 +92,38 @@ fn a_run_and_its_directory_have_the_same_rounds() {
 fn steadiness_and_the_cliff_are_found() {
     let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 600));
-    assert_eq!((steadiness.rounds, steadiness.reached_round, steadiness.steady_at_end), (30, Some(5), true));
+    assert_eq!(
+        (
+            steadiness.rounds,
+            steadiness.reached_round,
+            steadiness.steady_at_end
+        ),
+        (30, Some(5), true)
+    );
     let shares: Vec<_> = steadiness
         .change_points
         .iter()
-        .filter(|point| point.metric == Metric::ShareOver { threshold_ns: 1_000_000 })
+        .filter(|point| {
+            point.metric
+                == Metric::ShareOver {
+                    threshold_ns: 1_000_000,
+                }
+        })
         .collect();
     assert_eq!(shares.len(), 1, "{:?}", steadiness.change_points);
-    assert_eq!((shares[0].round, shares[0].at_sec, shares[0].before, shares[0].after), (11, 200, 0.02, 0.04));
-    assert_eq!(shares[0].to_string(), "the share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s");
+    assert_eq!(
+        (
+            shares[0].round,
+            shares[0].at_sec,
+            shares[0].before,
+            shares[0].after
+        ),
+        (11, 200, 0.02, 0.04)
+    );
+    assert_eq!(
+        shares[0].to_string(),
+        "the share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s"
+    );
     // Windows that end in rounds 11 to 14 have rounds of both levels, so their range is too large.
     assert_eq!(
         steadiness.sentence(),
@@ -88,17 +135,34 @@ fn steadiness_and_the_cliff_are_found() {
 fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
     let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 260));
-    assert_eq!((steadiness.rounds, steadiness.reached_round, steadiness.steady_at_end), (13, Some(5), false));
+    assert_eq!(
+        (
+            steadiness.rounds,
+            steadiness.reached_round,
+            steadiness.steady_at_end
+        ),
+        (13, Some(5), false)
+    );
     let sentence = steadiness.sentence();
-    assert!(sentence.contains("but not at the end") && sentence.contains("share over 1 ms"), "{sentence}");
+    assert!(
+        sentence.contains("but not at the end") && sentence.contains("share over 1 ms"),
+        "{sentence}"
+    );
 }
 
 #[test]
 fn four_rounds_are_too_few() {
     let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 99));
-    assert_eq!((steadiness.reached_round, steadiness.steady_at_end), (None, false));
-    assert!(steadiness.sentence().starts_with("cannot tell if the run is steady: 4 whole rounds of 20 s"));
+    assert_eq!(
+        (steadiness.reached_round, steadiness.steady_at_end),
+        (None, false)
+    );
+    assert!(
+        steadiness
+            .sentence()
+            .starts_with("cannot tell if the run is steady: 4 whole rounds of 20 s")
+    );
 }
 
 #[test]
@@ -107,50 +171,117 @@ fn without_its_interval_log_a_run_still_has_shares() {
     recorded(dir.path(), &manifest, 200);
     std::fs::remove_file(dir.path().join("service.hlog")).unwrap();
     let read = Rounds::read(dir.path(), &manifest).unwrap();
-    assert!(read.series[0].rounds.iter().all(|round| round.p99_ns.is_none() && round.scheduled_ops == 2000));
+    assert!(
+        read.series[0]
+            .rounds
+            .iter()
+            .all(|round| round.p99_ns.is_none() && round.scheduled_ops == 2000)
+    );
     let steadiness = Steadiness::of(&read);
-    assert_eq!((steadiness.reached_round, steadiness.windows.len()), (Some(5), 4), "three shares and the rate");
+    assert_eq!(
+        (steadiness.reached_round, steadiness.windows.len()),
+        (Some(5), 4),
+        "three shares and the rate"
+    );
 }
 
 #[test]
 fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_beginning() {
     let mut spells = Spells::default();
     for second in 1..=60_u64 {
-        spells.add(second * 1_000_000_000, matches!(second, 5 | 6 | 25 | 26 | 27 | 35));
+        spells.add(
+            second * 1_000_000_000,
+            matches!(second, 5 | 6 | 25 | 26 | 27 | 35),
+        );
     }
-    assert_eq!((spells.count, spells.first_sec, spells.apart_sec, spells.is_lone()), (3, 5.0, 20.0, false));
+    assert_eq!(
+        (
+            spells.count,
+            spells.first_sec,
+            spells.apart_sec,
+            spells.is_lone()
+        ),
+        (3, 5.0, 20.0, false)
+    );
 }
 
 fn window(metric: Metric, values: [f64; 5], limit: Option<f64>) -> Window {
-    Window::of(&Group { stream: "reads".into(), device: None }, metric, &values, limit)
+    Window::of(
+        &Group {
+            stream: "reads".into(),
+            device: None,
+        },
+        metric,
+        &values,
+        limit,
+    )
 }
 
 #[test]
 fn range_and_line_are_judged_by_the_average() {
-    let steady = window(Metric::AchievedIops, [95.0, 97.5, 100.0, 102.5, 105.0], None);
-    assert_eq!((steady.average, steady.range, steady.settled), (100.0, 10.0, Some(Settled::Snia)));
-    assert!((steady.slope_excursion - 10.0).abs() < 1e-9, "a straight line moves by its range");
-    let steeper = window(Metric::AchievedIops, [94.0, 97.0, 100.0, 103.0, 106.0], None);
-    assert!(!steeper.is_steady(), "a range of 12 % would do, a line that moves by 12 % does not");
-    let wide = window(Metric::AchievedIops, [100.0, 111.0, 100.0, 89.0, 100.0], None);
+    let steady = window(
+        Metric::AchievedIops,
+        [95.0, 97.5, 100.0, 102.5, 105.0],
+        None,
+    );
+    assert_eq!(
+        (steady.average, steady.range, steady.settled),
+        (100.0, 10.0, Some(Settled::Snia))
+    );
+    assert!(
+        (steady.slope_excursion - 10.0).abs() < 1e-9,
+        "a straight line moves by its range"
+    );
+    let steeper = window(
+        Metric::AchievedIops,
+        [94.0, 97.0, 100.0, 103.0, 106.0],
+        None,
+    );
+    assert!(
+        !steeper.is_steady(),
+        "a range of 12 % would do, a line that moves by 12 % does not"
+    );
+    let wide = window(
+        Metric::AchievedIops,
+        [100.0, 111.0, 100.0, 89.0, 100.0],
+        None,
+    );
     assert!(!wide.is_steady(), "a range of 22 %");
-    let zigzag = window(Metric::AchievedIops, [91.0, 109.0, 100.0, 109.0, 91.0], None);
+    let zigzag = window(
+        Metric::AchievedIops,
+        [91.0, 109.0, 100.0, 109.0, 91.0],
+        None,
+    );
     assert!(zigzag.is_steady(), "18 % to and fro, without a direction");
 }
 
 #[test]
 fn a_share_near_zero_settles_against_its_limit() {
-    let share = Metric::ShareOver { threshold_ns: 1_000_000 };
+    let share = Metric::ShareOver {
+        threshold_ns: 1_000_000,
+    };
     let values = [0.0001, 0.0003, 0.0, 0.0002, 0.0001];
-    assert_eq!(window(share, values, Some(0.05)).settled, Some(Settled::NearLimit));
+    assert_eq!(
+        window(share, values, Some(0.05)).settled,
+        Some(Settled::NearLimit)
+    );
     assert_eq!(window(share, values, Some(0.002)).settled, None);
     let idle = window(share, [0.0; 5], Some(0.05));
-    assert_eq!(idle.settled, Some(Settled::Snia), "nothing moves in nothing");
+    assert_eq!(
+        idle.settled,
+        Some(Settled::Snia),
+        "nothing moves in nothing"
+    );
 }
 
 #[test]
 fn what_moves_is_said_with_its_numbers() {
-    let text = window(Metric::P99, [100.0, 100.0, 100.0, 100.0, 200.0], Some(500.0)).to_string();
+    let text = window(
+        Metric::P99,
+        [100.0, 100.0, 100.0, 100.0, 200.0],
+        Some(500.0),
+    )
+    .to_string();
     assert_eq!(
         text,
         "the p99 of service times of reads on all devices ranges over 83 % of its average in the last 5 rounds (at most \
@@ -163,18 +294,25 @@ fn what_moves_is_said_with_its_numbers() {
 fn level(level: f64, spread: f64, rounds: usize, seed: u64) -> impl Iterator<Item = f64> {
     let mut state = seed;
     (0..rounds).map(move |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         level + ((state >> 33) as f64 / (1u64 << 30) as f64 - 1.0) * spread
     })
 }
 
 #[test]
 fn a_cliff_six_hours_in_is_found_where_it_is() {
-    let values: Vec<f64> = level(0.01, 0.004, 360, 1).chain(level(0.04, 0.008, 600, 2)).collect();
+    let values: Vec<f64> = level(0.01, 0.004, 360, 1)
+        .chain(level(0.04, 0.008, 600, 2))
+        .collect();
     let moved = level_shifts(&values, Some(0.05));
     assert_eq!(moved.len(), 1, "{moved:?}");
     assert!(moved[0].0.abs_diff(360) <= 1, "{moved:?}");
-    assert!((moved[0].1 - 0.01).abs() < 0.002 && (moved[0].2 - 0.04).abs() < 0.002, "{moved:?}");
+    assert!(
+        (moved[0].1 - 0.01).abs() < 0.002 && (moved[0].2 - 0.04).abs() < 0.002,
+        "{moved:?}"
+    );
 }
 
 #[test]
@@ -189,13 +327,29 @@ fn noise_alone_and_a_stall_of_two_rounds_are_no_change() {
 
 #[test]
 fn a_move_that_is_small_against_the_limit_or_the_level_does_not_matter() {
-    let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1).chain(level(0.0003, 0.0, 50, 1)).collect();
-    assert_eq!(level_shifts(&tiny, Some(0.05)), [], "three times, but 0.4 % of the limit");
-    let slight: Vec<f64> = level(1000.0, 1.0, 50, 1).chain(level(1150.0, 1.0, 50, 1)).collect();
+    let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1)
+        .chain(level(0.0003, 0.0, 50, 1))
+        .collect();
+    assert_eq!(
+        level_shifts(&tiny, Some(0.05)),
+        [],
+        "three times, but 0.4 % of the limit"
+    );
+    let slight: Vec<f64> = level(1000.0, 1.0, 50, 1)
+        .chain(level(1150.0, 1.0, 50, 1))
+        .collect();
     assert_eq!(level_shifts(&slight, None), [], "15 %");
-    let twice: Vec<f64> =
-        level(1000.0, 1.0, 50, 1).chain(level(500.0, 1.0, 50, 1)).chain(level(1000.0, 1.0, 50, 3)).collect();
-    assert_eq!(level_shifts(&twice, None).iter().map(|moved| moved.0).collect::<Vec<_>>(), [50, 100]);
+    let twice: Vec<f64> = level(1000.0, 1.0, 50, 1)
+        .chain(level(500.0, 1.0, 50, 1))
+        .chain(level(1000.0, 1.0, 50, 3))
+        .collect();
+    assert_eq!(
+        level_shifts(&twice, None)
+            .iter()
+            .map(|moved| moved.0)
+            .collect::<Vec<_>>(),
+        [50, 100]
+    );
 }
 
 #[test]

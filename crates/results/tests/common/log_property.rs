@@ -7,7 +7,9 @@ use results::act_log::{Chunk, Header, Input, Reader, write_chunk, write_header};
 /// Reads `bytes` with and without skipping reports, and asserts the properties. Returns true for a complete log.
 pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
     // A decompressor must not panic on any input.
-    let Ok(input) = Input::new(bytes) else { return false };
+    let Ok(input) = Input::new(bytes) else {
+        return false;
+    };
     let mut reader = match Reader::new(input) {
         Ok(reader) => reader,
         Err(error) => {
@@ -22,7 +24,12 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
             Err(error) => damage = Some(error.to_string()),
         }
     }
-    assert!(chunks.windows(2).all(|pair| pair[0].after_sec < pair[1].after_sec), "times ascend");
+    assert!(
+        chunks
+            .windows(2)
+            .all(|pair| pair[0].after_sec < pair[1].after_sec),
+        "times ascend"
+    );
     damage.iter().for_each(|damage| assert_one_line(damage));
     assert_passing_over(bytes, &chunks, damage.is_some());
     assert_round_trip(&reader, &chunks);
@@ -32,39 +39,80 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
 /// Asserts that a reader of every third second gets the same reports as a reader of all reports.
 fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
-    let Ok(mut reader) = Input::new(bytes).map_err(drop).and_then(|input| Reader::new(input).map_err(drop)) else {
+    let Ok(mut reader) = Input::new(bytes)
+        .map_err(drop)
+        .and_then(|input| Reader::new(input).map_err(drop))
+    else {
         unreachable!("the same bytes were read before")
     };
-    let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).filter_map(Result::ok).collect();
-    let expected: Vec<&Chunk> = chunks.iter().filter(|chunk| wanted(chunk.after_sec)).collect();
+    let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(wanted))
+        .filter_map(Result::ok)
+        .collect();
+    let expected: Vec<&Chunk> = chunks
+        .iter()
+        .filter(|chunk| wanted(chunk.after_sec))
+        .collect();
     // Skipped reports are not checked, so reading can get beyond the damage.
-    let common = if damaged { found.len().min(expected.len()) } else { found.len() };
-    assert!(found.iter().take(common).eq(expected.into_iter().take(if damaged { common } else { usize::MAX })));
+    let common = if damaged {
+        found.len().min(expected.len())
+    } else {
+        found.len()
+    };
+    assert!(
+        found
+            .iter()
+            .take(common)
+            .eq(expected
+                .into_iter()
+                .take(if damaged { common } else { usize::MAX }))
+    );
 }
 
 /// Asserts that reports are equal after they are written and read back.
 fn assert_round_trip(reader: &Reader<'_>, chunks: &[Chunk]) {
     let names = reader.names();
     // Written names have blanks in place of control characters, and an empty name ends the list.
-    if names.iter().any(|name| name.contains(char::is_control) || name.is_empty()) {
+    if names
+        .iter()
+        .any(|name| name.contains(char::is_control) || name.is_empty())
+    {
         return;
     }
-    let scale = reader.header().configuration.iter().filter(|(name, _)| name == "microsecond-histograms").cloned();
-    let header = Header { configuration: scale.collect(), histogram_names: names.to_vec(), ..Header::default() };
+    let scale = reader
+        .header()
+        .configuration
+        .iter()
+        .filter(|(name, _)| name == "microsecond-histograms")
+        .cloned();
+    let header = Header {
+        configuration: scale.collect(),
+        histogram_names: names.to_vec(),
+        ..Header::default()
+    };
     let mut text = Vec::new();
     // Writing to memory cannot fail.
     let _ = write_header(&mut text, &header);
-    for Chunk { after_sec, histograms } in chunks {
+    for Chunk {
+        after_sec,
+        histograms,
+    } in chunks
+    {
         let named: Vec<_> = names.iter().map(String::as_str).zip(histograms).collect();
         let _ = write_chunk(&mut text, *after_sec, &named);
     }
     let text_shown = String::from_utf8_lossy(&text).into_owned();
     let again = Reader::new(&text[..]).unwrap_or_else(|error| panic!("{error}\n{text_shown}"));
-    let again: Vec<Chunk> = again.map(|chunk| chunk.unwrap_or_else(|error| panic!("{error}\n{text_shown}"))).collect();
+    let again: Vec<Chunk> = again
+        .map(|chunk| chunk.unwrap_or_else(|error| panic!("{error}\n{text_shown}")))
+        .collect();
     assert!(again == chunks, "{text_shown}");
 }
 
 fn assert_one_line(message: &str) {
     assert!(!message.contains(char::is_control), "one line: {message:?}");
-    assert!(message.len() < 64 * 1024, "a message can be read: {} bytes", message.len());
+    assert!(
+        message.len() < 64 * 1024,
+        "a message can be read: {} bytes",
+        message.len()
+    );
 }

@@ -86,7 +86,10 @@ pub fn errors(target: &DriveIo, measured: &DriveIo) -> [f64; 4] {
 
 /// The largest absolute deviation of [`errors`].
 pub fn worst(target: &DriveIo, measured: &DriveIo) -> f64 {
-    errors(target, measured).into_iter().map(f64::abs).fold(0.0, f64::max)
+    errors(target, measured)
+        .into_iter()
+        .map(f64::abs)
+        .fold(0.0, f64::max)
 }
 
 fn relative(target: f64, measured: f64) -> f64 {
@@ -112,7 +115,11 @@ pub struct Ops {
 
 impl Ops {
     fn blocks(per_sec: f64, bytes: u32) -> Self {
-        Self { per_sec, mean_bytes: bytes.into(), max_bytes: bytes.into() }
+        Self {
+            per_sec,
+            mean_bytes: bytes.into(),
+            max_bytes: bytes.into(),
+        }
     }
 
     fn kib_per_sec(self) -> f64 {
@@ -141,14 +148,32 @@ impl RequestedLoad {
                 return Ops::default();
             }
             let (mean_bytes, max_bytes) = derived.record_io_bytes(sizes, step_bytes);
-            Ops { per_sec: rate, mean_bytes, max_bytes: max_bytes.into() }
+            Ops {
+                per_sec: rate,
+                mean_bytes,
+                max_bytes: max_bytes.into(),
+            }
         };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {
-            reads: record_ops(derived.read_rate.per_sec_f64(), config.read_sizes(), min_io_bytes),
-            large_block_reads: Ops::blocks(derived.large_block_read_rate.per_sec_f64(), derived.large_block_bytes),
-            commits: record_ops(derived.commit_write_rate.per_sec_f64(), config.write_sizes(), write_step_bytes),
-            large_block_writes: Ops::blocks(derived.large_block_write_rate.per_sec_f64(), derived.large_block_bytes),
+            reads: record_ops(
+                derived.read_rate.per_sec_f64(),
+                config.read_sizes(),
+                min_io_bytes,
+            ),
+            large_block_reads: Ops::blocks(
+                derived.large_block_read_rate.per_sec_f64(),
+                derived.large_block_bytes,
+            ),
+            commits: record_ops(
+                derived.commit_write_rate.per_sec_f64(),
+                config.write_sizes(),
+                write_step_bytes,
+            ),
+            large_block_writes: Ops::blocks(
+                derived.large_block_write_rate.per_sec_f64(),
+                derived.large_block_bytes,
+            ),
             poisson: config.arrival == Arrival::Poisson,
         })
     }
@@ -177,9 +202,17 @@ impl RequestedLoad {
         };
         let bytes = |drawn: Ops, blocks: Ops| {
             let all = drawn.per_sec * drawn.mean_bytes + blocks.per_sec * blocks.mean_bytes;
-            let varying = if self.poisson { blocks.per_sec * blocks.mean_bytes * blocks.max_bytes } else { 0.0 };
+            let varying = if self.poisson {
+                blocks.per_sec * blocks.mean_bytes * blocks.max_bytes
+            } else {
+                0.0
+            };
             let square = drawn.per_sec * drawn.mean_bytes * drawn.max_bytes + varying;
-            if all > 0.0 { square / (noise * all).powi(2) } else { 0.0 }
+            if all > 0.0 {
+                square / (noise * all).powi(2)
+            } else {
+                0.0
+            }
         };
         let io = self.io();
         [
@@ -200,12 +233,20 @@ impl RequestedLoad {
 pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut added = Vec::new();
-    for ((key, was), (_, is)) in before.by_key().into_iter().zip(after.by_key()).filter(|(was, is)| was != is) {
+    for ((key, was), (_, is)) in before
+        .by_key()
+        .into_iter()
+        .zip(after.by_key())
+        .filter(|(was, is)| was != is)
+    {
         match line_of(text.as_bytes(), key) {
             Some(number) => {
                 let line = &mut lines[number - 1];
                 let end = if line.ends_with('\r') { "\r" } else { "" };
-                let old = line.split_once('#').map(|(_, comment)| format!("; {}", comment.trim())).unwrap_or_default();
+                let old = line
+                    .split_once('#')
+                    .map(|(_, comment)| format!("; {}", comment.trim()))
+                    .unwrap_or_default();
                 *line = format!("{key}: {is}  # was {was}, by {note}{old}{end}");
             }
             None => added.push(format!("{key}: {is}")),
@@ -234,9 +275,13 @@ impl Distortion {
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
     pub fn of(requested: &DriveIo, reached: &DriveIo) -> Self {
         let (requested, reached) = (requested.numbers(), reached.numbers());
-        Self(std::array::from_fn(
-            |n| if requested[n] > 0.0 && reached[n] > 0.0 { reached[n] / requested[n] } else { 1.0 },
-        ))
+        Self(std::array::from_fn(|n| {
+            if requested[n] > 0.0 && reached[n] > 0.0 {
+                reached[n] / requested[n]
+            } else {
+                1.0
+            }
+        }))
     }
 
     /// The I/O that reaches the device if `requested` is requested.
@@ -256,23 +301,41 @@ impl Distortion {
 /// distortion. Offsets without effect stay.
 ///
 /// `config` must be valid.
-pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
+pub fn solve(
+    config: &ActConfig,
+    min_io_bytes: u32,
+    target: &DriveIo,
+    distortion: &Distortion,
+) -> Offsets {
     let requested = distortion.undone(target);
     let mut solved = Offsets::of(config);
     let load = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), min_io_bytes).ok();
     if config.commit_to_device {
         commits_for(&mut solved, &requested, &load);
     } else {
-        solved.large_block_writes = blocks_for(&solved, &requested, &load).unwrap_or(solved.large_block_writes);
+        solved.large_block_writes =
+            blocks_for(&solved, &requested, &load).unwrap_or(solved.large_block_writes);
     }
-    if let Some(full) = load(Offsets { large_block_reads: 100, ..solved })
-        && full.large_block_reads.per_sec > 0.0
+    if let Some(full) = load(Offsets {
+        large_block_reads: 100,
+        ..solved
+    }) && full.large_block_reads.per_sec > 0.0
     {
         let missing = requested.reads_per_sec - full.reads.per_sec;
-        solved.large_block_reads = nearest(missing / full.large_block_reads.per_sec, "lbr-req-offset");
+        solved.large_block_reads =
+            nearest(missing / full.large_block_reads.per_sec, "lbr-req-offset");
     }
     if config.read_reqs_per_sec > 0 {
-        let read = |read_size: u32| Some(load(Offsets { read_size, ..solved })?.io().read_kib_per_sec);
+        let read = |read_size: u32| {
+            Some(
+                load(Offsets {
+                    read_size,
+                    ..solved
+                })?
+                .io()
+                .read_kib_per_sec,
+            )
+        };
         solved.read_size = bisect_pct(requested.read_kib_per_sec, "read-size-offset", &read);
     }
     solved
@@ -280,9 +343,20 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
 
 /// The offset of large-block writes if all writes are large blocks: the mean of the offset for w/s and the offset for
 /// wkB/s. The two offsets are equal if large blocks have the right size.
-fn blocks_for(offsets: &Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) -> Option<u32> {
-    let full = load(Offsets { large_block_writes: 100, ..*offsets })?.io();
-    let by = [requested.writes_per_sec / full.writes_per_sec, requested.written_kib_per_sec / full.written_kib_per_sec];
+fn blocks_for(
+    offsets: &Offsets,
+    requested: &DriveIo,
+    load: &dyn Fn(Offsets) -> Option<RequestedLoad>,
+) -> Option<u32> {
+    let full = load(Offsets {
+        large_block_writes: 100,
+        ..*offsets
+    })?
+    .io();
+    let by = [
+        requested.writes_per_sec / full.writes_per_sec,
+        requested.written_kib_per_sec / full.written_kib_per_sec,
+    ];
     let mean = (by[0] + by[1]) / 2.0;
     mean.is_finite().then(|| nearest(mean, "lbw-req-offset"))
 }
@@ -290,32 +364,46 @@ fn blocks_for(offsets: &Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> 
 /// Solves for both offsets of writes with commit-to-device: tries every `write-size-offset`, each with the
 /// `lbw-req-offset` that w/s and wkB/s then require. Among equally close results, the smallest change of the offsets
 /// wins.
-fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) {
+fn commits_for(
+    solved: &mut Offsets,
+    requested: &DriveIo,
+    load: &dyn Fn(Offsets) -> Option<RequestedLoad>,
+) {
     /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more
     /// than its cost.
     const WORTH: f64 = 0.002;
     let mut best_cost = f64::INFINITY;
     for write_size in range("write-size-offset") {
-        let offsets = Offsets { write_size, large_block_writes: 100, ..*solved };
+        let offsets = Offsets {
+            write_size,
+            large_block_writes: 100,
+            ..*solved
+        };
         let Some(full) = load(offsets) else { break };
         let blocks = full.large_block_writes.per_sec;
         let nearest_to = |missing: f64| nearest(missing / blocks, "lbw-req-offset");
         let by_count = nearest_to(requested.writes_per_sec - full.commits.per_sec);
-        let rest_kib = requested.written_kib_per_sec - full.commits.per_sec * full.commits.mean_bytes / 1024.0;
+        let rest_kib =
+            requested.written_kib_per_sec - full.commits.per_sec * full.commits.mean_bytes / 1024.0;
         let by_bytes = nearest_to(rest_kib * 1024.0 / full.large_block_writes.mean_bytes);
         for large_block_writes in [by_count, by_bytes, by_count.midpoint(by_bytes)] {
             let share = f64::from(large_block_writes) / 100.0;
             let writes_per_sec = full.commits.per_sec + blocks * share;
-            let written =
-                full.io().written_kib_per_sec - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
+            let written = full.io().written_kib_per_sec
+                - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
             let deviation = |found: f64, wanted: f64| relative(wanted, found).abs();
-            let change = [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
+            let change =
+                [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
             let cost = deviation(writes_per_sec, requested.writes_per_sec)
                 .max(deviation(written, requested.written_kib_per_sec))
                 + WORTH * (change[0] + change[1]);
             if cost < best_cost {
                 best_cost = cost;
-                *solved = Offsets { write_size, large_block_writes, ..*solved };
+                *solved = Offsets {
+                    write_size,
+                    large_block_writes,
+                    ..*solved
+                };
             }
         }
     }
@@ -329,10 +417,18 @@ fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> 
     // Bisects for the largest percent whose value does not exceed `target`. The next percent may be nearer.
     while high - low > 1 {
         let middle = low.midpoint(high);
-        if value_at(middle).is_some_and(|found| found <= target) { low = middle } else { high = middle }
+        if value_at(middle).is_some_and(|found| found <= target) {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     let distance = |pct: u32| value_at(pct).map_or(f64::INFINITY, |found| (found - target).abs());
-    if percents.contains(&high) && distance(high) < distance(low) { high } else { low }
+    if percents.contains(&high) && distance(high) < distance(low) {
+        high
+    } else {
+        low
+    }
 }
 
 /// A factor as the nearest whole percent that `key` allows.
@@ -345,7 +441,9 @@ fn nearest(factor: f64, key: &str) -> u32 {
 /// Allowed range of `key` in the option table.
 fn range(key: &str) -> RangeInclusive<u32> {
     match find(Test::Storage, key).map(|spec| spec.kind) {
-        Some(OptionKind::Whole { min, max, .. }) => min as u32..=u32::try_from(max).unwrap_or(u32::MAX),
+        Some(OptionKind::Whole { min, max, .. }) => {
+            min as u32..=u32::try_from(max).unwrap_or(u32::MAX)
+        }
         _ => 1..=100,
     }
 }
@@ -359,13 +457,28 @@ pub fn other_rules(
 ) -> Vec<(SizeWithinBucket, Offsets)> {
     use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
     // The current size offsets, fitted to the configured rule, may be too large for another rule.
-    let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
-    let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
-    let other_distributions =
-        [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
+    let write_size_offset = if config.commit_to_device {
+        100
+    } else {
+        config.write_size_offset
+    };
+    let sizes = ActConfig {
+        read_size_offset: 100,
+        write_size_offset,
+        ..config.clone()
+    };
+    let other_distributions = [Paper, LogUniform, Uniform, Lower, Upper]
+        .into_iter()
+        .filter(|it| *it != config.size_within_bucket);
     let solved = other_distributions.map(|size_within_bucket| {
-        let other = ActConfig { size_within_bucket, ..sizes.clone() };
-        (size_within_bucket, solve(&other, min_io_bytes, target, distortion))
+        let other = ActConfig {
+            size_within_bucket,
+            ..sizes.clone()
+        };
+        (
+            size_within_bucket,
+            solve(&other, min_io_bytes, target, distortion),
+        )
     });
     solved.collect()
 }

@@ -17,11 +17,23 @@ const CLUSTER: DriveIo = DriveIo {
 };
 
 fn config(more: &str) -> ActConfig {
-    parse(Test::Storage, "test", format!("{PAPER}{more}").as_bytes()).unwrap_or_else(|why| panic!("{why}")).config
+    parse(Test::Storage, "test", format!("{PAPER}{more}").as_bytes())
+        .unwrap_or_else(|why| panic!("{why}"))
+        .config
 }
 
-fn offsets(large_block_reads: u32, large_block_writes: u32, read_size: u32, write_size: u32) -> Offsets {
-    Offsets { large_block_reads, large_block_writes, read_size, write_size }
+fn offsets(
+    large_block_reads: u32,
+    large_block_writes: u32,
+    read_size: u32,
+    write_size: u32,
+) -> Offsets {
+    Offsets {
+        large_block_reads,
+        large_block_writes,
+        read_size,
+        write_size,
+    }
 }
 
 fn asked(config: &ActConfig, min_io_bytes: u32) -> DriveIo {
@@ -29,7 +41,12 @@ fn asked(config: &ActConfig, min_io_bytes: u32) -> DriveIo {
 }
 
 /// Number of rounds until all four numbers are within 2 %, on a device that turns requested I/O into `reached`.
-fn rounds(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, reached: &dyn Fn(&DriveIo) -> DriveIo) -> usize {
+fn rounds(
+    config: &ActConfig,
+    min_io_bytes: u32,
+    target: &DriveIo,
+    reached: &dyn Fn(&DriveIo) -> DriveIo,
+) -> usize {
     let mut at = config.clone();
     for round in 0..6 {
         let (asked, within) = (asked(&at, min_io_bytes), 0.02);
@@ -62,18 +79,37 @@ fn a_load_with_known_offsets_gives_them_back_wherever_it_starts() {
     for min_io_bytes in [512, 4096] {
         for (truth, more) in [
             (offsets(100, 100, 100, 100), ""),
-            (offsets(83, 119, 91, 100), "size-within-bucket: log-uniform\n"),
+            (
+                offsets(83, 119, 91, 100),
+                "size-within-bucket: log-uniform\n",
+            ),
             (offsets(400, 7, 60, 100), "size-within-bucket: uniform\n"),
             (offsets(90, 93, 100, 80), "write-size-offset: 80\n"),
         ] {
             let config = config(more);
             let target = asked(&truth.applied(&config), min_io_bytes);
-            let start = Offsets { large_block_reads: 50, large_block_writes: 150, read_size: 70, ..truth };
-            let solved = solve(&start.applied(&config), min_io_bytes, &target, &Distortion::NONE);
+            let start = Offsets {
+                large_block_reads: 50,
+                large_block_writes: 150,
+                read_size: 70,
+                ..truth
+            };
+            let solved = solve(
+                &start.applied(&config),
+                min_io_bytes,
+                &target,
+                &Distortion::NONE,
+            );
             // Several read sizes round up to the same 4 KiB.
             let off = worst(&target, &asked(&solved.applied(&config), min_io_bytes));
             assert!(off < 1e-6, "{truth:?} {solved:?} {min_io_bytes}: {off}");
-            assert_eq!(Offsets { read_size: truth.read_size, ..solved }, truth);
+            assert_eq!(
+                Offsets {
+                    read_size: truth.read_size,
+                    ..solved
+                },
+                truth
+            );
         }
     }
 }
@@ -83,14 +119,20 @@ fn commits_need_both_offsets_of_writes_and_get_them() {
     for (truth, more) in [
         (offsets(90, 110, 100, 100), "commit-to-device: yes\n"),
         (offsets(100, 60, 95, 72), "commit-to-device: yes\n"),
-        (offsets(100, 90, 95, 90), "commit-to-device: yes\ncommit-min-bytes: 4096\nsize-within-bucket: log-uniform\n"),
+        (
+            offsets(100, 90, 95, 90),
+            "commit-to-device: yes\ncommit-min-bytes: 4096\nsize-within-bucket: log-uniform\n",
+        ),
     ] {
         let config = config(more);
         let target = asked(&truth.applied(&config), 512);
         let solved = solve(&config, 512, &target, &Distortion::NONE);
         let off = worst(&target, &asked(&solved.applied(&config), 512));
         assert!(off < 0.01, "{truth:?} {solved:?}: {off}");
-        assert!(solved.write_size.abs_diff(truth.write_size) <= 2, "{truth:?} {solved:?}");
+        assert!(
+            solved.write_size.abs_diff(truth.write_size) <= 2,
+            "{truth:?} {solved:?}"
+        );
     }
 }
 
@@ -99,7 +141,9 @@ fn commits_need_both_offsets_of_writes_and_get_them() {
 fn a_distorting_device_is_met_in_a_few_rounds() {
     let mut seed = 7_u64;
     let mut random = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as f64 / (1_u64 << 31) as f64
     };
     let config = config("size-within-bucket: log-uniform\n");
@@ -113,11 +157,20 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
             write_size: 100,
         };
         // w/s and wkB/s have the same factor: otherwise the write size would differ, which no offset corrects.
-        let (reads, writes, read_bytes) = (0.97 + random() * 0.06, 0.9 + random() * 0.2, 0.9 + random() * 0.2);
+        let (reads, writes, read_bytes) = (
+            0.97 + random() * 0.06,
+            0.9 + random() * 0.2,
+            0.9 + random() * 0.2,
+        );
         let added = random() * 30_000.0;
         let reached = |asked: &DriveIo| {
             let [r, w, rkb, wkb] = asked.numbers();
-            DriveIo::from([r * reads, w * writes, rkb * read_bytes + added, wkb * writes])
+            DriveIo::from([
+                r * reads,
+                w * writes,
+                rkb * read_bytes + added,
+                wkb * writes,
+            ])
         };
         let target = reached(&asked(&truth.applied(&config), 512));
         most = most.max(rounds(&config, 512, &target, &reached));
@@ -128,15 +181,31 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
 #[test]
 fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
     let config = config("");
-    let target = DriveIo { reads_per_sec: 9000.0, read_kib_per_sec: 900_000.0, ..CLUSTER };
+    let target = DriveIo {
+        reads_per_sec: 9000.0,
+        read_kib_per_sec: 900_000.0,
+        ..CLUSTER
+    };
     let solved = solve(&config, 512, &target, &Distortion::NONE);
     assert_eq!((solved.large_block_reads, solved.read_size), (1, 200));
     // Without a histogram of writes, the offsets stay at 100, and nothing panics.
-    let reads_only = ActConfig { storage_write_histogram: None, write_reqs_per_sec: 0, ..config };
+    let reads_only = ActConfig {
+        storage_write_histogram: None,
+        write_reqs_per_sec: 0,
+        ..config
+    };
     let solved = solve(&reads_only, 512, &CLUSTER, &Distortion::NONE);
-    assert_eq!((solved.large_block_reads, solved.large_block_writes), (100, 100));
+    assert_eq!(
+        (solved.large_block_reads, solved.large_block_writes),
+        (100, 100)
+    );
     let nothing = DriveIo::default();
-    solve(&reads_only, 512, &nothing, &Distortion::of(&nothing, &nothing));
+    solve(
+        &reads_only,
+        512,
+        &nothing,
+        &Distortion::of(&nothing, &nothing),
+    );
 }
 
 #[test]
@@ -146,25 +215,48 @@ fn another_rule_explains_an_offset_that_is_off() {
     let target = asked(&truth, 512);
     let config = config("");
     let solved = solve(&config, 512, &target, &Distortion::NONE);
-    assert!(!PLAUSIBLE_PCT.contains(&solved.large_block_writes), "{solved:?}");
+    assert!(
+        !PLAUSIBLE_PCT.contains(&solved.large_block_writes),
+        "{solved:?}"
+    );
     // Start from the aligned offsets: their sizes are too large for the other rule.
     let config = solved.applied(&config);
     let rules = other_rules(&config, 512, &target, &Distortion::NONE);
-    let (_, at) = rules.iter().find(|(rule, _)| *rule == SizeWithinBucket::LogUniform).unwrap();
+    let (_, at) = rules
+        .iter()
+        .find(|(rule, _)| *rule == SizeWithinBucket::LogUniform)
+        .unwrap();
     assert_eq!(*at, offsets(100, 100, 100, 100));
     assert_eq!(rules.len(), 4);
 }
 
 #[test]
 fn few_large_blocks_and_many_sizes_take_longer() {
-    let seconds = |more: &str| RequestedLoad::of(&config(more), 512).unwrap().seconds_for(0.005);
+    let seconds = |more: &str| {
+        RequestedLoad::of(&config(more), 512)
+            .unwrap()
+            .seconds_for(0.005)
+    };
     let usual = seconds("");
     assert!((1.0..10.0).contains(&usual), "{usual}");
-    assert!(seconds("arrival: poisson\n") > 20.0, "the root of 1,679 large blocks a second is 2.4 % of them");
-    assert!(seconds("lbw-req-offset: 1\n") > 20.0, "of 17 large blocks a second, each end may miss one");
-    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "and so for 13 per second");
+    assert!(
+        seconds("arrival: poisson\n") > 20.0,
+        "the root of 1,679 large blocks a second is 2.4 % of them"
+    );
+    assert!(
+        seconds("lbw-req-offset: 1\n") > 20.0,
+        "of 17 large blocks a second, each end may miss one"
+    );
+    assert!(
+        seconds("lbr-req-offset: 1\n") > 20.0,
+        "and so for 13 per second"
+    );
     let tenth = config("");
-    let tenth = ActConfig { read_reqs_per_sec: 1047, write_reqs_per_sec: 596, ..tenth };
+    let tenth = ActConfig {
+        read_reqs_per_sec: 1047,
+        write_reqs_per_sec: 596,
+        ..tenth
+    };
     let ratio = RequestedLoad::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
     assert!((9.9..10.1).contains(&ratio), "{ratio}");
 }
@@ -181,8 +273,15 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
     assert_eq!(rewrite(text, before, before, "x"), text);
     // The rewritten file has the new offsets, even if the last line of the old file had no line end.
     let text = format!("{PAPER}lbr-req-offset: 090");
-    let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
-    let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;
+    let written = rewrite(
+        &text,
+        offsets(90, 100, 100, 100),
+        offsets(98, 92, 99, 100),
+        "test",
+    );
+    let read = parse(Test::Storage, "written", written.as_bytes())
+        .unwrap()
+        .config;
     assert_eq!(Offsets::of(&read), offsets(98, 92, 99, 100));
     assert_eq!(read, Offsets::of(&read).applied(&config("")));
 }
@@ -190,7 +289,9 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
 #[test]
 fn records_of_a_range_of_sizes_have_the_mean_size_that_the_run_draws() {
     let text = b"device-names: sim:\ntest-duration-sec: 60\nrecord-bytes: 512\nrecord-bytes-range-max: 2048\nread-reqs-per-sec: 1000\n";
-    let config = parse(Test::Storage, "test", text).unwrap_or_else(|why| panic!("{why}")).config;
+    let config = parse(Test::Storage, "test", text)
+        .unwrap_or_else(|why| panic!("{why}"))
+        .config;
     let reads = RequestedLoad::of(&config, 512).unwrap().reads;
     // Drawn uniformly from 512, 1,024, 1,536 and 2,048 bytes.
     assert_eq!((reads.mean_bytes, reads.max_bytes), (1280.0, 2048.0));

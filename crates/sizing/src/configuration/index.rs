@@ -20,7 +20,12 @@ pub(super) fn configuration(
     test: &TestOptions,
 ) -> Option<Result<Configuration, ConfigurationError>> {
     let rates = index.transactions()?;
-    let IndexLoad { node, mounts, defrag_lwm_pct, .. } = index;
+    let IndexLoad {
+        node,
+        mounts,
+        defrag_lwm_pct,
+        ..
+    } = index;
     let namespace = format!("{}-index", index.namespace);
     let drives = mounts.len().max(1);
     let [reads, writes] = rates.map(|rate| whole_rate(rate / drives as f64));
@@ -37,22 +42,42 @@ pub(super) fn configuration(
         let io = requested_io(&config)?;
         scale(&mut config, test.factor).map_err(sentences)?;
         let requested_io = requested_io(&config)?;
-        let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
+        let times = if test.factor == Factor::ONE {
+            String::new()
+        } else {
+            format!("{} times ", test.factor)
+        };
         let mut document = Document::new(config);
         document.paragraph(&format!(
             "{times}the load of the primary index of namespace {} on one of its drives, node {node}. Written by {}.",
             index.namespace, profile.tool
         ));
-        document.paragraph("ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.");
-        profile.doubts().iter().for_each(|doubt| document.paragraph(&format!("IN DOUBT: {doubt}")));
+        document.paragraph(
+            "ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.",
+        );
+        profile
+            .doubts()
+            .iter()
+            .for_each(|doubt| document.paragraph(&format!("IN DOUBT: {doubt}")));
         let split = match mounts.len() {
-            0 => "; the log names no mount points: divide by the number of drives of the index".to_owned(),
+            0 => "; the log names no mount points: divide by the number of drives of the index"
+                .to_owned(),
             count => format!("; divided by {count} ({})", mounts.join(", ")),
         };
         let [reads, writes] = rates.map(|rate| format!("{rate:.1}"));
-        document.note("read-reqs-per-sec", &format!("Here: {reads} reads/s of clients at this node{split}."));
-        document.note("write-reqs-per-sec", &format!("Here: {writes} records written/s, including replicas{split}."));
-        let lwm = if defrag_lwm_pct.is_some() { "from the server's configuration" } else { "the database's default" };
+        document.note(
+            "read-reqs-per-sec",
+            &format!("Here: {reads} reads/s of clients at this node{split}."),
+        );
+        document.note(
+            "write-reqs-per-sec",
+            &format!("Here: {writes} records written/s, including replicas{split}."),
+        );
+        let lwm = if defrag_lwm_pct.is_some() {
+            "from the server's configuration"
+        } else {
+            "the database's default"
+        };
         document.note("defrag-lwm-pct", &format!("Here: {lwm}."));
         let remarks = Vec::new();
         let text = document.to_string();
@@ -66,7 +91,10 @@ pub(super) fn configuration(
             remarks,
         })
     };
-    Some(build().map_err(|problems| ConfigurationError::Refused { namespace: namespace.clone(), problems }))
+    Some(build().map_err(|problems| ConfigurationError::Refused {
+        namespace: namespace.clone(),
+        problems,
+    }))
 }
 
 /// The I/O of an index test: pages.
@@ -75,5 +103,10 @@ fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
     let updates = derived.update_rate.per_sec_f64();
     let pages = [derived.service_read_rate.per_sec_f64() + updates, updates];
     let kib = f64::from(PAGE_BYTES) / 1024.0;
-    Ok(DriveIo::from([pages[0], pages[1], pages[0] * kib, pages[1] * kib]))
+    Ok(DriveIo::from([
+        pages[0],
+        pages[1],
+        pages[0] * kib,
+        pages[1] * kib,
+    ]))
 }

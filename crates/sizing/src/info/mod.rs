@@ -51,17 +51,26 @@ pub struct InfoReplies {
 /// Reads one file of one node, plain or compressed.
 pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
     let mut replies = InfoReplies::default();
-    replies.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
+    replies.read(
+        &path.display().to_string(),
+        Input::new(files::open(path, Links::Followed)?)?,
+    )?;
     Ok(replies)
 }
 
 /// Reads a folder: each `NODE.info` is a node. Without such files, all `.txt` files together are one node, because
 /// scripts write one file for each queried name. Returns nothing if the folder has neither.
 pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
-    let mut paths: Vec<_> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    let mut paths: Vec<_> = fs::read_dir(dir)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<_>>()?;
     paths.sort();
     let paths_ending = |ending: &str| {
-        let paths = paths.iter().filter(move |path| path.to_string_lossy().trim_end_matches(".gz").ends_with(ending));
+        let paths = paths.iter().filter(move |path| {
+            path.to_string_lossy()
+                .trim_end_matches(".gz")
+                .ends_with(ending)
+        });
         paths.map(|path| path.as_path()).collect::<Vec<_>>()
     };
     let nodes = paths_ending(FILE_ENDING);
@@ -70,7 +79,10 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     }
     let mut replies = InfoReplies::default();
     for path in paths_ending(".txt") {
-        replies.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
+        replies.read(
+            &path.display().to_string(),
+            Input::new(files::open(path, Links::Followed)?)?,
+        )?;
     }
     // Any text file can be read. Only a file that names a node or a namespace counts as a node.
     let is_node = replies.node_id.is_some() || !replies.namespaces.is_empty();
@@ -92,7 +104,11 @@ impl InfoReplies {
 
     /// Name of the node in tables: its id, else its host, else its file.
     pub fn name(&self) -> &str {
-        self.node_id.as_deref().or(self.host.as_deref()).or(self.sources.first().map(String::as_str)).unwrap_or("?")
+        self.node_id
+            .as_deref()
+            .or(self.host.as_deref())
+            .or(self.sources.first().map(String::as_str))
+            .unwrap_or("?")
     }
 
     fn take(&mut self, line: &str) {
@@ -101,14 +117,23 @@ impl InfoReplies {
         }
         // Some queried names are unknown to the server's version. Older servers reply to these with an empty value. A
         // truncated line has no tab.
-        let Some((name, value)) = line.split_once('\t').filter(|(_, value)| !is_refusal(value)) else { return };
+        let Some((name, value)) = line
+            .split_once('\t')
+            .filter(|(_, value)| !is_refusal(value))
+        else {
+            return;
+        };
         match (name, namespace_of(name)) {
             ("node", _) => self.node(value),
             ("build", _) => self.build = Build::parse(value).or(self.build),
             (_, Some(namespace))
-                if self.namespaces.len() < NAMESPACES_MAX || self.namespaces.contains_key(namespace) =>
+                if self.namespaces.len() < NAMESPACES_MAX
+                    || self.namespaces.contains_key(namespace) =>
             {
-                self.namespaces.entry(namespace.to_owned()).or_default().take(value);
+                self.namespaces
+                    .entry(namespace.to_owned())
+                    .or_default()
+                    .take(value);
             }
             _ => {}
         }
@@ -133,7 +158,9 @@ impl InfoReplies {
 fn namespace_of(name: &str) -> Option<&str> {
     name.strip_prefix("namespace/").or_else(|| {
         let parameters = name.strip_prefix("get-config:context=namespace;")?;
-        parameters.strip_prefix("id=").or_else(|| parameters.strip_prefix("namespace="))
+        parameters
+            .strip_prefix("id=")
+            .or_else(|| parameters.strip_prefix("namespace="))
     })
 }
 
@@ -152,14 +179,17 @@ pub fn logs(value: &str) -> impl Iterator<Item = (u32, String)> {
 
 /// The beginning of a node's file.
 pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> String {
-    let build = build.map(|build| format!("# build {build}\n")).unwrap_or_default();
+    let build = build
+        .map(|build| format!("# build {build}\n"))
+        .unwrap_or_default();
     format!("# {tool}\n# host {host}\n# node {node}\n{build}")
 }
 
 /// A sample in a node's file: the replies of one instant, by name.
 pub fn sample_text(timestamp: SystemTime, replies: &[(String, String)]) -> String {
     // A clock after the year 9999 is invalid: the sample then has no line with the time.
-    let time_line = Timestamp::try_from(timestamp).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
+    let time_line =
+        Timestamp::try_from(timestamp).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
     let mut text = time_line.unwrap_or_default();
     for (name, value) in replies {
         text.extend([name, "\t", value, "\n"]);
@@ -184,8 +214,14 @@ impl Build {
 
     /// Reads `8.0.0.15`, `3.15.1.4-1-g0123abc`, `8.1`; missing numbers are 0.
     pub fn parse(text: &str) -> Option<Self> {
-        let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
-        let parts = text[..end].trim_end_matches('.').split('.').take(4).map(|part| part.parse().ok());
+        let end = text
+            .find(|c: char| c != '.' && !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let parts = text[..end]
+            .trim_end_matches('.')
+            .split('.')
+            .take(4)
+            .map(|part| part.parse().ok());
         let mut numbers: Vec<u32> = parts.collect::<Option<_>>()?;
         // A version has at least two numbers. A single number is a count.
         let has_two = numbers.len() > 1;
@@ -255,7 +291,10 @@ impl Namespace {
 
     /// The value of `name` in the newest configuration or statistics. `name` has no prefix `storage-engine.`.
     pub fn value(&self, name: &str) -> Option<&str> {
-        let value = self.newest.get(&format!("storage-engine.{name}")).or_else(|| self.newest.get(name));
+        let value = self
+            .newest
+            .get(&format!("storage-engine.{name}"))
+            .or_else(|| self.newest.get(name));
         value.map(String::as_str).filter(|value| *value != "null")
     }
 
@@ -271,15 +310,26 @@ impl Namespace {
 
     /// Mount points of an index on flash: `index-type.mount[0]` of the index type `kind`.
     pub fn mounts(&self, kind: &str) -> Vec<String> {
-        let mounts = self.newest.iter().filter_map(|(name, value)| Some((name.strip_prefix(kind)?, value)));
-        let is_mount = |name: &str| name == ".mount" || name.starts_with(".mount[") && name.ends_with(']');
-        mounts.filter(|(name, _)| is_mount(name)).map(|(_, value)| value.clone()).collect()
+        let mounts = self
+            .newest
+            .iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(kind)?, value)));
+        let is_mount =
+            |name: &str| name == ".mount" || name.starts_with(".mount[") && name.ends_with(']');
+        mounts
+            .filter(|(name, _)| is_mount(name))
+            .map(|(_, value)| value.clone())
+            .collect()
     }
 
     /// True if the namespace stores its records on devices or files.
     pub fn is_on_devices(&self) -> bool {
         match self.newest.get("storage-engine").map(String::as_str) {
-            Some(engine) => engine == "device" || engine == "ssd" || engine == "memory" && !self.devices.is_empty(),
+            Some(engine) => {
+                engine == "device"
+                    || engine == "ssd"
+                    || engine == "memory" && !self.devices.is_empty()
+            }
             None => !self.devices.is_empty(),
         }
     }
@@ -291,12 +341,15 @@ impl Namespace {
 
     /// Size of the blocks that drv_ssd counts: fixed by `build`, or `write-block-size`.
     pub fn write_block_bytes(&self, build: Option<Build>) -> Option<u64> {
-        build.and_then(Build::fixed_write_block_bytes).or_else(|| self.block_size("write-block-size"))
+        build
+            .and_then(Build::fixed_write_block_bytes)
+            .or_else(|| self.block_size("write-block-size"))
     }
 
     /// Bytes of one large write: `flush-size`, or the whole block in servers before version 7.1.
     pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
-        self.block_size("flush-size").or_else(|| self.write_block_bytes(build))
+        self.block_size("flush-size")
+            .or_else(|| self.write_block_bytes(build))
     }
 
     /// True if each record is written on its own before the client gets its reply.
@@ -306,7 +359,13 @@ impl Namespace {
 
     /// Copies of each record: the replication factor in force, else the configured factor.
     pub fn replication_factor(&self) -> Option<u64> {
-        ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
+        [
+            "effective_replication_factor",
+            "replication-factor",
+            "repl-factor",
+        ]
+        .iter()
+        .find_map(|name| self.number(name))
     }
 }
 
@@ -328,13 +387,26 @@ fn device_key(name: &str) -> Option<(Option<usize>, &str)> {
 
 /// The devices in their order, from the index, the field and the value of their keys.
 fn storage_devices(device_values: &[(Option<usize>, &str, &str)]) -> Vec<StorageDevice> {
-    let names = device_values.iter().filter(|(_, field, _)| field.is_empty()).take(DEVICES_MAX).enumerate();
+    let names = device_values
+        .iter()
+        .filter(|(_, field, _)| field.is_empty())
+        .take(DEVICES_MAX)
+        .enumerate();
     let device = |(position, (index, _, name)): (usize, &(Option<usize>, &str, &str))| {
-        (index.unwrap_or(position), StorageDevice { name: (*name).to_owned(), shadow: None })
+        (
+            index.unwrap_or(position),
+            StorageDevice {
+                name: (*name).to_owned(),
+                shadow: None,
+            },
+        )
     };
     let mut devices: Vec<_> = names.map(device).collect();
     devices.sort_by_key(|(index, _)| *index);
-    for (index, _, shadow) in device_values.iter().filter(|(_, field, _)| *field == "shadow") {
+    for (index, _, shadow) in device_values
+        .iter()
+        .filter(|(_, field, _)| *field == "shadow")
+    {
         if let Some((_, device)) = devices.iter_mut().find(|(known, _)| Some(*known) == *index) {
             device.shadow = Some((*shadow).to_owned());
         }

@@ -50,9 +50,13 @@ impl Setting {
     /// The setting's value in the reply to [`Self::query`], lower case.
     pub fn value(&self, reply: &str) -> Option<String> {
         let value = match self {
-            Self::Benchmarks { .. } => {
-                find(reply, &["storage-engine.enable-benchmarks-storage", "enable-benchmarks-storage"])
-            }
+            Self::Benchmarks { .. } => find(
+                reply,
+                &[
+                    "storage-engine.enable-benchmarks-storage",
+                    "enable-benchmarks-storage",
+                ],
+            ),
             Self::OldBenchmarks => find(reply, &["storage-benchmarks"]),
             // The log contexts of servers 3.x have a prefix with a colon: `cf:misc:INFO`.
             Self::LogLevel { .. } => reply
@@ -82,10 +86,16 @@ impl Setting {
     pub fn asadm_command(&self, value: &str) -> String {
         match self {
             Self::Benchmarks { namespace } => {
-                format!("manage config namespace {namespace} storage-engine param enable-benchmarks-storage to {value}")
+                format!(
+                    "manage config namespace {namespace} storage-engine param enable-benchmarks-storage to {value}"
+                )
             }
-            Self::OldBenchmarks => format!("asinfo -v 'set-config:context=service;storage-benchmarks={value}'"),
-            Self::LogLevel { file, .. } => format!("manage config logging file {file} param drv_ssd to {value}"),
+            Self::OldBenchmarks => {
+                format!("asinfo -v 'set-config:context=service;storage-benchmarks={value}'")
+            }
+            Self::LogLevel { file, .. } => {
+                format!("manage config logging file {file} param drv_ssd to {value}")
+            }
         }
     }
 }
@@ -93,7 +103,9 @@ impl Setting {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Benchmarks { namespace } => write!(f, "enable-benchmarks-storage of namespace {namespace}"),
+            Self::Benchmarks { namespace } => {
+                write!(f, "enable-benchmarks-storage of namespace {namespace}")
+            }
             Self::OldBenchmarks => write!(f, "storage-benchmarks"),
             Self::LogLevel { sink, file } => write!(f, "drv_ssd of log sink {sink} ({file})"),
         }
@@ -107,7 +119,11 @@ impl fmt::Display for Change {
 }
 
 fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
-    names.iter().find_map(|wanted| pairs(reply).find(|(name, _)| name == wanted).map(|(_, value)| value))
+    names.iter().find_map(|wanted| {
+        pairs(reply)
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value)
+    })
 }
 
 /// The relevant settings of a node, with the replies that show their current values: namespaces on devices and their
@@ -125,10 +141,16 @@ impl NodeSettings<'_> {
     /// Each relevant setting with its current value (`None` if this server does not report it) and the required value.
     pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
         let mut settings = Vec::new();
-        let on_devices: Vec<_> = self.namespaces.iter().filter(|(_, config)| is_on_devices(config)).collect();
+        let on_devices: Vec<_> = self
+            .namespaces
+            .iter()
+            .filter(|(_, config)| is_on_devices(config))
+            .collect();
         let old_benchmarks = Setting::OldBenchmarks;
         for (namespace, config) in &on_devices {
-            let setting = Setting::Benchmarks { namespace: (*namespace).to_owned() };
+            let setting = Setting::Benchmarks {
+                namespace: (*namespace).to_owned(),
+            };
             let value = setting.value(config);
             if value.is_some() || old_benchmarks.value(self.service).is_none() {
                 settings.push((setting, value, "true"));
@@ -139,7 +161,10 @@ impl NodeSettings<'_> {
             settings.push((old_benchmarks, value, "true"));
         }
         for (sink, file, levels) in &self.sinks {
-            let setting = Setting::LogLevel { sink: *sink, file: (*file).to_owned() };
+            let setting = Setting::LogLevel {
+                sink: *sink,
+                file: (*file).to_owned(),
+            };
             let value = setting.value(levels);
             settings.push((setting, value, DETAIL));
         }
@@ -147,9 +172,16 @@ impl NodeSettings<'_> {
     }
 
     pub fn changes(&self) -> Vec<Change> {
-        let unlike = self.settings().into_iter().filter_map(|(setting, was, to)| {
-            was.filter(|was| was != to).map(|was| Change { setting, was, to: to.to_owned() })
-        });
+        let unlike = self
+            .settings()
+            .into_iter()
+            .filter_map(|(setting, was, to)| {
+                was.filter(|was| was != to).map(|was| Change {
+                    setting,
+                    was,
+                    to: to.to_owned(),
+                })
+            });
         unlike.collect()
     }
 }
@@ -161,83 +193,156 @@ fn is_on_devices(config: &str) -> bool {
 }
 
 /// Info names of the configuration, queried once.
-pub fn once_names(build: Option<Build>, namespaces: &[String], sinks: impl Iterator<Item = u32>) -> Vec<String> {
-    let fixed_names =
-        ["edition", "version", "features", "cluster-name", "service", "services", "peers-clear-std", "status", "logs"];
+pub fn once_names(
+    build: Option<Build>,
+    namespaces: &[String],
+    sinks: impl Iterator<Item = u32>,
+) -> Vec<String> {
+    let fixed_names = [
+        "edition",
+        "version",
+        "features",
+        "cluster-name",
+        "service",
+        "services",
+        "peers-clear-std",
+        "status",
+        "logs",
+    ];
     let contexts = ["get-config:context=service", "get-config:context=network"];
-    let of_namespaces = namespaces.iter().map(|namespace| get_config(build, namespace));
+    let of_namespaces = namespaces
+        .iter()
+        .map(|namespace| get_config(build, namespace));
     let of_sinks = sinks.map(|sink| format!("log/{sink}"));
-    fixed_names.into_iter().chain(contexts).map(str::to_owned).chain(of_namespaces).chain(of_sinks).collect()
+    fixed_names
+        .into_iter()
+        .chain(contexts)
+        .map(str::to_owned)
+        .chain(of_namespaces)
+        .chain(of_sinks)
+        .collect()
 }
 
 /// Info names of counters, queried repeatedly.
 pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> {
-    let latencies = if build.is_none_or(Build::has_latencies) { "latencies:" } else { "latency:" };
-    let of_namespaces = namespaces.iter().map(|namespace| format!("namespace/{namespace}"));
+    let latencies = if build.is_none_or(Build::has_latencies) {
+        "latencies:"
+    } else {
+        "latency:"
+    };
+    let of_namespaces = namespaces
+        .iter()
+        .map(|namespace| format!("namespace/{namespace}"));
     let names = ["node".to_owned()].into_iter().chain(of_namespaces);
-    names.chain(["statistics".to_owned(), latencies.to_owned()]).collect()
+    names
+        .chain(["statistics".to_owned(), latencies.to_owned()])
+        .collect()
 }
 
 /// Info name that queries the configuration of a namespace.
 pub fn get_config(build: Option<Build>, namespace: &str) -> String {
-    format!("get-config:context=namespace;{}={namespace}", selector(build))
+    format!(
+        "get-config:context=namespace;{}={namespace}",
+        selector(build)
+    )
 }
 
 /// The word that selects a namespace.
 pub(super) fn selector(build: Option<Build>) -> &'static str {
-    if build.is_some_and(Build::selects_by_namespace) { "namespace" } else { "id" }
+    if build.is_some_and(Build::selects_by_namespace) {
+        "namespace"
+    } else {
+        "id"
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const DEVICE: &str =
-        "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=false";
+    const DEVICE: &str = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=false";
 
     #[test]
     fn only_what_is_not_so_already_is_changed() {
-        let (on, memory) = (DEVICE.replace("false", "true"), "storage-engine=memory;enable-benchmarks-storage=false");
+        let (on, memory) = (
+            DEVICE.replace("false", "true"),
+            "storage-engine=memory;enable-benchmarks-storage=false",
+        );
         let current = NodeSettings {
             namespaces: vec![("off", DEVICE), ("on", &on), ("memory", memory)],
             service: "",
-            sinks: vec![(0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"), (1, "stderr", "drv_ssd:DETAIL")],
+            sinks: vec![
+                (0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"),
+                (1, "stderr", "drv_ssd:DETAIL"),
+            ],
         };
         let changes: Vec<_> = current.changes().iter().map(Change::to_string).collect();
         let of_sink = "drv_ssd of log sink 0 (/var/log/a.log): info -> detail";
-        assert_eq!(changes, ["enable-benchmarks-storage of namespace off: false -> true", of_sink]);
+        assert_eq!(
+            changes,
+            [
+                "enable-benchmarks-storage of namespace off: false -> true",
+                of_sink
+            ]
+        );
     }
 
     #[test]
     fn servers_before_3_9_have_one_switch_for_all() {
         let current = NodeSettings {
-            namespaces: vec![("a", "storage-engine=device;dev=/dev/a"), ("b", "storage-engine=device;dev=/dev/b")],
+            namespaces: vec![
+                ("a", "storage-engine=device;dev=/dev/a"),
+                ("b", "storage-engine=device;dev=/dev/b"),
+            ],
             service: "paxos=x;storage-benchmarks=false",
             sinks: vec![(0, "/a.log", "cf:misc:INFO;drv_ssd:WARNING")],
         };
         let changes = current.changes();
-        let commands: Vec<_> = changes.iter().map(|change| change.setting.command(&change.to, None)).collect();
-        assert_eq!(commands, ["set-config:context=service;storage-benchmarks=true", "log-set:id=0;drv_ssd=detail"]);
+        let commands: Vec<_> = changes
+            .iter()
+            .map(|change| change.setting.command(&change.to, None))
+            .collect();
+        assert_eq!(
+            commands,
+            [
+                "set-config:context=service;storage-benchmarks=true",
+                "log-set:id=0;drv_ssd=detail"
+            ]
+        );
         assert_eq!(changes[1].was, "warning");
     }
 
     #[test]
     fn commands_follow_the_version() {
-        let setting = Setting::Benchmarks { namespace: "test".to_owned() };
+        let setting = Setting::Benchmarks {
+            namespace: "test".to_owned(),
+        };
         let at = |build| setting.command("true", Build::parse(build));
-        assert_eq!(at("8.0.0.15"), "set-config:context=namespace;id=test;enable-benchmarks-storage=true");
-        assert_eq!(at("8.1.2.0"), "set-config:context=namespace;namespace=test;enable-benchmarks-storage=true");
+        assert_eq!(
+            at("8.0.0.15"),
+            "set-config:context=namespace;id=test;enable-benchmarks-storage=true"
+        );
+        assert_eq!(
+            at("8.1.2.0"),
+            "set-config:context=namespace;namespace=test;enable-benchmarks-storage=true"
+        );
     }
 
     #[test]
     fn a_change_is_read_back_as_it_was_written() {
         let change = Change {
-            setting: Setting::LogLevel { sink: 0, file: "/var/log/a.log".to_owned() },
+            setting: Setting::LogLevel {
+                sink: 0,
+                file: "/var/log/a.log".to_owned(),
+            },
             was: "info".to_owned(),
             to: DETAIL.to_owned(),
         };
         let json = serde_json::to_string(&change).unwrap();
-        assert_eq!(json, r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#);
+        assert_eq!(
+            json,
+            r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#
+        );
         assert_eq!(serde_json::from_str::<Change>(&json).unwrap(), change);
     }
 
@@ -246,13 +351,22 @@ mod tests {
         let names = |build| {
             let namespaces = ["test".to_owned()];
             let build = Build::parse(build);
-            [get_config(build, "test"), sample_names(build, &namespaces).join(" ")]
+            [
+                get_config(build, "test"),
+                sample_names(build, &namespaces).join(" "),
+            ]
         };
-        let old = ["get-config:context=namespace;id=test", "node namespace/test statistics latency:"];
+        let old = [
+            "get-config:context=namespace;id=test",
+            "node namespace/test statistics latency:",
+        ];
         assert_eq!(names("4.9.0.37"), old);
         assert_eq!(
             names("8.1.0.0"),
-            ["get-config:context=namespace;namespace=test", "node namespace/test statistics latencies:"]
+            [
+                "get-config:context=namespace;namespace=test",
+                "node namespace/test statistics latencies:"
+            ]
         );
     }
 }

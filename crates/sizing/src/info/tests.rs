@@ -19,12 +19,30 @@ fn a_server_of_4_9_says_what_a_profile_needs() {
     assert_eq!(replies.node_id.as_deref(), Some("32C901000000FC02"));
     assert_eq!(replies.build, Build::parse("4.9.0.37"));
     let test = &replies.namespaces["test"];
-    assert_eq!(test.devices, [StorageDevice { name: "/dev/loop2".to_owned(), shadow: None }]);
+    assert_eq!(
+        test.devices,
+        [StorageDevice {
+            name: "/dev/loop2".to_owned(),
+            shadow: None
+        }]
+    );
     assert_eq!(test.write_block_bytes(replies.build), Some(131_072));
     assert_eq!(test.flush_bytes(replies.build), Some(131_072));
-    assert_eq!((test.commit_to_device(), test.replication_factor()), (Some(false), Some(1)));
-    assert_eq!((test.number("defrag-lwm-pct"), test.flag("enable-benchmarks-storage")), (Some(50), Some(true)));
-    assert!(test.number("objects") > Some(202_810), "the newest of four samples");
+    assert_eq!(
+        (test.commit_to_device(), test.replication_factor()),
+        (Some(false), Some(1))
+    );
+    assert_eq!(
+        (
+            test.number("defrag-lwm-pct"),
+            test.flag("enable-benchmarks-storage")
+        ),
+        (Some(50), Some(true))
+    );
+    assert!(
+        test.number("objects") > Some(202_810),
+        "the newest of four samples"
+    );
 }
 
 #[test]
@@ -32,32 +50,60 @@ fn a_server_of_8_0_says_it_by_other_names() {
     let replies = read(OF_8_0);
     let test = &replies.namespaces["test"];
     assert_eq!(
-        (test.write_block_bytes(replies.build), test.flush_bytes(replies.build)),
+        (
+            test.write_block_bytes(replies.build),
+            test.flush_bytes(replies.build)
+        ),
         (Some(8 << 20), Some(131_072))
     );
-    assert!(test.number("device[0].writes") > Some(108), "the newest of four samples");
+    assert!(
+        test.number("device[0].writes") > Some(108),
+        "the newest of four samples"
+    );
 }
 
 #[test]
 fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = String::new();
-    Input::new(OF_8_0).unwrap().read_to_string(&mut text).unwrap();
+    Input::new(OF_8_0)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     let (once, timed) = text.split_at(text.find("# 2026").unwrap());
     // Files are read in the order of their names: the newer replies come first.
     let half = timed[2..].find("# 2026").unwrap() + 2;
-    for (name, part) in [("once.txt", once), ("b-first.txt", &timed[..half]), ("a-then.txt", &timed[half..])] {
+    for (name, part) in [
+        ("once.txt", once),
+        ("b-first.txt", &timed[..half]),
+        ("a-then.txt", &timed[half..]),
+    ] {
         fs::write(dir.path().join(name), part).unwrap();
     }
     fs::write(dir.path().join("notes.md"), "node\tX\n").unwrap();
-    let [together] = &read_folder(dir.path()).unwrap()[..] else { panic!("one node") };
+    let [together] = &read_folder(dir.path()).unwrap()[..] else {
+        panic!("one node")
+    };
     let alone = read(text.as_bytes());
-    assert_eq!(together.namespaces["test"].devices, alone.namespaces["test"].devices);
-    assert_eq!((&together.node_id, together.build), (&alone.node_id, alone.build));
+    assert_eq!(
+        together.namespaces["test"].devices,
+        alone.namespaces["test"].devices
+    );
+    assert_eq!(
+        (&together.node_id, together.build),
+        (&alone.node_id, alone.build)
+    );
     // If there is a NODE.info, only that file is read.
-    fs::write(dir.path().join("BB9.info"), "# host [::1]:3000\n# node bb9\n").unwrap();
+    fs::write(
+        dir.path().join("BB9.info"),
+        "# host [::1]:3000\n# node bb9\n",
+    )
+    .unwrap();
     let nodes = read_folder(dir.path()).unwrap();
-    assert_eq!(nodes.iter().map(InfoReplies::name).collect::<Vec<_>>(), ["BB9"]);
+    assert_eq!(
+        nodes.iter().map(InfoReplies::name).collect::<Vec<_>>(),
+        ["BB9"]
+    );
     assert_eq!(nodes[0].host.as_deref(), Some("[::1]:3000"));
     fs::remove_file(dir.path().join("BB9.info")).unwrap();
     for name in ["once.txt", "b-first.txt", "a-then.txt"] {
@@ -69,12 +115,19 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
 #[test]
 fn a_file_is_read_as_it_is_written() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_679_745_125);
-    let replies =
-        [("node", "BB9"), ("namespace/a", "objects=3")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let text = header_text("flashproof 1", "db1:3000", "BB9", Build::parse("8.1.2.0")) + &sample_text(at, &replies);
+    let replies = [("node", "BB9"), ("namespace/a", "objects=3")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let text = header_text("flashproof 1", "db1:3000", "BB9", Build::parse("8.1.2.0"))
+        + &sample_text(at, &replies);
     let read = read(text.as_bytes());
-    assert_eq!((read.name(), read.host.as_deref(), read.build), ("BB9", Some("db1:3000"), Build::parse("8.1.2.0")));
-    assert!(text.contains("# 20251120T230225.125Z\nnode\tBB9\n"), "{text}");
+    assert_eq!(
+        (read.name(), read.host.as_deref(), read.build),
+        ("BB9", Some("db1:3000"), Build::parse("8.1.2.0"))
+    );
+    assert!(
+        text.contains("# 20251120T230225.125Z\nnode\tBB9\n"),
+        "{text}"
+    );
     assert_eq!(read.namespaces["a"].number("objects"), Some(3));
 }
 
@@ -90,20 +143,40 @@ fn what_a_server_refused_is_no_value() {
 #[test]
 fn a_line_of_a_gigabyte_nul_bytes_and_too_many_namespaces_cost_no_memory() {
     let mut replies = InfoReplies::default();
-    let long = repeat(b'x').take(1 << 30).chain(&b"\nnode\tBB9\r\n\0\0\tx\n"[..]);
+    let long = repeat(b'x')
+        .take(1 << 30)
+        .chain(&b"\nnode\tBB9\r\n\0\0\tx\n"[..]);
     replies.read("a", long).unwrap();
     assert_eq!(replies.node_id.as_deref(), Some("BB9"));
-    let many: String = (0..100).map(|i| format!("namespace/{i}\tobjects=1\n")).collect();
+    let many: String = (0..100)
+        .map(|i| format!("namespace/{i}\tobjects=1\n"))
+        .collect();
     let replies = read(many.as_bytes());
     assert_eq!(replies.namespaces.len(), NAMESPACES_MAX);
 }
 
 #[test]
 fn versions_are_read_with_what_packagers_add() {
-    let texts = ["8.0.0.15", "3.15.1.4-1-g0123abc", "8.1", "6.0.0.0-rc6", "3.9.0"];
+    let texts = [
+        "8.0.0.15",
+        "3.15.1.4-1-g0123abc",
+        "8.1",
+        "6.0.0.0-rc6",
+        "3.9.0",
+    ];
     let read = texts.map(|text| Build::parse(text).unwrap().to_string());
-    assert_eq!(read, ["8.0.0.15", "3.15.1.4", "8.1.0.0", "6.0.0.0", "3.9.0.0"]);
-    for text in ["", "8", "ERROR:4:unrecognized command", "99999999999.1", ".", "8..1"] {
+    assert_eq!(
+        read,
+        ["8.0.0.15", "3.15.1.4", "8.1.0.0", "6.0.0.0", "3.9.0.0"]
+    );
+    for text in [
+        "",
+        "8",
+        "ERROR:4:unrecognized command",
+        "99999999999.1",
+        ".",
+        "8..1",
+    ] {
         assert_eq!(Build::parse(text), None, "{text}");
     }
 }
@@ -114,7 +187,10 @@ fn what_changed_with_a_version_changes_at_it() {
     assert!(!of("8.0.0.15").selects_by_namespace() && of("8.1.0.0").selects_by_namespace());
     assert!(!of("5.0.0.38").has_latencies() && of("5.1.0.3").has_latencies());
     assert_eq!(
-        (of("7.0.0.26").fixed_write_block_bytes(), of("7.1.0.0").fixed_write_block_bytes()),
+        (
+            of("7.0.0.26").fixed_write_block_bytes(),
+            of("7.1.0.0").fixed_write_block_bytes()
+        ),
         (None, Some(8 << 20))
     );
 }
@@ -130,8 +206,11 @@ fn devices_keep_the_servers_order_with_their_shadows() {
     let text = "storage-engine=device;storage-engine.device[1]=/dev/b;storage-engine.device[0]=/dev/a;\
                 storage-engine.device[1].shadow=/dev/s;storage-engine.device[1].writes=7;storage-engine.device[0].age=-1";
     let namespace = of(text);
-    let names: Vec<_> =
-        namespace.devices.iter().map(|device| (device.name.as_str(), device.shadow.as_deref())).collect();
+    let names: Vec<_> = namespace
+        .devices
+        .iter()
+        .map(|device| (device.name.as_str(), device.shadow.as_deref()))
+        .collect();
     assert_eq!(names, [("/dev/a", None), ("/dev/b", Some("/dev/s"))]);
     assert_eq!(namespace.number("device[1].writes"), Some(7));
     assert!(namespace.is_on_devices());
@@ -140,19 +219,36 @@ fn devices_keep_the_servers_order_with_their_shadows() {
 #[test]
 fn old_names_are_found_under_the_new_ones() {
     // Replies of servers 4.0 and 3.x: the key is repeated for each device, and there are no statistics of devices.
-    let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
-                        storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
+    let namespace = of(
+        "storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
+                        storage-engine.write-block-size=131072;device_used_bytes=5;objects=3",
+    );
     assert_eq!(namespace.devices.len(), 2);
-    assert_eq!(namespace.flush_bytes(Build::parse("4.0.0.1")), Some(131_072));
+    assert_eq!(
+        namespace.flush_bytes(Build::parse("4.0.0.1")),
+        Some(131_072)
+    );
     let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
-    assert_eq!((namespace.devices[0].name.as_str(), namespace.replication_factor()), ("/dev/sdb", Some(2)));
+    assert_eq!(
+        (
+            namespace.devices[0].name.as_str(),
+            namespace.replication_factor()
+        ),
+        ("/dev/sdb", Some(2))
+    );
 }
 
 #[test]
 fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
     let namespace = of("storage-engine=device;storage-engine.flush-size=131072");
     let build = Build::parse("8.0.0.15");
-    assert_eq!((namespace.write_block_bytes(build), namespace.flush_bytes(build)), (Some(8 << 20), Some(131_072)));
+    assert_eq!(
+        (
+            namespace.write_block_bytes(build),
+            namespace.flush_bytes(build)
+        ),
+        (Some(8 << 20), Some(131_072))
+    );
 }
 
 #[test]
@@ -160,7 +256,10 @@ fn a_block_size_that_no_server_has_is_not_known() {
     for size in ["0", "1310", "131073", "16777216", "256", "x"] {
         let namespace = of(&format!("write-block-size={size};flush-size={size}"));
         let build = Build::parse("6.4.0.1");
-        let known = (namespace.write_block_bytes(build), namespace.flush_bytes(build));
+        let known = (
+            namespace.write_block_bytes(build),
+            namespace.flush_bytes(build),
+        );
         assert_eq!(known, (None, None), "{size}");
     }
 }
@@ -173,7 +272,8 @@ fn a_memory_namespace_stores_on_devices_only_where_it_is_backed() {
 
 #[test]
 fn nonsense_costs_no_memory_and_no_panic() {
-    let namespace =
-        of("device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=");
+    let namespace = of(
+        "device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=",
+    );
     assert!(namespace.devices.is_empty());
 }

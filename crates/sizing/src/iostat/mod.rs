@@ -25,8 +25,12 @@ use thiserror::Error;
 
 /// Splits `NODE=FILE`: iostat does not print the node on which it ran. A path without a node may contain a `=`, too.
 pub fn of_node(path: &Path) -> (Option<String>, &Path) {
-    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
-    match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
+    let split = path
+        .to_str()
+        .filter(|_| !path.exists())
+        .and_then(|text| text.split_once('='));
+    match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit()))
+    {
         Some((node, file)) => (Some(node.to_ascii_uppercase()), Path::new(file)),
         None => (None, path),
     }
@@ -78,9 +82,16 @@ results::display!(Unusable {
 /// output is unreadable, or has no report with reads and writes.
 pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
-    let read_error = |source| ReadError { name: name.clone(), source };
+    let read_error = |source| ReadError {
+        name: name.clone(),
+        source,
+    };
     let mut first = Vec::new();
-    input.by_ref().take(FIRST_BYTES).read_to_end(&mut first).map_err(read_error)?;
+    input
+        .by_ref()
+        .take(FIRST_BYTES)
+        .read_to_end(&mut first)
+        .map_err(read_error)?;
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = Collector::new(&name);
@@ -90,7 +101,9 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
     };
     let found = table_result.map_err(read_error)?;
     if input.is_cut() {
-        collector.add_remark("the compressed data is truncated: it is read as far as it goes".to_owned());
+        collector.add_remark(
+            "the compressed data is truncated: it is read as far as it goes".to_owned(),
+        );
     }
     let (iostat, unusable) = collector.finish(near_date);
     match (iostat.reports.is_empty(), unusable) {
@@ -139,10 +152,23 @@ pub struct DeviceRates {
 /// On a drive with a volatile cache, a synchronous write with its flush counts as two writes and two flushes, or with
 /// FUA as two writes and one flush. If all writes are large blocks of `block_kib`, the mean size of a write decides
 /// which case applies.
-pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
-    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
-    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
-    possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
+pub fn writes_with_data(
+    writes: f64,
+    flushes: f64,
+    written_kib: f64,
+    block_kib: Option<f64>,
+) -> f64 {
+    let off = |writes: f64| {
+        block_kib.map_or(0.0, |block_kib| {
+            (written_kib / writes / block_kib).ln().abs()
+        })
+    };
+    let possible = [writes - flushes / 2.0, writes - flushes, writes]
+        .into_iter()
+        .filter(|writes| *writes >= 0.0);
+    possible
+        .min_by(|a, b| off(*a).total_cmp(&off(*b)))
+        .unwrap_or(writes)
 }
 
 /// Longest interval that is tried, seconds.
@@ -180,7 +206,9 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
                 "the only report is left out: without iostat -y it covers the time since boot; record more with \
                  iostat -xty 10"
             }
-            FirstReport::Unknown => "the first report is left out: without iostat -y it covers the time since boot",
+            FirstReport::Unknown => {
+                "the first report is left out: without iostat -y it covers the time since boot"
+            }
         };
         is_used[begin] = first == FirstReport::OfInterval;
         match sentences.iter_mut().find(|(_, known)| *known == sentence) {
@@ -190,24 +218,50 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     }
     let mut is_used = is_used.into_iter();
     reports.retain(|_| is_used.next().unwrap_or(true));
-    let runs = |number| if number == 1 { String::new() } else { format!(" ({number} runs)") };
-    sentences.into_iter().map(|(number, sentence)| format!("{sentence}{}", runs(number))).collect()
+    let runs = |number| {
+        if number == 1 {
+            String::new()
+        } else {
+            format!(" ({number} runs)")
+        }
+    };
+    sentences
+        .into_iter()
+        .map(|(number, sentence)| format!("{sentence}{}", runs(number)))
+        .collect()
 }
 
 fn classify_first(run: &[Report]) -> FirstReport {
-    let [first, rest @ ..] = run else { return FirstReport::Unknown };
+    let [first, rest @ ..] = run else {
+        return FirstReport::Unknown;
+    };
     let rates = |reports: &[Report]| {
-        let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
+        let rates = reports
+            .iter()
+            .take(100)
+            .flat_map(|report| report.devices.iter().flat_map(counts));
         // Rates in hundredths, each number only once: a repeated number adds no evidence.
-        rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
+        rates
+            .map(|rate| (rate * 100.0).round() as u64)
+            .collect::<BTreeSet<u64>>()
     };
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
-    let count_fitting =
-        |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
+    let count_fitting = |rates: &BTreeSet<u64>, seconds| {
+        rates
+            .iter()
+            .filter(|rate| is_of(**rate as f64 / 100.0, seconds))
+            .count()
+    };
     // Probability that this many numbers are multiples of 1/`seconds` by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
-    let printed =
-        run.windows(2).filter_map(|pair| Some(pair[1].timestamp?.duration_since(pair[0].timestamp?).as_secs()));
+    let printed = run.windows(2).filter_map(|pair| {
+        Some(
+            pair[1]
+                .timestamp?
+                .duration_since(pair[0].timestamp?)
+                .as_secs(),
+        )
+    });
     let intervals = match printed.min() {
         Some(seconds) => {
             let seconds = u32::try_from(seconds).unwrap_or(0);
@@ -216,8 +270,12 @@ fn classify_first(run: &[Report]) -> FirstReport {
         None => 1..=INTERVALS_MAX,
     };
     // On a busy host some intervals last 10.01 s.
-    let fits_most = |seconds: &u32| *seconds > 0 && count_fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
-    let Some(seconds) = intervals.into_iter().find(fits_most) else { return FirstReport::Unknown };
+    let fits_most = |seconds: &u32| {
+        *seconds > 0 && count_fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN
+    };
+    let Some(seconds) = intervals.into_iter().find(fits_most) else {
+        return FirstReport::Unknown;
+    };
     let of_rest = count_fitting(&rest, seconds);
     let of_first = count_fitting(&first, seconds);
     if by_chance(of_rest, seconds) > CHANCE_MAX {
@@ -232,8 +290,17 @@ fn classify_first(run: &[Report]) -> FirstReport {
 
 /// Rates of whole operations; zeros are left out, because they fit any interval.
 fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
-    let DriveIo { reads_per_sec, writes_per_sec, .. } = device.io;
-    let all = [Some(reads_per_sec), Some(writes_per_sec), device.flushes_per_sec, device.discards_per_sec];
+    let DriveIo {
+        reads_per_sec,
+        writes_per_sec,
+        ..
+    } = device.io;
+    let all = [
+        Some(reads_per_sec),
+        Some(writes_per_sec),
+        device.flushes_per_sec,
+        device.discards_per_sec,
+    ];
     all.into_iter().flatten().filter(|rate| *rate > 0.0)
 }
 

@@ -71,7 +71,10 @@ pub(super) struct Collector {
 
 impl Collector {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Adds a remark.
@@ -95,12 +98,20 @@ impl Collector {
         if date != self.dates.last().copied() {
             self.dates.extend(date);
         }
-        self.moment = Some(ReportTime { date, of_banner, time, offset });
+        self.moment = Some(ReportTime {
+            date,
+            of_banner,
+            time,
+            offset,
+        });
     }
 
     /// Begins a table. A table whose columns differ from those of the open report is part of that report.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
-        if fields.into_iter().any(|field| self.has_field[field as usize]) {
+        if fields
+            .into_iter()
+            .any(|field| self.has_field[field as usize])
+        {
             self.close();
         }
     }
@@ -109,22 +120,33 @@ impl Collector {
     pub(super) fn row(&mut self, row: Row<'_>) {
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
-        if index.is_some_and(|at| self.open_rows[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some()))
-        {
+        if index.is_some_and(|at| {
+            self.open_rows[at]
+                .1
+                .iter()
+                .zip(row.fields)
+                .any(|(a, b)| a.is_some() && b.is_some())
+        }) {
             self.close();
             index = None;
         }
         match index {
-            Some(at) => {
-                self.open_rows[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value))
-            }
+            Some(at) => self.open_rows[at]
+                .1
+                .iter_mut()
+                .zip(row.fields)
+                .for_each(|(field, value)| *field = field.or(value)),
             None if self.open_rows.len() == DEVICES_MAX => return self.devices_over += 1,
             None => {
-                self.row_indexes.insert(row.device.to_owned(), self.open_rows.len());
+                self.row_indexes
+                    .insert(row.device.to_owned(), self.open_rows.len());
                 self.open_rows.push((row.device.to_owned(), row.fields));
             }
         }
-        self.has_field.iter_mut().zip(row.fields).for_each(|(has, value)| *has |= value.is_some());
+        self.has_field
+            .iter_mut()
+            .zip(row.fields)
+            .for_each(|(has, value)| *has |= value.is_some());
     }
 
     /// Counts an unreadable line.
@@ -148,7 +170,10 @@ impl Collector {
         self.row_indexes.clear();
         self.has_field = Default::default();
         let row_count = rows.len();
-        let devices: Vec<DeviceRates> = rows.into_iter().filter_map(|(device, fields)| rates(device, fields)).collect();
+        let devices: Vec<DeviceRates> = rows
+            .into_iter()
+            .filter_map(|(device, fields)| rates(device, fields))
+            .collect();
         self.incomplete += (row_count - devices.len()) as u64;
         let first = std::mem::take(&mut self.first);
         let moment = self.moment.take();
@@ -171,24 +196,45 @@ impl Collector {
         let mut steps_back = 0_u64;
         let mut firsts = Vec::new();
         let mut reports = Vec::with_capacity(self.reports.len());
-        for (index, (devices, moment, first)) in std::mem::take(&mut self.reports).into_iter().enumerate() {
+        for (index, (devices, moment, first)) in
+            std::mem::take(&mut self.reports).into_iter().enumerate()
+        {
             if first {
                 firsts.push(index);
                 last = None;
             }
             let offset = moment.and_then(|moment| moment.offset);
-            let timestamp = moment.and_then(|ReportTime { date, of_banner, time, .. }| {
-                let date = date?.date(order)?;
-                // If only the banner has a date, midnights must be counted.
-                Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
-            });
+            let timestamp = moment.and_then(
+                |ReportTime {
+                     date,
+                     of_banner,
+                     time,
+                     ..
+                 }| {
+                    let date = date?.date(order)?;
+                    // If only the banner has a date, midnights must be counted.
+                    Some(if of_banner {
+                        time::after(last, date, time)
+                    } else {
+                        date.to_datetime(time)
+                    })
+                },
+            );
             steps_back += u64::from(timestamp.is_some_and(|at| last.is_some_and(|last| at < last)));
             last = timestamp.or(last);
-            reports.push(Report { timestamp, offset, devices });
+            reports.push(Report {
+                timestamp,
+                offset,
+                devices,
+            });
         }
-        let unusable = self.unusable.or((!reports.is_empty()).then_some(Unusable::SinceBoot));
+        let unusable = self
+            .unusable
+            .or((!reports.is_empty()).then_some(Unusable::SinceBoot));
         let dropped = super::drop_firsts(&mut reports, &firsts);
-        dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
+        dropped
+            .into_iter()
+            .for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
                 "the dates can be read in two ways (day or month first); the first date is read as {date}"
@@ -197,9 +243,18 @@ impl Collector {
         for (number, description) in [
             (self.unread, "line that cannot be read, left out"),
             (self.incomplete, "row that lacks reads or writes, left out"),
-            (self.unusable_tables, "table without separate reads and writes (iostat -x is needed), left out"),
-            (self.devices_over, "row beyond the 4096 devices that a report can have, left out"),
-            (self.reports_dropped, "report beyond the memory limit, left out"),
+            (
+                self.unusable_tables,
+                "table without separate reads and writes (iostat -x is needed), left out",
+            ),
+            (
+                self.devices_over,
+                "row beyond the 4096 devices that a report can have, left out",
+            ),
+            (
+                self.reports_dropped,
+                "report beyond the memory limit, left out",
+            ),
             (steps_back, "report earlier than the one before it"),
         ] {
             if number > 0 {
@@ -214,13 +269,31 @@ impl Collector {
                     .to_owned(),
             );
         }
-        (Iostat { reports, remarks: self.remarks }, unusable)
+        (
+            Iostat {
+                reports,
+                remarks: self.remarks,
+            },
+            unusable,
+        )
     }
 }
 
 /// The rates of a device from the fields of its row; `None` without reads or writes.
 fn rates(device: String, fields: [Option<f64>; FIELDS]) -> Option<DeviceRates> {
-    let [reads, writes, read_kib, written_kib, flushes_per_sec, discards_per_sec] = fields;
+    let [
+        reads,
+        writes,
+        read_kib,
+        written_kib,
+        flushes_per_sec,
+        discards_per_sec,
+    ] = fields;
     let io = [reads?, writes?, read_kib?, written_kib?].into();
-    Some(DeviceRates { device, io, flushes_per_sec, discards_per_sec })
+    Some(DeviceRates {
+        device,
+        io,
+        flushes_per_sec,
+        discards_per_sec,
+    })
 }

@@ -64,11 +64,18 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
             continue;
         }
         if description.is_none() {
-            description = Some(format!("first {}", quoted(&text.chars().take(60).collect::<String>())));
+            description = Some(format!(
+                "first {}",
+                quoted(&text.chars().take(60).collect::<String>())
+            ));
         }
         if let Some(banner) = text.strip_prefix("Linux ") {
             header = None;
-            collector.banner(banner.split('\t').find_map(|part| time::written(part.trim())));
+            collector.banner(
+                banner
+                    .split('\t')
+                    .find_map(|part| time::written(part.trim())),
+            );
             continue;
         }
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -81,7 +88,10 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
         } else if words.iter().any(|word| matches!(*word, "%user" | "%idle")) {
             header = None;
             collector.close();
-        } else if let Some(row) = header.as_ref().and_then(|header| row(header, &words, &name_before)) {
+        } else if let Some(row) = header
+            .as_ref()
+            .and_then(|header| row(header, &words, &name_before))
+        {
             collector.row(row);
         } else if let Some((date, time, offset)) = time::moment(text) {
             collector.moment(date, time, offset);
@@ -96,8 +106,10 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
     }
     let skipped = lines.skipped;
     if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
-        collector
-            .add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
+        collector.add_remark(format!(
+            "{} long lines and {} NUL bytes are skipped",
+            skipped.long_lines, skipped.nul_bytes
+        ));
     }
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
 }
@@ -114,21 +126,37 @@ fn unusable(words: &[&str]) -> Option<Unusable> {
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
-    let column =
-        |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { word_index: at, field, factor });
+    let column = |(at, name): (usize, &&str)| {
+        field(name).map(|(field, factor)| Column {
+            word_index: at,
+            field,
+            factor,
+        })
+    };
     let columns: Vec<Column> = words.iter().enumerate().filter_map(column).collect();
     if columns.len() < 2 {
         return None;
     }
     // `--pretty` puts the name after the numbers.
-    let device = if columns[0].word_index == 0 { words.len() - 1 } else { 0 };
-    Some(Header { word_count: words.len(), device, columns })
+    let device = if columns[0].word_index == 0 {
+        words.len() - 1
+    } else {
+        0
+    };
+    Some(Header {
+        word_count: words.len(),
+        device,
+        columns,
+    })
 }
 
 /// A device's numbers. `None`: an unrelated or truncated line.
 fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<Row<'a>> {
     let mut words = words.to_vec();
-    if words.len() + 1 == header.word_count && !name_before.is_empty() && number(words[0], 1.0).is_some() {
+    if words.len() + 1 == header.word_count
+        && !name_before.is_empty()
+        && number(words[0], 1.0).is_some()
+    {
         words.insert(0, name_before);
     }
     if words.len() != header.word_count {
@@ -140,7 +168,10 @@ fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<R
     if number(device, 1.0).is_some() {
         return None;
     }
-    let mut row = Row { device, fields: [None; FIELDS] };
+    let mut row = Row {
+        device,
+        fields: [None; FIELDS],
+    };
     for column in &header.columns {
         row.fields[column.field as usize] = Some(number(words[column.word_index], column.factor)?);
     }
@@ -161,7 +192,10 @@ pub(super) fn number(text: &str, factor: f64) -> Option<f64> {
         Some('T') => 1024.0 * 1024.0 * 1024.0,
         Some(_) => return None,
     };
-    if !digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b',')) {
+    if !digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b','))
+    {
         return None;
     }
     let value: f64 = digits.replace(',', ".").parse().ok()?;
@@ -245,7 +279,9 @@ impl JsonScanner {
     fn report(&mut self, collector: &mut Collector) {
         if !std::mem::replace(&mut self.is_begun, true) {
             let host = String::from_utf8_lossy(&self.host);
-            let date = host.split_once("\"date\"").and_then(|(_, rest)| rest.split('"').nth(1));
+            let date = host
+                .split_once("\"date\"")
+                .and_then(|(_, rest)| rest.split('"').nth(1));
             collector.banner(date.and_then(time::written));
         }
         let bytes = std::mem::take(&mut self.report);
@@ -253,12 +289,18 @@ impl JsonScanner {
         let read = serde_json::from_slice::<Statistics>(&bytes)
             .or_else(|_| serde_json::from_slice::<Statistics>(&without_decimal_commas(&bytes)));
         let too_long = std::mem::take(&mut self.too_long);
-        let Some(statistics) = read.ok().filter(|_| !too_long) else { return collector.unread() };
+        let Some(statistics) = read.ok().filter(|_| !too_long) else {
+            return collector.unread();
+        };
         collector.close();
         if let Some((date, time, offset)) = statistics.timestamp.as_deref().and_then(time::moment) {
             collector.moment(date, time, offset);
         }
-        if let Some(disk) = statistics.disk.iter().find(|disk| !disk.contains_key("r/s")) {
+        if let Some(disk) = statistics
+            .disk
+            .iter()
+            .find(|disk| !disk.contains_key("r/s"))
+        {
             let names: Vec<&str> = disk.keys().map(String::as_str).collect();
             return match unusable(&names) {
                 Some(why) => collector.unusable(why),
@@ -266,17 +308,27 @@ impl JsonScanner {
             };
         }
         for disk in &statistics.disk {
-            let Some(device) = disk.get("disk_device").or_else(|| disk.get("device")).and_then(Value::as_str) else {
+            let Some(device) = disk
+                .get("disk_device")
+                .or_else(|| disk.get("device"))
+                .and_then(Value::as_str)
+            else {
                 collector.unread();
                 continue;
             };
             let device = device.strip_prefix("/dev/").unwrap_or(device);
-            let mut row = Row { device, fields: [None; FIELDS] };
+            let mut row = Row {
+                device,
+                fields: [None; FIELDS],
+            };
             for (name, value) in disk {
                 if let Some((field, factor)) = field(name) {
                     row.fields[field as usize] = match value {
                         Value::String(text) => number(text, factor),
-                        value => value.as_f64().map(|value| value * factor).filter(|value| *value >= 0.0),
+                        value => value
+                            .as_f64()
+                            .map(|value| value * factor)
+                            .filter(|value| *value >= 0.0),
                     };
                 }
             }
@@ -292,7 +344,9 @@ impl JsonScanner {
             0 => return,
             _ => "early; all reports are complete",
         };
-        collector.add_remark(format!("the JSON ends {how} (iostat was killed, or still runs)"));
+        collector.add_remark(format!(
+            "the JSON ends {how} (iostat was killed, or still runs)"
+        ));
     }
 }
 

@@ -8,7 +8,10 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
 
 fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, IostatError> {
     let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
-    super::read(Source::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(), near)
+    super::read(
+        Source::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(),
+        near,
+    )
 }
 
 fn captured(name: &str) -> Iostat {
@@ -30,17 +33,30 @@ fn new_row(device: &str, r_s: &str) -> String {
     )
 }
 
-fn device(name: &str, numbers: [f64; 4], flushes_per_sec: Option<f64>, discards_per_sec: Option<f64>) -> DeviceRates {
-    DeviceRates { device: name.to_owned(), io: numbers.into(), flushes_per_sec, discards_per_sec }
+fn device(
+    name: &str,
+    numbers: [f64; 4],
+    flushes_per_sec: Option<f64>,
+    discards_per_sec: Option<f64>,
+) -> DeviceRates {
+    DeviceRates {
+        device: name.to_owned(),
+        io: numbers.into(),
+        flushes_per_sec,
+        discards_per_sec,
+    }
 }
 
 #[test]
 fn captured_text_and_json_say_the_same_of_the_same_minutes() {
-    for (version, reports, begin) in
-        [("ce-4.9.0.37", 36, "2026-11-20T23:13:05"), ("ce-8.0.0.15", 48, "2026-11-20T23:02:35")]
-    {
-        let (text, json) =
-            (captured(&format!("{version}/iostat-x.txt")), captured(&format!("{version}/iostat-x.json")));
+    for (version, reports, begin) in [
+        ("ce-4.9.0.37", 36, "2026-11-20T23:13:05"),
+        ("ce-8.0.0.15", 48, "2026-11-20T23:02:35"),
+    ] {
+        let (text, json) = (
+            captured(&format!("{version}/iostat-x.txt")),
+            captured(&format!("{version}/iostat-x.json")),
+        );
         assert_eq!(text.reports.len(), reports, "{:?}", text.remarks);
         for (a, b) in text.reports.iter().zip(&json.reports) {
             // Two runs of iostat side by side wrote the two outputs.
@@ -51,10 +67,22 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
         }
         assert_eq!(text.reports[0].timestamp, at(begin));
         assert_eq!(text.remarks.len(), 1, "{:?}", text.remarks);
-        assert!(text.remarks[0].contains("the first report is used"), "{:?}", text.remarks);
+        assert!(
+            text.remarks[0].contains("the first report is used"),
+            "{:?}",
+            text.remarks
+        );
     }
     let first = &captured("ce-8.0.0.15/iostat-x.json").reports[0].devices[0];
-    assert_eq!(*first, device("loop2", [2439.6, 219.8, 44835.6, 14067.2], Some(219.8), Some(0.0)));
+    assert_eq!(
+        *first,
+        device(
+            "loop2",
+            [2439.6, 219.8, 44835.6, 14067.2],
+            Some(219.8),
+            Some(0.0)
+        )
+    );
 }
 
 #[test]
@@ -63,10 +91,22 @@ fn tables_of_the_sizing_paper_are_read_with_their_spaces_collapsed() {
     let iostat = read_text(paper).unwrap();
     let of = |report: usize| {
         let devices = &iostat.reports[report].devices;
-        devices.iter().find(|device| device.device == "nvme0n1").unwrap().clone()
+        devices
+            .iter()
+            .find(|device| device.device == "nvme0n1")
+            .unwrap()
+            .clone()
     };
     assert_eq!(iostat.reports.len(), 4);
-    assert_eq!(of(0), device("nvme0n1", [11806.0, 1547.5, 344_970.25, 198_080.0], None, None));
+    assert_eq!(
+        of(0),
+        device(
+            "nvme0n1",
+            [11806.0, 1547.5, 344_970.25, 198_080.0],
+            None,
+            None
+        )
+    );
     assert_eq!(of(2).io.writes_per_sec, 1702.0);
     assert_eq!(iostat.reports[0].devices.len(), 6);
     // Two rows of the same device under one header are two reports.
@@ -91,59 +131,146 @@ fn sectors_megabytes_human_sizes_and_decimal_commas_are_kib() {
         assert_eq!(of(text), expected, "{text}");
     }
     let of_new = of(&[NEW, &new_row("nvme0n1", "2439.60")].concat());
-    assert_eq!(of_new, device("nvme0n1", [2439.6, 219.8, 44835.6, 14067.2], Some(21.8), Some(1.5)));
+    assert_eq!(
+        of_new,
+        device(
+            "nvme0n1",
+            [2439.6, 219.8, 44835.6, 14067.2],
+            Some(21.8),
+            Some(1.5)
+        )
+    );
 }
 
 #[test]
 fn times_are_read_in_the_ways_of_locales() {
     for (banner, line, near, expected) in [
         ("11/20/26", "11/20/26 23:02:35", None, "2026-11-20T23:02:35"),
-        ("11/20/2026", "11/20/2026 11:02:35 PM", None, "2026-11-20T23:02:35"),
-        ("11/20/2026", "11/20/2026 12:02:35 AM", None, "2026-11-20T00:02:35"),
+        (
+            "11/20/2026",
+            "11/20/2026 11:02:35 PM",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        (
+            "11/20/2026",
+            "11/20/2026 12:02:35 AM",
+            None,
+            "2026-11-20T00:02:35",
+        ),
         ("20/11/26", "20/11/26 23:02:35", None, "2026-11-20T23:02:35"),
-        ("20.11.2026", "20.11.2026 23:02:35", None, "2026-11-20T23:02:35"),
-        ("2026-11-20", "2026-11-20T23:02:35+0100", None, "2026-11-20T23:02:35"),
-        ("2026年11月20日", "2026年11月20日 23時02分35秒", None, "2026-11-20T23:02:35"),
+        (
+            "20.11.2026",
+            "20.11.2026 23:02:35",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        (
+            "2026-11-20",
+            "2026-11-20T23:02:35+0100",
+            None,
+            "2026-11-20T23:02:35",
+        ),
+        (
+            "2026年11月20日",
+            "2026年11月20日 23時02分35秒",
+            None,
+            "2026-11-20T23:02:35",
+        ),
         ("11/20/2026", "Time: 23:02:35", None, "2026-11-20T23:02:35"),
         ("04/03/26", "04/03/26 23:02:35", None, "2026-04-03T23:02:35"),
-        ("04/03/26", "04/03/26 23:02:35", Some("2026-03-05"), "2026-03-04T23:02:35"),
+        (
+            "04/03/26",
+            "04/03/26 23:02:35",
+            Some("2026-03-05"),
+            "2026-03-04T23:02:35",
+        ),
     ] {
-        let text =
-            format!("Linux 5.4 (host) \t{banner} \t_x86_64_\t(2 CPU)\n\n{line}\n{NEW}{}", new_row("sda", "1.00"));
+        let text = format!(
+            "Linux 5.4 (host) \t{banner} \t_x86_64_\t(2 CPU)\n\n{line}\n{NEW}{}",
+            new_row("sda", "1.00")
+        );
         let text = format!("{text}\n{line}\n{NEW}{}", new_row("sda", "2.00"));
         let iostat = read_near(&text, near.map(|near| near.parse().unwrap())).unwrap();
-        assert_eq!(iostat.reports.last().unwrap().timestamp, at(expected), "{line}: {:?}", iostat.remarks);
-        let unclear = iostat.remarks.iter().any(|remark| remark.contains("can be read in two ways"));
-        assert_eq!(unclear, banner == "04/03/26" && near.is_none(), "{:?}", iostat.remarks);
+        assert_eq!(
+            iostat.reports.last().unwrap().timestamp,
+            at(expected),
+            "{line}: {:?}",
+            iostat.remarks
+        );
+        let unclear = iostat
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("can be read in two ways"));
+        assert_eq!(
+            unclear,
+            banner == "04/03/26" && near.is_none(),
+            "{:?}",
+            iostat.remarks
+        );
     }
     // Times without dates: the date advances at midnight.
     let report = |time: &str| format!("Time: {time}\n{NEW}{}\n", new_row("sda", "1.00"));
-    let text =
-        format!("Linux 3.10 (h) \t11/20/2026 \tx\n{}{}{}", report("23:59:40"), report("23:59:50"), report("00:00:00"));
-    assert_eq!(read_text(text).unwrap().reports[2].timestamp, at("2026-11-21T00:00:00"));
+    let text = format!(
+        "Linux 3.10 (h) \t11/20/2026 \tx\n{}{}{}",
+        report("23:59:40"),
+        report("23:59:50"),
+        report("00:00:00")
+    );
+    assert_eq!(
+        read_text(text).unwrap().reports[2].timestamp,
+        at("2026-11-21T00:00:00")
+    );
 }
 
 #[test]
 fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_tell() {
     let banner = "Linux 5.4 (host) \t11/20/26 \t_x86_64_\t(2 CPU)\n\n";
     let run = |rates: &[&str]| {
-        let reports = rates.iter().map(|rate| format!("{NEW}{}\n", new_row("sda", rate)));
+        let reports = rates
+            .iter()
+            .map(|rate| format!("{NEW}{}\n", new_row("sda", rate)));
         let text = reports.fold(banner.to_owned(), |text, report| text + &report);
         read_text([text, "\n".to_owned()].concat()).unwrap()
     };
     for (rates, left, remark) in [
-        (&["10.37", "11.50", "12.00"][..], 2, "its numbers show that it covers the time since boot"),
-        (&["10.30", "11.50", "12.00"], 3, "its numbers show that it covers an interval"),
-        (&["10.30", "11.53", "12.07", "14.01", "15.99"], 4, "without iostat -y it covers the time since boot"),
+        (
+            &["10.37", "11.50", "12.00"][..],
+            2,
+            "its numbers show that it covers the time since boot",
+        ),
+        (
+            &["10.30", "11.50", "12.00"],
+            3,
+            "its numbers show that it covers an interval",
+        ),
+        (
+            &["10.30", "11.53", "12.07", "14.01", "15.99"],
+            4,
+            "without iostat -y it covers the time since boot",
+        ),
     ] {
         let iostat = run(rates);
         assert_eq!(iostat.reports.len(), left, "{rates:?}");
-        assert!(iostat.remarks.join("\n").contains(remark), "{:?}", iostat.remarks);
+        assert!(
+            iostat.remarks.join("\n").contains(remark),
+            "{:?}",
+            iostat.remarks
+        );
     }
-    let alone = read_text([banner, NEW, &new_row("sda", "10.30")].concat()).unwrap_err().to_string();
-    assert!(alone.contains("may cover the time since boot") && alone.contains("iostat -xty 10"), "{alone}");
+    let alone = read_text([banner, NEW, &new_row("sda", "10.30")].concat())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        alone.contains("may cover the time since boot") && alone.contains("iostat -xty 10"),
+        "{alone}"
+    );
     // Without a banner, no report counts as the first.
-    let text = format!("{NEW}{}{NEW}{}", new_row("sda", "1.37"), new_row("sda", "1.50"));
+    let text = format!(
+        "{NEW}{}{NEW}{}",
+        new_row("sda", "1.37"),
+        new_row("sda", "1.50")
+    );
     assert_eq!(read_text(text).unwrap().reports.len(), 2);
 }
 
@@ -157,47 +284,98 @@ fn cpu_blocks_idle_devices_cut_rows_and_other_tables_do_not_disturb() {
         new_row("sdb", "3.00")
     );
     let iostat = read_text(text).unwrap();
-    assert_eq!(iostat.reports.iter().map(|report| report.devices.len()).collect::<Vec<_>>(), [2, 1]);
-    assert!(iostat.remarks.join("\n").contains("1 line that cannot be read"), "{:?}", iostat.remarks);
+    assert_eq!(
+        iostat
+            .reports
+            .iter()
+            .map(|report| report.devices.len())
+            .collect::<Vec<_>>(),
+        [2, 1]
+    );
+    assert!(
+        iostat
+            .remarks
+            .join("\n")
+            .contains("1 line that cannot be read"),
+        "{:?}",
+        iostat.remarks
+    );
 }
 
 #[test]
 fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
-    let path = format!("{}/tests/data/ce-8.0.0.15/iostat-x.json.zst", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/data/ce-8.0.0.15/iostat-x.json.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let mut text = String::new();
     let file = std::fs::File::open(path).unwrap();
-    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    results::act_log::Input::new(file)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     let whole = read_text(&text).unwrap();
     for cut in [5000, 10_001, 20_007] {
         let cut_off = read_text(&text[..cut]).unwrap();
         let (a, b) = (cut_off.reports, &whole.reports);
         assert!(
-            a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices)
+            a.len() >= cut / 600
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices)
         );
-        assert!(cut_off.remarks.iter().any(|remark| remark.contains("iostat was killed")), "{:?}", cut_off.remarks);
+        assert!(
+            cut_off
+                .remarks
+                .iter()
+                .any(|remark| remark.contains("iostat was killed")),
+            "{:?}",
+            cut_off.remarks
+        );
     }
     let compact: String = text.lines().map(str::trim).collect();
     let commas = text.replace(".60,", ",60,");
     assert!(serde_json::from_str::<serde_json::Value>(&commas).is_err());
     for text in [compact, commas] {
         let again = read_text(text).unwrap();
-        assert!(again.reports.iter().zip(&whole.reports).all(|(a, b)| a.devices == b.devices));
+        assert!(
+            again
+                .reports
+                .iter()
+                .zip(&whole.reports)
+                .all(|(a, b)| a.devices == b.devices)
+        );
         assert_eq!(again.reports.len(), whole.reports.len());
     }
 }
 
 #[test]
 fn what_is_no_iostat_is_refused_with_what_was_found() {
-    for (text, found) in
-        [("", "nothing"), ("{\"a\": 1}", "JSON that is not iostat's"), ("\u{1}\u{2}", "first \"\\u0001")]
-    {
+    for (text, found) in [
+        ("", "nothing"),
+        ("{\"a\": 1}", "JSON that is not iostat's"),
+        ("\u{1}\u{2}", "first \"\\u0001"),
+    ] {
         let error = read_text(text).unwrap_err().to_string();
-        assert!(error.contains("reading io.txt - it has no table of iostat -x") && error.contains(found), "{error}");
+        assert!(
+            error.contains("reading io.txt - it has no table of iostat -x")
+                && error.contains(found),
+            "{error}"
+        );
     }
     for (text, why) in [
-        ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n", "iostat without -x"),
-        ("Device:  tps  Blk_read/s  Blk_wrtn/s  Blk_read  Blk_wrtn\nvda 1.53 26.23 21.17 14 11\n", "busybox"),
-        ("Device tps kB/s rqm/s await areq-sz aqu-sz %util\nsda 8.59 279.22 1.75 12.00 32.51 0.10 0.46\n", "iostat -s"),
+        (
+            "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n",
+            "iostat without -x",
+        ),
+        (
+            "Device:  tps  Blk_read/s  Blk_wrtn/s  Blk_read  Blk_wrtn\nvda 1.53 26.23 21.17 14 11\n",
+            "busybox",
+        ),
+        (
+            "Device tps kB/s rqm/s await areq-sz aqu-sz %util\nsda 8.59 279.22 1.75 12.00 32.51 0.10 0.46\n",
+            "iostat -s",
+        ),
         (
             "r/s w/s kr/s kw/s wait actv wsvc_t asvc_t %w %b device\n0.3 1.3 10.2 20.8 0.0 0.0 0.1 3.4 0 0 c0t0d0\n",
             "another",
@@ -210,17 +388,38 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
         ),
     ] {
         let error = read_text(text).unwrap_err().to_string();
-        assert!(error.contains(why) && error.contains("record the output during the load: iostat -xty"), "{error}");
+        assert!(
+            error.contains(why) && error.contains("record the output during the load: iostat -xty"),
+            "{error}"
+        );
     }
     let without = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n";
     let some = read_text(format!("{without}\n{NEW}{}", new_row("sda", "1.00"))).unwrap();
-    assert!(some.remarks.join("\n").contains("1 table without separate reads and writes"), "{:?}", some.remarks);
+    assert!(
+        some.remarks
+            .join("\n")
+            .contains("1 table without separate reads and writes"),
+        "{:?}",
+        some.remarks
+    );
 }
 
 #[test]
 fn a_report_without_an_end_has_so_many_devices_and_no_more() {
-    let rows = (0..200_000).fold(String::new(), |text, i| text + &new_row(&format!("sd{i}"), "1.00"));
+    let rows = (0..200_000).fold(String::new(), |text, i| {
+        text + &new_row(&format!("sd{i}"), "1.00")
+    });
     let iostat = read_text([NEW, &rows].concat()).unwrap();
-    assert_eq!((iostat.reports.len(), iostat.reports[0].devices.len()), (1, 4096));
-    assert!(iostat.remarks.join("\n").contains("195,904 rows beyond the 4096 devices"), "{:?}", iostat.remarks);
+    assert_eq!(
+        (iostat.reports.len(), iostat.reports[0].devices.len()),
+        (1, 4096)
+    );
+    assert!(
+        iostat
+            .remarks
+            .join("\n")
+            .contains("195,904 rows beyond the 4096 devices"),
+        "{:?}",
+        iostat.remarks
+    );
 }

@@ -33,7 +33,8 @@ pub(super) enum Order {
 impl WrittenDate {
     pub(super) fn date(self, order: Order) -> Option<Date> {
         let [a, b, c] = self.parts;
-        let (year, month, day) = match (self.year_first, self.day_first || order == Order::DayMonth) {
+        let (year, month, day) = match (self.year_first, self.day_first || order == Order::DayMonth)
+        {
             (true, _) => (a, b, c),
             (false, true) => (c, b, a),
             (false, false) => (c, a, b),
@@ -51,8 +52,12 @@ pub(super) fn moment(line: &str) -> Option<(Option<WrittenDate>, Time, Option<Of
     let groups = groups(line);
     let clock = groups.windows(3).position(|window| {
         window[0].1.len() <= 2 && window.iter().skip(1).all(|(_, digits)| digits.len() == 2) && {
-            let between = |at: usize| line[window[at].0 + window[at].1.len()..window[at + 1].0].trim();
-            matches!((between(0), between(1)), (":", ":") | ("時" | "时" | "시", "分" | "분"))
+            let between =
+                |at: usize| line[window[at].0 + window[at].1.len()..window[at + 1].0].trim();
+            matches!(
+                (between(0), between(1)),
+                (":", ":") | ("時" | "时" | "시", "分" | "분")
+            )
         }
     })?;
     let number = |at: usize| groups[at].1.parse::<i8>().ok();
@@ -81,28 +86,41 @@ fn offset(text: &str) -> Option<Offset> {
     if text == "Z" {
         return Some(Offset::UTC);
     }
-    let (sign, digits) = (if text.starts_with('-') { -1 } else { 1 }, text.strip_prefix(['+', '-'])?.replace(':', ""));
-    let digits =
-        digits.parse::<i32>().ok().filter(|_| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))?;
+    let (sign, digits) = (
+        if text.starts_with('-') { -1 } else { 1 },
+        text.strip_prefix(['+', '-'])?.replace(':', ""),
+    );
+    let digits = digits
+        .parse::<i32>()
+        .ok()
+        .filter(|_| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))?;
     Offset::from_seconds(sign * (digits / 100 * 3600 + digits % 100 * 60)).ok()
 }
 
 /// Reads a date at the beginning of a text.
 pub(super) fn written(text: &str) -> Option<WrittenDate> {
     let groups = groups(text);
-    let [(_, a), (at, b), (end, c), ..] = groups[..] else { return None };
+    let [(_, a), (at, b), (end, c), ..] = groups[..] else {
+        return None;
+    };
     let year_first = a.len() == 4;
     let fits = a.len() <= 4 && b.len() <= 2 && (c.len() == 2 || c.len() == 4 && !year_first);
     let between = text[..at].chars().next_back();
     let parts = [a.parse().ok()?, b.parse().ok()?, c.parse().ok()?];
     let compact = end - groups[0].0 <= 16;
     let day_first = !year_first && between == Some('.');
-    (fits && compact).then_some(WrittenDate { parts, year_first, day_first })
+    (fits && compact).then_some(WrittenDate {
+        parts,
+        year_first,
+        day_first,
+    })
 }
 
 /// Groups of digits with their positions.
 fn groups(text: &str) -> Vec<(usize, &str)> {
-    let runs = text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let runs = text
+        .as_bytes()
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
     let mut end = 0;
     let groups = runs.filter_map(|run| {
         let begin = end;
@@ -116,33 +134,55 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 /// Otherwise the order with the shorter span of ascending dates is taken. If both spans are equal, the order that puts
 /// the first date nearer to `near_date` is taken.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
-    let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
+    let unclear: Vec<_> = dates
+        .iter()
+        .filter(|date| !date.year_first && !date.day_first)
+        .collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
     let span = |order| {
         let dates: Vec<Date> = unclear.iter().filter_map(|date| date.date(order)).collect();
         let (first, last) = (dates.iter().min()?, dates.iter().max()?);
-        dates.is_sorted().then(|| first.until(*last).map(|span| span.get_days()).ok()).flatten()
+        dates
+            .is_sorted()
+            .then(|| first.until(*last).map(|span| span.get_days()).ok())
+            .flatten()
     };
     let distance = |order| {
-        let days = |order| Some(near_date?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
-        days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
+        let days = |order| {
+            Some(
+                near_date?
+                    .until(unclear.first()?.date(order)?)
+                    .ok()?
+                    .get_days()
+                    .abs(),
+            )
+        };
+        days(Order::MonthDay)
+            .and(days(Order::DayMonth))
+            .and(days(order))
     };
     // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has a result.
-    let smaller_order = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
-        (Some(a), Some(b)) if a == b => None,
-        (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
-        (None, None) => None,
-        _ => Some(Order::DayMonth),
-    };
+    let smaller_order =
+        |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
+            (Some(a), Some(b)) if a == b => None,
+            (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
+            (None, None) => None,
+            _ => Some(Order::DayMonth),
+        };
     if unclear.is_empty() {
         return (Order::MonthDay, true);
     }
     // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
-    let sure = fitting_order.or_else(|| smaller_order(&span)).or_else(|| smaller_order(&distance));
+    let sure = fitting_order
+        .or_else(|| smaller_order(&span))
+        .or_else(|| smaller_order(&distance));
     match sure {
         Some(order) => (order, true),
-        None => (Order::MonthDay, unclear.iter().all(|date| date.parts[0] == date.parts[1])),
+        None => (
+            Order::MonthDay,
+            unclear.iter().all(|date| date.parts[0] == date.parts[1]),
+        ),
     }
 }
 

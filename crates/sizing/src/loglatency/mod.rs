@@ -70,7 +70,9 @@ impl HistogramQuery {
         let is_of = |names: &[&str]| names.iter().any(|name| self.histogram.contains(name));
         if is_of(&["device-read-size", "device-write-size"]) {
             Scale::Bytes
-        } else if is_of(&["query-rec-count"]) || !self.as_asloglatency && is_of(&["batch-rec-count"]) {
+        } else if is_of(&["query-rec-count"])
+            || !self.as_asloglatency && is_of(&["batch-rec-count"])
+        {
             Scale::Records
         } else {
             Scale::Latency
@@ -79,21 +81,34 @@ impl HistogramQuery {
 
     /// Number of buckets that are read.
     fn buckets_read(&self) -> usize {
-        if self.scale() == Scale::Latency { 17 } else { 26 }
+        if self.scale() == Scale::Latency {
+            17
+        } else {
+            26
+        }
     }
 
     /// The exponents of the thresholds shown: a threshold is a power of two.
     pub fn thresholds(&self) -> Vec<usize> {
-        (0..self.buckets_read()).step_by(self.threshold_step.max(1)).take(self.buckets).collect()
+        (0..self.buckets_read())
+            .step_by(self.threshold_step.max(1))
+            .take(self.buckets)
+            .collect()
     }
 
     /// True if the name includes a namespace: `{test}-read`. As in asloglatency, a drive's histogram
     /// (`{test}-/dev/sdb-read`) counts as a name without a namespace; no other histogram has that name.
     fn names_a_namespace(&self) -> bool {
-        let is_name = |text: &str| text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-        let Some(rest) = self.histogram.strip_prefix('{') else { return false };
+        let is_name = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+        };
+        let Some(rest) = self.histogram.strip_prefix('{') else {
+            return false;
+        };
         self.namespace.is_some()
-            || rest.match_indices("}-").any(|(at, found)| at > 0 && is_name(&rest[at + found.len()..]))
+            || rest
+                .match_indices("}-")
+                .any(|(at, found)| at > 0 && is_name(&rest[at + found.len()..]))
     }
 
     /// Name of a unit.
@@ -117,7 +132,9 @@ impl HistogramQuery {
 
 /// Reads `3600` or `1:00:00`, seconds.
 pub fn seconds(text: &str) -> Option<i64> {
-    let parts = text.split(':').map(|part| part.trim().parse::<u32>().ok().map(i64::from));
+    let parts = text
+        .split(':')
+        .map(|part| part.trim().parse::<u32>().ok().map(i64::from));
     let parts: Vec<i64> = parts.collect::<Option<_>>()?;
     (parts.len() <= 3).then(|| parts.iter().fold(0, |seconds, part| seconds * 60 + part))
 }
@@ -127,20 +144,30 @@ const LABEL: &str = "slice-to (sec)";
 impl Table {
     /// asloglatency's line with the requested start, before the table.
     pub fn asked_from_line(&self) -> String {
-        self.asked_from
-            .map_or_else(String::new, |from| format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S")))
+        self.asked_from.map_or_else(String::new, |from| {
+            format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S"))
+        })
     }
 
     /// asloglatency's message for a table without a slice.
     pub fn no_slice(&self) -> String {
-        let seconds = if self.slice_sec > 1 { self.slice_sec - 1 } else { self.slice_sec };
+        let seconds = if self.slice_sec > 1 {
+            self.slice_sec - 1
+        } else {
+            self.slice_sec
+        };
         let (days, rest_sec) = (seconds / 86_400, seconds % 86_400);
         let days = match days {
             0 => String::new(),
             1 => "1 day, ".to_owned(),
             days => format!("{days} days, "),
         };
-        format!("could not find {days}{}:{:02}:{:02} of data", rest_sec / 3600, rest_sec / 60 % 60, rest_sec % 60)
+        format!(
+            "could not find {days}{}:{:02}:{:02} of data",
+            rest_sec / 3600,
+            rest_sec / 60 % 60,
+            rest_sec % 60
+        )
     }
 }
 
@@ -153,20 +180,38 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |at: DateTime| at.strftime("%b %d %Y %H:%M:%S").to_string();
         let Some(from) = self.from else { return Ok(()) };
-        let thresholds: String = self.thresholds.iter().map(|threshold| format!("{threshold:>7}")).collect();
+        let thresholds: String = self
+            .thresholds
+            .iter()
+            .map(|threshold| format!("{threshold:>7}"))
+            .collect();
         let (width, columns) = (LABEL.len(), " ------".repeat(self.thresholds.len()));
         let underline = format!("{}{columns} {}\n", "-".repeat(width), "-".repeat(10));
         writeln!(f, "{}\n{:width$} %> ({})", time(from), "", self.unit)?;
         write!(f, "{LABEL}{thresholds}{:>11}\n{underline}", "ops/sec")?;
-        for Slice { to, seconds, pct_over, ops_per_sec } in &self.slices {
+        for Slice {
+            to,
+            seconds,
+            pct_over,
+            ops_per_sec,
+        } in &self.slices
+        {
             let to = to.strftime("%H:%M:%S").to_string();
             f.write_str(&line(&to, &seconds.to_string(), pct_over, *ops_per_sec))?;
         }
-        let (Some((average, rate)), Some((largest, largest_rate))) = (&self.average, &self.largest) else {
+        let (Some((average, rate)), Some((largest, largest_rate))) = (&self.average, &self.largest)
+        else {
             return writeln!(f, "{}", self.no_slice());
         };
-        write!(f, "{underline}{}{}", line("avg", "", average, *rate), line("max", "", largest, *largest_rate))?;
-        let Some((unit_before, unit_after, local_time)) = self.unit_change else { return Ok(()) };
+        write!(
+            f,
+            "{underline}{}{}",
+            line("avg", "", average, *rate),
+            line("max", "", largest, *largest_rate)
+        )?;
+        let Some((unit_before, unit_after, local_time)) = self.unit_change else {
+            return Ok(());
+        };
         let time_text = time(local_time);
         writeln!(
             f,

@@ -106,7 +106,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn file(&mut self, file: &mut LogFile) -> Result<(), LogError> {
-        let cannot = |source| ReadError { name: file.name.clone(), source };
+        let cannot = |source| ReadError {
+            name: file.name.clone(),
+            source,
+        };
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
             self.line(&line);
@@ -114,14 +117,23 @@ impl<'a> Scanner<'a> {
         self.cut_line.clear();
         loop {
             let number = file.lines.number + 1;
-            let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
+            let Some(line) = file.lines.next_line().map_err(cannot)? else {
+                break;
+            };
             if !line.is_complete {
                 self.cut_line = line.bytes.to_vec();
             } else if let Some(id) = self.line(line.bytes) {
                 same_node(&mut self.node, id, &file.name, number)?;
             }
         }
-        let (name, Skipped { long_lines, long_bytes, nul_bytes }) = (&file.name, file.lines.skipped);
+        let (
+            name,
+            Skipped {
+                long_lines,
+                long_bytes,
+                nul_bytes,
+            },
+        ) = (&file.name, file.lines.skipped);
         if long_lines > 0 || nul_bytes > 0 {
             let lines = count(long_lines, "line");
             self.add_remark(format!(
@@ -129,14 +141,22 @@ impl<'a> Scanner<'a> {
             ));
         }
         if file.lines.input.is_cut() {
-            self.add_remark(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
+            self.add_remark(format!(
+                "{}: the compressed data is truncated: it is read as far as it goes",
+                file.name
+            ));
         }
         Ok(())
     }
 
     /// Reads a line; returns the node's id, if the line contains it.
     fn line(&mut self, line: &[u8]) -> Option<String> {
-        let SourcedLine { line, stamp, stamp_bytes, .. } = self.prefixes.split(line)?;
+        let SourcedLine {
+            line,
+            stamp,
+            stamp_bytes,
+            ..
+        } = self.prefixes.split(line)?;
         if self.repeats.is_repeat(&line) {
             self.repeated += 1;
             return None;
@@ -147,10 +167,16 @@ impl<'a> Scanner<'a> {
         self.result.followed = true;
         if let Some((dumped, counted)) = &mut self.open_dump {
             let parts = text::parts(message);
-            let buckets = parts.filter(|parts| parts.file == b"hist.c").and_then(|parts| text::buckets(parts.text));
-            let seconds = stamp.local.duration_since(dumped.local_time).as_secs().abs();
-            if let Some((bucket_counts, length)) =
-                buckets.filter(|(found, _)| dumped.buckets.len() <= found[0].0 && seconds <= TOGETHER_SEC)
+            let buckets = parts
+                .filter(|parts| parts.file == b"hist.c")
+                .and_then(|parts| text::buckets(parts.text));
+            let seconds = stamp
+                .local
+                .duration_since(dumped.local_time)
+                .as_secs()
+                .abs();
+            if let Some((bucket_counts, length)) = buckets
+                .filter(|(found, _)| dumped.buckets.len() <= found[0].0 && seconds <= TOGETHER_SEC)
             {
                 for (bucket, count) in &bucket_counts[..length] {
                     dumped.buckets.resize(bucket + 1, 0);
@@ -165,7 +191,9 @@ impl<'a> Scanner<'a> {
                 return None;
             }
         }
-        let Some(at) = self.dump.find(message) else { return text::parts(message).and_then(text::node_id) };
+        let Some(at) = self.dump.find(message) else {
+            return text::parts(message).and_then(text::node_id);
+        };
         self.close();
         self.begin(&message[at + DUMP.len()..], stamp.local);
         None
@@ -188,12 +216,19 @@ impl<'a> Scanner<'a> {
             return;
         };
         let unit = header.unit.unwrap_or(Unit::Count);
-        let series = self.series.iter().position(|name| name == header.name).unwrap_or_else(|| {
-            self.series.push(header.name.to_owned());
-            self.series.len() - 1
-        });
-        let rounded_time = local_time
-            .round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
+        let series = self
+            .series
+            .iter()
+            .position(|name| name == header.name)
+            .unwrap_or_else(|| {
+                self.series.push(header.name.to_owned());
+                self.series.len() - 1
+            });
+        let rounded_time = local_time.round(
+            jiff::civil::DateTimeRound::new()
+                .smallest(jiff::Unit::Second)
+                .mode(jiff::RoundMode::Trunc),
+        );
         let dumped = ScannedDump {
             local_time: rounded_time.unwrap_or_default(),
             series,
@@ -211,12 +246,15 @@ impl<'a> Scanner<'a> {
     /// True if a line with this `text` belongs to the histogram.
     fn is_wanted(&self, text: &[u8]) -> bool {
         let query = self.query;
-        let is_name =
-            |text: &[u8]| text.strip_prefix(query.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
+        let is_name = |text: &[u8]| {
+            text.strip_prefix(query.histogram.as_bytes())
+                .is_some_and(|it| it.starts_with(b" "))
+        };
         // Splits off the name in braces.
         let split = || {
             let rest = text.strip_prefix(b"{")?;
-            let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let is_of_name =
+                |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
             let end = match &query.namespace {
                 Some(namespace) => namespace.len(),
                 None => rest.iter().take_while(|byte| is_of_name(byte)).count(),
@@ -225,13 +263,20 @@ impl<'a> Scanner<'a> {
             Some((namespace, rest.strip_prefix(b"}-")?))
         };
         match &query.namespace {
-            Some(wanted) => split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest)),
-            None => is_name(text) || !self.names_a_namespace && split().is_some_and(|(_, rest)| is_name(rest)),
+            Some(wanted) => {
+                split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest))
+            }
+            None => {
+                is_name(text)
+                    || !self.names_a_namespace && split().is_some_and(|(_, rest)| is_name(rest))
+            }
         }
     }
 
     fn close(&mut self) {
-        let Some((mut dumped, counted)) = self.open_dump.take() else { return };
+        let Some((mut dumped, counted)) = self.open_dump.take() else {
+            return;
+        };
         // Old versions count while they print, so small differences are accepted.
         if counted < dumped.total || counted - dumped.total > dumped.total / 1000 {
             self.incomplete += 1;
@@ -248,7 +293,11 @@ impl<'a> Scanner<'a> {
         self.close();
         let memory = "beyond the memory limit, left out; give the files one by one";
         for (number, noun, note) in [
-            (self.incomplete, "histogram", "without all of its buckets, left out"),
+            (
+                self.incomplete,
+                "histogram",
+                "without all of its buckets, left out",
+            ),
             (self.dumps_dropped, "histogram", memory),
             (self.repeated, "line", "equal to the one before, left out"),
         ] {

@@ -69,9 +69,10 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
     let asked_from = match query.start {
         TableStart::Head => None,
         TableStart::Tail => Some(before_tail(TAIL)),
-        TableStart::Before(seconds) => {
-            Some(before_tail(SignedDuration::from_secs(seconds)).max(scan_result.head.unwrap_or_default()))
-        }
+        TableStart::Before(seconds) => Some(
+            before_tail(SignedDuration::from_secs(seconds))
+                .max(scan_result.head.unwrap_or_default()),
+        ),
         TableStart::At(at) => Some(at.max(scan_result.head.unwrap_or_default())),
     };
     let asked_from = asked_from.map(whole_seconds);
@@ -87,21 +88,31 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
     };
     let mut gaps = gaps(scan_result, query).into_iter().peekable();
     let mut counts = Groups::new(scan_result, query);
-    let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
+    let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else {
+        return table;
+    };
     if counts.is_summed && later(old.local_time, TOGETHER.as_secs()) >= tail {
         // Dumps of other namespaces may not be written yet.
         return table;
     }
     table.from = Some(old.local_time);
     table.unit = query.unit_name(old.unit);
-    let end = query.duration_sec.map(|seconds| later(old.local_time, seconds));
+    let end = query
+        .duration_sec
+        .map(|seconds| later(old.local_time, seconds));
     // Ticks may come slightly early.
-    let length = if query.slice_sec > 1 { query.slice_sec - 1 } else { query.slice_sec };
+    let length = if query.slice_sec > 1 {
+        query.slice_sec - 1
+    } else {
+        query.slice_sec
+    };
     let mut is_first = true;
     let (mut operations, mut seconds) = (0.0, 0);
     'slices: while end.is_none_or(|end| end > old.local_time) {
         let counts_before = counts.clone();
-        let Some(mut new) = counts.next_from(later(old.local_time, length)) else { break };
+        let Some(mut new) = counts.next_from(later(old.local_time, length)) else {
+            break;
+        };
         let unit = query.unit_name(new.unit);
         if std::mem::take(&mut is_first) {
             table.unit = unit;
@@ -113,12 +124,18 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
             if gap.until.0 <= old.first {
                 continue;
             }
-            let of_its_kind = if gap.is_restart { &mut table.restarts } else { &mut table.clock_steps };
+            let of_its_kind = if gap.is_restart {
+                &mut table.restarts
+            } else {
+                &mut table.clock_steps
+            };
             of_its_kind.push((gap.after, gap.until.1));
             if !query.as_asloglatency {
                 counts = counts_before;
                 counts.skip_to(gap.until.0);
-                let Some(first) = counts.next_from(DateTime::MIN) else { break 'slices };
+                let Some(first) = counts.next_from(DateTime::MIN) else {
+                    break 'slices;
+                };
                 old = first;
                 continue 'slices;
             }
@@ -132,12 +149,23 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
     if !table.slices.is_empty() {
         let number = table.slices.len() as f64;
         let fold_column = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
-            table.slices.iter().map(|slice| slice.pct_over[at]).fold(0.0, fold)
+            table
+                .slices
+                .iter()
+                .map(|slice| slice.pct_over[at])
+                .fold(0.0, fold)
         };
         let columns = 0..thresholds.len();
-        let average = columns.clone().map(|at| fold_column(&|a, b| a + b, at) / number).collect();
+        let average = columns
+            .clone()
+            .map(|at| fold_column(&|a, b| a + b, at) / number)
+            .collect();
         let largest = columns.map(|at| fold_column(&f64::max, at)).collect();
-        let rate = table.slices.iter().map(|slice| slice.ops_per_sec).fold(0.0, f64::max);
+        let rate = table
+            .slices
+            .iter()
+            .map(|slice| slice.ops_per_sec)
+            .fold(0.0, f64::max);
         table.average = Some((average, operations / seconds as f64));
         table.largest = Some((largest, rate));
     }
@@ -155,13 +183,27 @@ struct Gap {
 fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     let mut groups = Groups::new(scan_result, query);
     let all_counts: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
-    let distances: Vec<f64> =
-        all_counts.windows(2).map(|pair| pair[1].local_time.duration_since(pair[0].local_time).as_secs_f64()).collect();
-    let growths: Vec<f64> = all_counts.windows(2).map(|pair| pair[1].total as f64 - pair[0].total as f64).collect();
+    let distances: Vec<f64> = all_counts
+        .windows(2)
+        .map(|pair| {
+            pair[1]
+                .local_time
+                .duration_since(pair[0].local_time)
+                .as_secs_f64()
+        })
+        .collect();
+    let growths: Vec<f64> = all_counts
+        .windows(2)
+        .map(|pair| pair[1].total as f64 - pair[0].total as f64)
+        .collect();
     let mut gaps = Vec::new();
     for (at, pair) in all_counts.windows(2).enumerate() {
         let [last, next] = pair else { continue };
-        let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
+        let went_back = next
+            .buckets
+            .iter()
+            .zip(&last.buckets)
+            .any(|(next, last)| next < last);
         // The total does not depend on the unit.
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
         // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
@@ -173,7 +215,11 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
                 || order::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
-            gaps.push(Gap { after: last.local_time, until: (next.first, next.local_time), is_restart });
+            gaps.push(Gap {
+                after: last.local_time,
+                until: (next.first, next.local_time),
+                is_restart,
+            });
         }
     }
     gaps
@@ -184,14 +230,23 @@ fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let total = new.total as f64 - old.total as f64;
     let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {
         *new = (*new).max(*old);
-        if total > 0.0 { (*new - old) as f64 / total * 100.0 } else { 0.0 }
+        if total > 0.0 {
+            (*new - old) as f64 / total * 100.0
+        } else {
+            0.0
+        }
     });
     let percentages: Vec<f64> = percentages.collect();
     let over = |bucket: &usize| percentages[bucket + 1..].iter().sum::<f64>();
     let seconds = new.local_time.duration_since(old.local_time).as_secs();
     // An empty sum is -0, and `+ 0.0` makes it 0.
     let pct_over = thresholds.iter().map(|bucket| over(bucket) + 0.0).collect();
-    Slice { to: new.local_time, seconds, pct_over, ops_per_sec: total / seconds as f64 }
+    Slice {
+        to: new.local_time,
+        seconds,
+        pct_over,
+        ops_per_sec: total / seconds as f64,
+    }
 }
 
 fn later(local_time: DateTime, seconds: i64) -> DateTime {
@@ -199,7 +254,11 @@ fn later(local_time: DateTime, seconds: i64) -> DateTime {
 }
 
 fn whole_seconds(local_time: DateTime) -> DateTime {
-    local_time.with().subsec_nanosecond(0).build().unwrap_or(local_time)
+    local_time
+        .with()
+        .subsec_nanosecond(0)
+        .build()
+        .unwrap_or(local_time)
 }
 
 /// Groups the dumps of each tick: one dump of each namespace.
@@ -239,15 +298,26 @@ impl<'a> Groups<'a> {
 
     fn next_from(&mut self, start: DateTime) -> Option<Counts> {
         loop {
-            self.skip_to(self.dumps_before + self.dumps.iter().position(|dump| dump.local_time >= start)?);
+            self.skip_to(
+                self.dumps_before
+                    + self
+                        .dumps
+                        .iter()
+                        .position(|dump| dump.local_time >= start)?,
+            );
             let index = self.dumps_before;
             let (group, rest) = self.dumps.split_at(self.number_of(self.dumps));
             self.skip_to(index + group.len());
             let (is_last, number) = (rest.is_empty(), group.len());
             // The last dump may be incomplete.
-            let group = if is_last && !self.followed { &group[..number - 1] } else { group };
+            let group = if is_last && !self.followed {
+                &group[..number - 1]
+            } else {
+                group
+            };
             // If the dump of one namespace is missing (torn, or not written yet), the lower sum is not a restart.
-            let lacks_one = group.len() < self.last_number && (is_last || self.number_of(rest) >= self.last_number);
+            let lacks_one = group.len() < self.last_number
+                && (is_last || self.number_of(rest) >= self.last_number);
             if self.skips_partial && lacks_one {
                 continue;
             }
@@ -274,6 +344,10 @@ impl<'a> Groups<'a> {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.local_time.saturating_add(TOGETHER);
         let same = |dump: &&ScannedDump| dump.series != first.series && dump.local_time <= until;
-        1 + if self.is_summed { dumps[1..].iter().take_while(same).count() } else { 0 }
+        1 + if self.is_summed {
+            dumps[1..].iter().take_while(same).count()
+        } else {
+            0
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 fn data(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(path)
 }
 
 /// Words of a command line. Text in quotes is one word.
@@ -63,7 +65,12 @@ fn page(sources: Vec<Source>, wanted: &HistogramQuery, log: &str) -> String {
     let found = scan(sources, wanted).unwrap();
     let table = table(&found, wanted);
     if table.from.is_none() {
-        return format!("{}{}none of {:?}", wanted.title(log), table.asked_from_line(), found.names);
+        return format!(
+            "{}{}none of {:?}",
+            wanted.title(log),
+            table.asked_from_line(),
+            found.names
+        );
     }
     format!("{}{}{table}", wanted.title(log), table.asked_from_line())
 }
@@ -84,7 +91,10 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
             let source = Source::open(&data(version).join("aerospike.log.zst"), "").unwrap();
             let page = page(vec![source], &wanted, &log);
             if expected.contains("can't find histogram") {
-                assert!(page.contains("none of") && page.contains("\"{test}-read\""), "{page}");
+                assert!(
+                    page.contains("none of") && page.contains("\"{test}-read\""),
+                    "{page}"
+                );
             } else {
                 assert_eq!(page, expected, "{}", path.display());
             }
@@ -96,25 +106,48 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
 
 /// Log with a dump every 10 s from 00:00:00 on. In each dump, buckets 0 and 3 have the next count of `counts`.
 fn log(counts: &[u64], unit: &str) -> String {
-    log_at(&counts.iter().enumerate().map(|(n, count)| (10 * n, *count)).collect::<Vec<_>>(), unit)
+    log_at(
+        &counts
+            .iter()
+            .enumerate()
+            .map(|(n, count)| (10 * n, *count))
+            .collect::<Vec<_>>(),
+        unit,
+    )
 }
 
 /// Log with dumps at these seconds after 00:00:00, each with its count.
 fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
     let mut text = String::new();
     for (at, count) in ticks {
-        let stamp = format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (hist.c:319)", at / 60, at % 60);
-        text += &format!("{stamp} histogram dump: {{a}}-read ({} total) {unit}\n", 2 * count);
+        let stamp = format!(
+            "Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (hist.c:319)",
+            at / 60,
+            at % 60
+        );
+        text += &format!(
+            "{stamp} histogram dump: {{a}}-read ({} total) {unit}\n",
+            2 * count
+        );
         text += &format!("{stamp}  (00: {count:010}) (03: {count:010})\n");
-        text += &format!("{stamp} histogram dump: {{b}}-read ({count} total) {unit}\n{stamp}  (03: {count:010})\n");
+        text += &format!(
+            "{stamp} histogram dump: {{b}}-read ({count} total) {unit}\n{stamp}  (03: {count:010})\n"
+        );
     }
     let end = ticks.last().map_or(0, |(at, _)| at + 10);
-    text + &format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (ticker.c:1) end\n", end / 60, end % 60)
+    text + &format!(
+        "Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (ticker.c:1) end\n",
+        end / 60,
+        end % 60
+    )
 }
 
 fn table_of(text: &str, command: &str) -> Table {
     let (wanted, _) = wanted(command);
-    let wanted = HistogramQuery { as_asloglatency: false, ..wanted };
+    let wanted = HistogramQuery {
+        as_asloglatency: false,
+        ..wanted
+    };
     table(&scan(vec![source(text)], &wanted).unwrap(), &wanted)
 }
 
@@ -122,8 +155,17 @@ fn table_of(text: &str, command: &str) -> Table {
 fn a_name_without_a_namespace_is_the_sum_of_all() {
     let text = log(&[0, 100, 300], "usec");
     let all = table_of(&text, "-h read -f head -e 1");
-    let rates = |table: &Table| table.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>();
-    assert_eq!((rates(&all), all.slices[0].pct_over[0].round()), (vec![30.0, 60.0], 67.0));
+    let rates = |table: &Table| {
+        table
+            .slices
+            .iter()
+            .map(|slice| slice.ops_per_sec)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (rates(&all), all.slices[0].pct_over[0].round()),
+        (vec![30.0, 60.0], 67.0)
+    );
     for command in ["-h {a}-read -f head", "-N a -h read -f head"] {
         assert_eq!(rates(&table_of(&text, command)), [20.0, 40.0]);
     }
@@ -136,15 +178,31 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
     let text = log(&[100, 200, 300, 10, 20], "usec");
     let own = table_of(&text, "-h {a}-read -f head");
     assert_eq!((own.slices.len(), own.restarts.len()), (3, 1));
-    assert!(own.slices.iter().all(|slice| slice.ops_per_sec > 0.0 && slice.pct_over[0] == 50.0));
+    assert!(
+        own.slices
+            .iter()
+            .all(|slice| slice.ops_per_sec > 0.0 && slice.pct_over[0] == 50.0)
+    );
     // A restart is also found if the counts exceed the old counts again by the end of a slice.
     let text = log(&[100, 200, 10, 110, 210, 310, 410, 510, 610, 710], "usec");
     let own = table_of(&text, "-h {a}-read -f head -t 30");
-    assert_eq!(own.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>(), [20.0, 20.0]);
+    assert_eq!(
+        own.slices
+            .iter()
+            .map(|slice| slice.ops_per_sec)
+            .collect::<Vec<_>>(),
+        [20.0, 20.0]
+    );
     let text = log(&[100, 200, 300, 10, 20], "usec");
     let (as_it_does, _) = wanted("-h {a}-read -f head");
-    let table = table(&scan(vec![source(&text)], &as_it_does).unwrap(), &as_it_does);
-    assert_eq!((table.slices.len(), table.slices[2].ops_per_sec), (4, -58.0));
+    let table = table(
+        &scan(vec![source(&text)], &as_it_does).unwrap(),
+        &as_it_does,
+    );
+    assert_eq!(
+        (table.slices.len(), table.slices[2].ops_per_sec),
+        (4, -58.0)
+    );
 }
 
 #[test]
@@ -152,19 +210,39 @@ fn a_total_that_goes_back_is_a_restart_also_where_the_unit_changes() {
     let ticks = [(0, 300), (10, 100), (20, 200), (30, 250), (40, 300)];
     let dumps = ticks.map(|tick| log_at(&[tick], if tick.0 == 10 { "msec" } else { "usec" }));
     let table = table_of(&dumps.concat(), "-h {a}-read -f head -t 20");
-    assert_eq!((table.slices.len(), table.restarts.len()), (1, 1), "{table:?}");
+    assert_eq!(
+        (table.slices.len(), table.restarts.len()),
+        (1, 1),
+        "{table:?}"
+    );
     assert!(table.slices[0].ops_per_sec > 0.0, "{table:?}");
 }
 
 #[test]
 fn no_slice_goes_over_a_step_of_the_clock() {
     for step in [-60, -12, -10, -7, -3, 3, 7, 10, 12, 20, 33] {
-        let ticks = (0..30).map(|n| (if n < 18 { 600 + 10 * n } else { 600 + 10 * n + step } as usize, 100 * n as u64));
+        let ticks = (0..30).map(|n| {
+            (
+                if n < 18 {
+                    600 + 10 * n
+                } else {
+                    600 + 10 * n + step
+                } as usize,
+                100 * n as u64,
+            )
+        });
         let text = log_at(&ticks.collect::<Vec<_>>(), "usec");
         for (name, rate) in [("{a}-read", 20.0), ("read", 30.0)] {
             let table = table_of(&text, &format!("-h {name} -f head -t 30"));
-            assert!(table.slices.iter().all(|slice| slice.ops_per_sec == rate), "{step}: {:?}", table.slices);
-            assert!(table.slices.len() >= 8 && table.clock_steps.len() == 1, "{step}: {table:?}");
+            assert!(
+                table.slices.iter().all(|slice| slice.ops_per_sec == rate),
+                "{step}: {:?}",
+                table.slices
+            );
+            assert!(
+                table.slices.len() >= 8 && table.clock_steps.len() == 1,
+                "{step}: {table:?}"
+            );
         }
     }
 }
@@ -184,11 +262,28 @@ fn a_unit_that_changes_ends_the_table_and_is_said() {
 fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
     let table = table_of(&log(&[5, 5, 5], "usec"), "-h {a}-read -f head");
     assert_eq!(table.slices.len(), 2);
-    assert!(table.slices.iter().all(|slice| slice.ops_per_sec == 0.0 && slice.pct_over == [0.0; 3]));
-    assert!(table.to_string().contains("00:00:10    10   0.00   0.00   0.00        0.0\n"), "{table}");
+    assert!(
+        table
+            .slices
+            .iter()
+            .all(|slice| slice.ops_per_sec == 0.0 && slice.pct_over == [0.0; 3])
+    );
+    assert!(
+        table
+            .to_string()
+            .contains("00:00:10    10   0.00   0.00   0.00        0.0\n"),
+        "{table}"
+    );
     let gap = log(&[0, 100], "usec") + &log(&[400], "usec").replace("2026 00:0", "2026 00:1");
     let table = table_of(&gap, "-h {a}-read -f head");
-    assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 590]);
+    assert_eq!(
+        table
+            .slices
+            .iter()
+            .map(|slice| slice.seconds)
+            .collect::<Vec<_>>(),
+        [10, 590]
+    );
 }
 
 /// The last histogram may still be incomplete.
@@ -196,26 +291,54 @@ fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
 fn the_last_histogram_counts_when_a_line_follows_it() {
     let text = log(&[0, 100, 200], "usec");
     let end = text.rfind("Nov 20").unwrap();
-    let slices = |text: &str, name: &str| table_of(text, &format!("-h {name} -f head")).slices.len();
-    assert_eq!((slices(&text, "{b}-read"), slices(&text[..end], "{b}-read")), (2, 1));
-    assert_eq!(slices(&text[..end], "{a}-read"), 2, "the other namespace's histogram follows");
-    assert_eq!((slices(&text[..end], "read"), slices(&text, "read")), (1, 2));
+    let slices =
+        |text: &str, name: &str| table_of(text, &format!("-h {name} -f head")).slices.len();
+    assert_eq!(
+        (slices(&text, "{b}-read"), slices(&text[..end], "{b}-read")),
+        (2, 1)
+    );
+    assert_eq!(
+        slices(&text[..end], "{a}-read"),
+        2,
+        "the other namespace's histogram follows"
+    );
+    assert_eq!(
+        (slices(&text[..end], "read"), slices(&text, "read")),
+        (1, 2)
+    );
     // A torn histogram in the middle does not count, either.
     let text = log(&[0, 100, 200, 300], "usec");
     let torn = text.replacen("(03: 0000000100)\n", "(03: 00\n", 1);
     let table = table_of(&torn, "-h read -f head");
-    assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [20, 10]);
+    assert_eq!(
+        table
+            .slices
+            .iter()
+            .map(|slice| slice.seconds)
+            .collect::<Vec<_>>(),
+        [20, 10]
+    );
     assert_eq!(table.restarts, []);
 }
 
 #[test]
 fn a_log_that_has_every_line_twice_has_the_table_of_one_that_has_it_once() {
     let once = log(&[0, 100, 200, 300], "usec");
-    let twice: String = once.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
+    let twice: String = once
+        .lines()
+        .flat_map(|line| [line, "\n", line, "\n"])
+        .collect();
     let (wanted, _) = wanted("-h {a}-read -f head");
     let found = [once, twice].map(|text| scan(vec![source(text)], &wanted).unwrap());
-    assert_eq!(table(&found[0], &wanted).slices, table(&found[1], &wanted).slices);
-    assert!(found[1].remarks[0].contains("equal to the one before"), "{:?}", found[1].remarks);
+    assert_eq!(
+        table(&found[0], &wanted).slices,
+        table(&found[1], &wanted).slices
+    );
+    assert!(
+        found[1].remarks[0].contains("equal to the one before"),
+        "{:?}",
+        found[1].remarks
+    );
 }
 
 #[test]
@@ -230,10 +353,24 @@ fn damage_is_counted_and_rotated_files_are_one_log() {
     }
     let torn = text.replacen("(03: 0000000200)\n", "(03: 00\n", 1);
     let found = scan(vec![source(torn)], &wanted).unwrap();
-    assert_eq!(table(&found, &wanted).slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 20, 10, 10]);
-    assert_eq!(found.remarks, ["1 histogram without all of its buckets, left out"]);
+    assert_eq!(
+        table(&found, &wanted)
+            .slices
+            .iter()
+            .map(|slice| slice.seconds)
+            .collect::<Vec<_>>(),
+        [10, 20, 10, 10]
+    );
+    assert_eq!(
+        found.remarks,
+        ["1 histogram without all of its buckets, left out"]
+    );
     let mut bytes = Vec::new();
-    let nul = (&[0_u8; 3000][..]).chain(text.as_bytes()).read_to_end(&mut bytes).map(|_| bytes).unwrap();
+    let nul = (&[0_u8; 3000][..])
+        .chain(text.as_bytes())
+        .read_to_end(&mut bytes)
+        .map(|_| bytes)
+        .unwrap();
     let found = scan(vec![source(nul)], &wanted).unwrap();
     assert_eq!(table(&found, &wanted).slices, whole.slices);
     assert_eq!(found.remarks.len(), 1);
@@ -241,6 +378,9 @@ fn damage_is_counted_and_rotated_files_are_one_log() {
 
 #[test]
 fn times_are_seconds_or_hours_minutes_seconds() {
-    assert_eq!(["3600", "1:00:00", "10:05", " 7 "].map(seconds), [Some(3600), Some(3600), Some(605), Some(7)]);
+    assert_eq!(
+        ["3600", "1:00:00", "10:05", " 7 "].map(seconds),
+        [Some(3600), Some(3600), Some(605), Some(7)]
+    );
     assert_eq!(["", "x", "-5", "1:2:3:4", "1.5"].map(seconds), [None; 5]);
 }

@@ -45,10 +45,16 @@ fn ends<'a, S>(
 ) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
     let first_index = samples.partition_point(|sample| time_of(sample) < window.from);
     let end_index = samples.partition_point(|sample| time_of(sample) <= window.to);
-    let runs =
-        samples.get(first_index..end_index)?.chunk_by(|one, next| !is_between(steps, time_of(one), time_of(next)));
-    let ends: Vec<(&S, &S)> = runs.filter_map(|run| Some((run.first()?, run.last()?))).collect();
-    let seconds = ends.iter().map(|(first, last)| time_of(last).duration_since(time_of(first)).as_secs_f64()).sum();
+    let runs = samples
+        .get(first_index..end_index)?
+        .chunk_by(|one, next| !is_between(steps, time_of(one), time_of(next)));
+    let ends: Vec<(&S, &S)> = runs
+        .filter_map(|run| Some((run.first()?, run.last()?)))
+        .collect();
+    let seconds = ends
+        .iter()
+        .map(|(first, last)| time_of(last).duration_since(time_of(first)).as_secs_f64())
+        .sum();
     (seconds > 0.0).then_some((ends, seconds))
 }
 
@@ -66,7 +72,11 @@ impl HistogramCounts {
     /// time across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
-        let longest = pairs.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
+        let longest = pairs
+            .iter()
+            .map(|(_, last)| last.buckets.len())
+            .max()
+            .unwrap_or(0);
         let (mut count, mut buckets) = (0, vec![0; longest]);
         for (first, last) in pairs {
             count += last.total.checked_sub(first.total)?;
@@ -75,7 +85,11 @@ impl HistogramCounts {
                 *grown += at(last).checked_sub(at(first))?;
             }
         }
-        Some(Self { count, seconds, buckets })
+        Some(Self {
+            count,
+            seconds,
+            buckets,
+        })
     }
 
     /// Operations per second.
@@ -90,8 +104,13 @@ impl HistogramCounts {
             return Vec::new();
         }
         let over = |bucket: usize| self.buckets.iter().skip(bucket + 1).sum::<u64>();
-        let shares = (0..self.buckets.len()).map(|bucket| over(bucket) as f64 / total as f64 * 100.0);
-        let end = self.buckets.iter().rposition(|count| *count > 0).unwrap_or(0);
+        let shares =
+            (0..self.buckets.len()).map(|bucket| over(bucket) as f64 / total as f64 * 100.0);
+        let end = self
+            .buckets
+            .iter()
+            .rposition(|count| *count > 0)
+            .unwrap_or(0);
         shares.take(end + 1).collect()
     }
 }
@@ -127,12 +146,18 @@ impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock. For a single line
     /// in a log of averages: the rates that the line prints for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
-        let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps) else {
+        let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps)
+        else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
-            return inside.next().filter(|_| log.is_averages && inside.next().is_none()).map(Self::printed);
+            return inside
+                .next()
+                .filter(|_| log.is_averages && inside.next().is_none())
+                .map(Self::printed);
         };
         let rate_of = |of: fn(&DriveLine) -> Option<u64>| {
-            let grown = pairs.iter().map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
+            let grown = pairs
+                .iter()
+                .map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
             Some(grown.sum::<Option<f64>>()? / seconds)
         };
         Some(Self {
@@ -190,7 +215,8 @@ impl BlockRates {
 /// a start is left out, as is time across clock `steps`.
 fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -> f64 {
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
-    let inside = pairs.filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
+    let inside = pairs
+        .filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
     let counted = inside.filter(|(one, next)| !is_between(steps, one.timestamp, next.timestamp));
     let (mut reads, mut seconds) = (0.0, 0.0);
     for (one, next) in counted {
@@ -214,8 +240,11 @@ pub fn is_memory(lines: &[DriveLine]) -> bool {
 /// 2^(i+1) bytes.
 pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     let next = |i: usize| pct_over.get(i + 1).copied().unwrap_or(0.0);
-    let lower: f64 =
-        pct_over.iter().enumerate().map(|(i, over)| (over - next(i)) / 100.0 * (1_u64 << i.min(62)) as f64).sum();
+    let lower: f64 = pct_over
+        .iter()
+        .enumerate()
+        .map(|(i, over)| (over - next(i)) / 100.0 * (1_u64 << i.min(62)) as f64)
+        .sum();
     (lower, 2.0 * lower)
 }
 
@@ -251,14 +280,21 @@ pub fn of_device(
     let (namespace, logged_device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
     let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
-    let dumps = log.histograms.get(&format!("{{{namespace}}}-{device}-write"));
+    let dumps = log
+        .histograms
+        .get(&format!("{{{namespace}}}-{device}-write"));
     let io_counts = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
     let ios_per_sec = io_counts.map(|counted| counted.per_sec());
-    let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
+    let ios_a_block = ios_per_sec
+        .zip(blocks_per_sec)
+        .and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let start = log.start_of(window);
     let logged = start.and_then(|start| {
         let sizes = &start.write_block_bytes;
-        sizes.get(device).or_else(|| sizes.get(logged_device)).copied()
+        sizes
+            .get(device)
+            .or_else(|| sizes.get(logged_device))
+            .copied()
     });
     let stated_bytes = (facts.write_block_bytes, logged);
     let block_sizes = |block_bytes: u64, io_bytes: u64, origin: String| {
@@ -273,7 +309,12 @@ pub fn of_device(
                  - {fixed}"
             )
         });
-        BlockSizes { block_bytes, io_bytes, origin, assumed }
+        BlockSizes {
+            block_bytes,
+            io_bytes,
+            origin,
+            assumed,
+        }
     };
     let assumed_sizes = |block_bytes: u64, io_bytes: u64, quantity: &str, option: &str| {
         let size = kib(io_bytes);
@@ -281,42 +322,85 @@ pub fn of_device(
             "{device}: {quantity} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
              configuration by --info, or {option}"
         ));
-        BlockSizes { block_bytes, io_bytes, origin: format!("{quantity}, assumed"), assumed }
+        BlockSizes {
+            block_bytes,
+            io_bytes,
+            origin: format!("{quantity}, assumed"),
+            assumed,
+        }
     };
     // True if write blocks are always 8 MiB. The server's version decides. If it is unknown, features of versions from
     // 7.1 on decide: flush-size, counts of partial writes, several writes per block.
-    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
-    let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
+    let partial = |line: &DriveLine| {
+        line.detail
+            .is_some_and(|detail| detail.partial_writes.is_some())
+    };
+    let is_fixed = match facts
+        .build
+        .or(start.and_then(|start| Build::parse(start.build.as_deref()?)))
+    {
         Some(build) => build.fixed_write_block_bytes().is_some(),
         None => {
             facts.flush_bytes.is_some()
                 || logged == Some(FIXED_BLOCK_BYTES)
-                || lines.iter().any(|line| window.contains(line.timestamp) && partial(line))
+                || lines
+                    .iter()
+                    .any(|line| window.contains(line.timestamp) && partial(line))
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }
     };
     if is_fixed {
         let block_bytes = stated_bytes.1.unwrap_or(FIXED_BLOCK_BYTES);
-        return match (facts.flush_bytes, ios_a_block.filter(|ios| *ios <= block_bytes / 512)) {
-            (Some(io_bytes), _) => block_sizes(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
+        return match (
+            facts.flush_bytes,
+            ios_a_block.filter(|ios| *ios <= block_bytes / 512),
+        ) {
+            (Some(io_bytes), _) => block_sizes(
+                block_bytes,
+                io_bytes,
+                format!("flush-size, from {}", facts.origin),
+            ),
             (None, Some(ios)) => {
                 let block = kib(block_bytes);
-                let origin = format!("flush-size: the device's histogram has {ios} writes for each block of {block}");
+                let origin = format!(
+                    "flush-size: the device's histogram has {ios} writes for each block of {block}"
+                );
                 block_sizes(block_bytes, block_bytes / ios, origin)
             }
             (None, None) => assumed_sizes(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
         };
     }
-    let by_iostat = blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
+    let by_iostat =
+        blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
     let sources = [
-        (stated_bytes.0, format!("write-block-size, from {}", facts.origin)),
-        (stated_bytes.1, "write-block-size, from the log of the server's start".to_owned()),
-        (lines.iter().find_map(|line| line.block_bytes), "contig-free of the drive line".to_owned()),
-        (by_iostat, "iostat's wkB/s divided by drv_ssd's block writes".to_owned()),
+        (
+            stated_bytes.0,
+            format!("write-block-size, from {}", facts.origin),
+        ),
+        (
+            stated_bytes.1,
+            "write-block-size, from the log of the server's start".to_owned(),
+        ),
+        (
+            lines.iter().find_map(|line| line.block_bytes),
+            "contig-free of the drive line".to_owned(),
+        ),
+        (
+            by_iostat,
+            "iostat's wkB/s divided by drv_ssd's block writes".to_owned(),
+        ),
     ];
-    match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {
+    match sources
+        .into_iter()
+        .find_map(|(bytes, origin)| Some((bytes?, origin)))
+    {
         Some((bytes, origin)) => block_sizes(bytes, bytes, origin),
-        None => assumed_sizes(BLOCK_BYTES, BLOCK_BYTES, "write-block-size", "--write-block-size"),
+        None => assumed_sizes(
+            BLOCK_BYTES,
+            BLOCK_BYTES,
+            "write-block-size",
+            "--write-block-size",
+        ),
     }
 }
 
@@ -343,24 +427,56 @@ mod tests {
 
     fn dump(second: i64, buckets: &[u64]) -> Dump {
         let at = Timestamp::from_second(second).unwrap();
-        Dump { timestamp: at, unit: Unit::Bytes, total: buckets.iter().sum(), buckets: buckets.to_vec() }
+        Dump {
+            timestamp: at,
+            unit: Unit::Bytes,
+            total: buckets.iter().sum(),
+            buckets: buckets.to_vec(),
+        }
     }
 
     fn window(from: i64, to: i64) -> Window {
-        Window { from: Timestamp::from_second(from).unwrap(), to: Timestamp::from_second(to).unwrap() }
+        Window {
+            from: Timestamp::from_second(from).unwrap(),
+            to: Timestamp::from_second(to).unwrap(),
+        }
     }
 
     #[test]
     fn only_what_was_counted_within_the_window_counts() {
-        let dumps = [dump(0, &[1]), dump(10, &[1, 2]), dump(20, &[1, 4, 6]), dump(30, &[9, 9, 9])];
+        let dumps = [
+            dump(0, &[1]),
+            dump(10, &[1, 2]),
+            dump(20, &[1, 4, 6]),
+            dump(30, &[9, 9, 9]),
+        ];
         let counted = HistogramCounts::of(&dumps, window(5, 25), &[]).unwrap();
-        assert_eq!(counted, HistogramCounts { count: 8, seconds: 10.0, buckets: vec![0, 2, 6] });
+        assert_eq!(
+            counted,
+            HistogramCounts {
+                count: 8,
+                seconds: 10.0,
+                buckets: vec![0, 2, 6]
+            }
+        );
         assert_eq!(counted.per_sec(), 0.8);
-        assert_eq!(counted.pct_over(), [100.0, 75.0, 0.0], "of at least 1 and 2 bytes");
-        assert_eq!(HistogramCounts::of(&dumps, window(5, 15), &[]), None, "one dump is no difference");
+        assert_eq!(
+            counted.pct_over(),
+            [100.0, 75.0, 0.0],
+            "of at least 1 and 2 bytes"
+        );
+        assert_eq!(
+            HistogramCounts::of(&dumps, window(5, 15), &[]),
+            None,
+            "one dump is no difference"
+        );
         let steps = [Timestamp::from_second(15).unwrap()];
         let counted = HistogramCounts::of(&dumps, window(0, 30), &steps).unwrap();
-        assert_eq!((counted.count, counted.seconds), (2 + 16, 20.0), "not what was counted while the clock was set");
+        assert_eq!(
+            (counted.count, counted.seconds),
+            (2 + 16, 20.0),
+            "not what was counted while the clock was set"
+        );
         assert_eq!(
             HistogramCounts::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
             None,
@@ -370,7 +486,10 @@ mod tests {
 
     #[test]
     fn means_lie_between_the_edges() {
-        assert_eq!(mean_bytes(&[100.0, 100.0, 50.0, 0.0]), (0.5 * 2.0 + 0.5 * 4.0, 6.0));
+        assert_eq!(
+            mean_bytes(&[100.0, 100.0, 50.0, 0.0]),
+            (0.5 * 2.0 + 0.5 * 4.0, 6.0)
+        );
         assert_eq!(mean_bytes(&[]), (0.0, 0.0));
     }
 }

@@ -2,8 +2,13 @@
 
 use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
 use super::devices::{DriveKey, NOT_LOGGED, SHADOW, drive_of};
-use super::sources::{self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources};
-use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Unconfirmed, Window, remarks, window};
+use super::sources::{
+    self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources,
+};
+use super::{
+    Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Unconfirmed, Window, remarks,
+    window,
+};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::server_log::ServerLog;
 use results::units::count;
@@ -18,26 +23,53 @@ pub fn profile(sources: &Sources, options: &ProfileOptions) -> Result<Profile, S
     }
     let ids: Vec<String> = sources.logs.iter().map(id).collect();
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
-        return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
+        return Err(SizingError::NoNode {
+            wanted: stray.clone(),
+            found: ids,
+        });
     }
-    let mut known_namespaces: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
+    let mut known_namespaces: BTreeSet<String> = sources
+        .logs
+        .iter()
+        .flat_map(ServerLog::namespaces)
+        .collect();
     if sources.logs.iter().any(ServerLog::has_nameless_drives) {
         known_namespaces.insert(NOT_LOGGED.to_owned());
     }
-    if let Some(stray) = options.namespaces.iter().find(|namespace| !known_namespaces.contains(*namespace)) {
-        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: known_namespaces.into_iter().collect() });
+    if let Some(stray) = options
+        .namespaces
+        .iter()
+        .find(|namespace| !known_namespaces.contains(*namespace))
+    {
+        return Err(SizingError::NoNamespace {
+            wanted: stray.clone(),
+            found: known_namespaces.into_iter().collect(),
+        });
     }
-    let mut profile =
-        Profile { format: FORMAT, tool: sources.tool.clone(), sources: sources.names.clone(), ..Profile::default() };
+    let mut profile = Profile {
+        format: FORMAT,
+        tool: sources.tool.clone(),
+        sources: sources.names.clone(),
+        ..Profile::default()
+    };
     for log in &sources.logs {
-        NodeSources { sources, options, log, id: id(log) }.add_to(&mut profile)?;
+        NodeSources {
+            sources,
+            options,
+            log,
+            id: id(log),
+        }
+        .add_to(&mut profile)?;
     }
     Ok(profile)
 }
 
 /// Name of a node: its id, or its log.
 pub fn id(log: &ServerLog) -> String {
-    log.node_id.clone().or_else(|| log.files.first().cloned()).unwrap_or_else(|| "node".to_owned())
+    log.node_id
+        .clone()
+        .or_else(|| log.files.first().cloned())
+        .unwrap_or_else(|| "node".to_owned())
 }
 
 /// Sources of one node.
@@ -55,46 +87,95 @@ impl NodeSources<'_> {
         let mut device_remarks = Vec::new();
         let devices = self.devices(&stored, &mut device_remarks);
         let is_selected = |name: &String| {
-            let namespace = name.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(name);
-            self.options.namespaces.is_empty() || self.options.namespaces.iter().any(|asked| asked == namespace)
+            let namespace = name
+                .strip_suffix(SHADOW)
+                .filter(|namespace| stored.contains(*namespace))
+                .unwrap_or(name);
+            self.options.namespaces.is_empty()
+                || self
+                    .options
+                    .namespaces
+                    .iter()
+                    .any(|asked| asked == namespace)
         };
         if !devices.keys().any(|(namespace, _)| is_selected(namespace)) {
-            let why = device_remarks.first().map(|remark| format!(" ({remark})")).unwrap_or_default();
-            return Err(SizingError::NoDevices { log: id.clone(), why });
+            let why = device_remarks
+                .first()
+                .map(|remark| format!(" ({remark})"))
+                .unwrap_or_default();
+            return Err(SizingError::NoDevices {
+                log: id.clone(),
+                why,
+            });
         }
         profile.remarks.extend(device_remarks);
-        let namespaces: Vec<String> = stored.iter().filter(|namespace| is_selected(namespace)).cloned().collect();
+        let namespaces: Vec<String> = stored
+            .iter()
+            .filter(|namespace| is_selected(namespace))
+            .cloned()
+            .collect();
         let window = match (self.options.from, self.options.to) {
-            _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
+            _ if log.is_averages => log
+                .span
+                .map(|(from, to)| Window { from, to })
+                .unwrap_or_default(),
             (Some(from), Some(to)) => {
                 let requested = Window { from, to };
                 let window = window::check(log, id, requested)?;
                 if window != requested {
-                    let Window { from: first, to: last } = window;
+                    let Window {
+                        from: first,
+                        to: last,
+                    } = window;
                     profile.remarks.push(format!(
                         "node {id}: {from} to {to} was requested, but the log covers only {first} to {last}"
                     ));
                 }
-                profile.assumptions.extend(window::unsteady(log, id, &namespaces, window));
+                profile
+                    .assumptions
+                    .extend(window::unsteady(log, id, &namespaces, window));
                 window
             }
             bounds => {
                 // The load is needed for the time that iostat covers.
                 let iostat = self.sources.iostats.get(id);
-                let iostat_span = iostat.map(|iostat| sources::span(iostat, log.span, self.options.iostat_zone));
-                let iostat_span = iostat_span.transpose().map_err(|error| self.iostat(error))?.flatten();
-                let bounds =
-                    (bounds.0.or(iostat_span.map(|seen| seen.from)), bounds.1.or(iostat_span.map(|seen| seen.to)));
+                let iostat_span =
+                    iostat.map(|iostat| sources::span(iostat, log.span, self.options.iostat_zone));
+                let iostat_span = iostat_span
+                    .transpose()
+                    .map_err(|error| self.iostat(error))?
+                    .flatten();
+                let bounds = (
+                    bounds.0.or(iostat_span.map(|seen| seen.from)),
+                    bounds.1.or(iostat_span.map(|seen| seen.to)),
+                );
                 let found = window::find(log, id, &namespaces, self.options.at_least_sec, bounds);
                 found.map_err(|error| match iostat_span {
-                    Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
+                    Some(Window { from, to }) => SizingError::WhileIostat {
+                        error: Box::new(error),
+                        from,
+                        to,
+                    },
                     None => error.into(),
                 })?
             }
         };
-        let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
-        profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
-        let steps: Vec<_> = log.clock_steps.iter().filter(|at| window.contains(**at)).collect();
+        let of_iostat = self
+            .sources
+            .iostats
+            .get(id)
+            .map_or(&[][..], |iostat| &iostat.remarks);
+        profile.remarks.extend(
+            log.remarks
+                .iter()
+                .chain(of_iostat)
+                .map(|remark| format!("node {id}: {remark}")),
+        );
+        let steps: Vec<_> = log
+            .clock_steps
+            .iter()
+            .filter(|at| window.contains(**at))
+            .collect();
         if let [first, ..] = steps[..] {
             let steps = count(steps.len() as u64, "irregular interval");
             profile.remarks.push(format!(
@@ -104,12 +185,22 @@ impl NodeSources<'_> {
             ));
         }
         let build = log.start_of(window).and_then(|start| start.build.clone());
-        profile.nodes.push(Node { id: id.clone(), build, window });
+        profile.nodes.push(Node {
+            id: id.clone(),
+            build,
+            window,
+        });
         profile.remarks.extend(self.events(window));
-        let selected_drives: BTreeSet<String> =
-            devices.keys().filter(|(of, _)| is_selected(of)).map(|(_, device)| self.drive(device)).collect();
-        let drive_devices: BTreeSet<(String, String)> =
-            devices.keys().filter(|(_, device)| selected_drives.contains(&self.drive(device))).cloned().collect();
+        let selected_drives: BTreeSet<String> = devices
+            .keys()
+            .filter(|(of, _)| is_selected(of))
+            .map(|(_, device)| self.drive(device))
+            .collect();
+        let drive_devices: BTreeSet<(String, String)> = devices
+            .keys()
+            .filter(|(_, device)| selected_drives.contains(&self.drive(device)))
+            .cloned()
+            .collect();
         let mut iostat_means = self.seen(&drive_devices, window)?;
         let mut loads = Vec::new();
         for of_device in &drive_devices {
@@ -121,11 +212,21 @@ impl NodeSources<'_> {
                 ));
                 continue;
             }
-            let sharers = devices.keys().filter(|(other, _)| other == namespace).count();
-            let is_alone = devices.keys().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
-            let written =
-                iostat_means.get(&self.drive(device)).filter(|_| is_alone).map(IostatMeans::written_kib_per_sec);
-            let (load, assumed, device_checks) = self.load(of_device, &devices[of_device], sharers, window, written)?;
+            let sharers = devices
+                .keys()
+                .filter(|(other, _)| other == namespace)
+                .count();
+            let is_alone = devices
+                .keys()
+                .filter(|(_, other)| self.drive(other) == self.drive(device))
+                .count()
+                == 1;
+            let written = iostat_means
+                .get(&self.drive(device))
+                .filter(|_| is_alone)
+                .map(IostatMeans::written_kib_per_sec);
+            let (load, assumed, device_checks) =
+                self.load(of_device, &devices[of_device], sharers, window, written)?;
             if !is_selected(namespace) {
                 loads.push(load);
                 continue;
@@ -141,8 +242,10 @@ impl NodeSources<'_> {
             }
             loads.push(load);
         }
-        let shadows: Vec<DeviceLoad> =
-            loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
+        let shadows: Vec<DeviceLoad> = loads
+            .iter()
+            .filter_map(|load| self.shadow(load, window, &mut profile.remarks))
+            .collect();
         for shadow in shadows {
             // A shadow device may be missing from iostat's output, because it may be a device of another kind.
             if !iostat_means.contains_key(&shadow.drive) {
@@ -153,12 +256,20 @@ impl NodeSources<'_> {
         }
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
-            let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
+            let of_drive: Vec<&DeviceLoad> =
+                loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
-            let iostat = iostat_means.get(&drive).map(|seen| seen.io(predicted.write_kib()));
-            let other_loads =
-                of_drive.iter().filter(|load| !is_selected(&load.namespace)).map(|load| (*load).clone()).collect();
-            let missing_sec = iostat_means.get(&drive).map_or(0.0, |seen| seen.missing_sec);
+            let iostat = iostat_means
+                .get(&drive)
+                .map(|seen| seen.io(predicted.write_kib()));
+            let other_loads = of_drive
+                .iter()
+                .filter(|load| !is_selected(&load.namespace))
+                .map(|load| (*load).clone())
+                .collect();
+            let missing_sec = iostat_means
+                .get(&drive)
+                .map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
@@ -166,25 +277,44 @@ impl NodeSources<'_> {
                      compared with the server's rates over the whole window"
                 ));
             }
-            let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others: other_loads };
-            profile.checks.extend(super::of_drive(&target, &of_drive, missing_sec > 0.0));
-            profile.unconfirmed.extend(unconfirmed(&target, &of_drive, &profile.checks));
+            let target = DriveTarget {
+                node: id.clone(),
+                predicted,
+                iostat,
+                drive,
+                others: other_loads,
+            };
+            profile
+                .checks
+                .extend(super::of_drive(&target, &of_drive, missing_sec > 0.0));
+            profile
+                .unconfirmed
+                .extend(unconfirmed(&target, &of_drive, &profile.checks));
             profile.drives.push(target);
         }
         loads.retain(|load| is_selected(&load.namespace));
         let indexes = self.indexes(&loads, window);
-        profile.remarks.extend(indexes.iter().map(remarks::of_index));
+        profile
+            .remarks
+            .extend(indexes.iter().map(remarks::of_index));
         profile.indexes.extend(indexes);
         profile.loads.extend(loads);
         Ok(())
     }
 
     fn iostat(&self, error: IostatMismatch) -> SizingError {
-        SizingError::Iostat { node: self.id.clone(), error }
+        SizingError::Iostat {
+            node: self.id.clone(),
+            error,
+        }
     }
 
     pub(super) fn drive(&self, device: &str) -> String {
-        self.options.drives.get(device).cloned().unwrap_or_else(|| drive_of(device))
+        self.options
+            .drives
+            .get(device)
+            .cloned()
+            .unwrap_or_else(|| drive_of(device))
     }
 
     /// iostat's numbers of each drive.
@@ -193,23 +323,42 @@ impl NodeSources<'_> {
         devices: &BTreeSet<(String, String)>,
         window: Window,
     ) -> Result<BTreeMap<String, IostatMeans>, SizingError> {
-        let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
+        let Some(iostat) = self.sources.iostats.get(&self.id) else {
+            return Ok(BTreeMap::new());
+        };
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
+        devices.iter().for_each(|(_, device)| {
+            by_drive
+                .entry(self.drive(device))
+                .or_default()
+                .push(device.clone())
+        });
         let mean = |(drive, devices): (String, Vec<String>)| {
             let mean = sources::mean(iostat, &drive, &devices, window, self.options.iostat_zone);
-            mean.map(|seen| (drive, seen)).map_err(|error| self.iostat(error))
+            mean.map(|seen| (drive, seen))
+                .map_err(|error| self.iostat(error))
         };
         by_drive.into_iter().map(mean).collect()
     }
 
     fn counted(&self, name: &str, window: Window) -> Option<HistogramCounts> {
-        HistogramCounts::of(self.log.histograms.get(name)?, window, &self.log.clock_steps)
+        HistogramCounts::of(
+            self.log.histograms.get(name)?,
+            window,
+            &self.log.clock_steps,
+        )
     }
 
     pub(super) fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
-        let facts_of = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
-        let stated_facts = facts_of(&self.id).or_else(|| facts_of("")).unwrap_or_default();
+        let facts_of = |node: &str| {
+            self.sources
+                .facts
+                .get(&(node.to_owned(), namespace.to_owned()))
+                .cloned()
+        };
+        let stated_facts = facts_of(&self.id)
+            .or_else(|| facts_of(""))
+            .unwrap_or_default();
         match self.log.start_of(window) {
             Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
             None => stated_facts,
@@ -227,7 +376,12 @@ impl NodeSources<'_> {
     ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
         let too_short = |what: String| {
             let Window { from, to } = window;
-            SizingError::TooShort { log: self.id.clone(), what, from, to }
+            SizingError::TooShort {
+                log: self.id.clone(),
+                what,
+                from,
+                to,
+            }
         };
         let sec = window.seconds();
         // A histogram of sizes that is never dumped is empty: the server dumps both, or none.
@@ -235,7 +389,11 @@ impl NodeSources<'_> {
             let name = format!("{{{namespace}}}-device-{what}-size");
             match self.log.histograms.contains_key(&name) {
                 true => self.counted(&name, window).ok_or_else(|| too_short(name)),
-                false => Ok(HistogramCounts { count: 0, seconds: sec, buckets: Vec::new() }),
+                false => Ok(HistogramCounts {
+                    count: 0,
+                    seconds: sec,
+                    buckets: Vec::new(),
+                }),
             }
         };
         let (reads, writes) = (sized("read")?, sized("write")?);
@@ -245,7 +403,13 @@ impl NodeSources<'_> {
         let off_doubt = match namespace.as_str() {
             _ if !is_records_unknown => None,
             NOT_LOGGED => Some(SizingError::OldHistograms { log }.to_string()),
-            _ => Some(SizingError::StorageHistogramsOff { log, namespace: namespace.clone() }.to_string()),
+            _ => Some(
+                SizingError::StorageHistogramsOff {
+                    log,
+                    namespace: namespace.clone(),
+                }
+                .to_string(),
+            ),
         };
         let coverage_doubt = (sized_sec / sec < COVERED).then(|| {
             format!(
@@ -254,10 +418,15 @@ impl NodeSources<'_> {
                  they turned on or off meanwhile? Choose a window in which they are on"
             )
         });
-        let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
+        let of_device =
+            |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
         let facts = self.facts(namespace, window);
-        let BlockSizes { block_bytes, io_bytes, origin, assumed } =
-            counters::of_device(self.log, device, key, &facts, window, kib_written_per_sec);
+        let BlockSizes {
+            block_bytes,
+            io_bytes,
+            origin,
+            assumed,
+        } = counters::of_device(self.log, device, key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(key).map_or(&[][..], Vec::as_slice);
         let drive_rates = BlockRates::of(lines, window, self.log)
@@ -266,39 +435,61 @@ impl NodeSources<'_> {
         let is_memory = drive_rates.is_memory;
         let driver = if is_memory { "drv_mem" } else { "drv_ssd" };
         let device_reads = of_device("read").filter(|_| !is_memory);
-        let (device_lbr, device_writes) = (of_device("large-block-read").filter(|_| !is_memory), of_device("write"));
+        let (device_lbr, device_writes) = (
+            of_device("large-block-read").filter(|_| !is_memory),
+            of_device("write"),
+        );
         let writes_per_sec = writes.per_sec() / sharers as f64;
         // With commit-to-device each record is a separate write, and only defragmentation writes blocks.
         let commit_to_device = facts.commit_to_device.unwrap_or_else(|| {
             device_writes.as_ref().is_some_and(|counted| {
-                counted.per_sec() > 1.5 * drive_rates.writes * ios_a_block && counted.per_sec() >= 0.9 * writes_per_sec
+                counted.per_sec() > 1.5 * drive_rates.writes * ios_a_block
+                    && counted.per_sec() >= 0.9 * writes_per_sec
             })
         });
-        let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
-        let logged =
-            |counted: &HistogramCounts, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
+        let split = if sharers == 1 {
+            String::new()
+        } else {
+            format!(", divided by {sharers} devices")
+        };
+        let logged = |counted: &HistogramCounts, name: &str| {
+            format!("{name}: {} in {:.0} s", counted.count, counted.seconds)
+        };
         let counter = |what: &str| {
             let seconds = drive_rates.seconds;
             format!("{driver}: {what} in {seconds:.0} s, times {ios_a_block:.0} I/Os a block")
         };
         let of_sizes = |what: &str, counted: &HistogramCounts| {
-            format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
+            format!(
+                "{}{split}",
+                logged(counted, &format!("{{{namespace}}}-device-{what}-size"))
+            )
         };
-        let of_histogram =
-            |what: &str, counted: &HistogramCounts| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
+        let of_histogram = |what: &str, counted: &HistogramCounts| {
+            logged(counted, &format!("{{{namespace}}}-{device}-{what}"))
+        };
         let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
         let (lbw, lbw_origin) = match &device_writes {
-            _ if commit_to_device => {
-                (defrag_writes.unwrap_or(drive_rates.writes * ios_a_block), counter("defrag-write (commit-to-device)"))
-            }
+            _ if commit_to_device => (
+                defrag_writes.unwrap_or(drive_rates.writes * ios_a_block),
+                counter("defrag-write (commit-to-device)"),
+            ),
             Some(counted) => (counted.per_sec(), of_histogram("write", counted)),
             None => (drive_rates.writes * ios_a_block, counter("write")),
         };
         let (lbr, lbr_origin) = match &device_lbr {
             Some(counted) => (counted.per_sec(), of_histogram("large-block-read", counted)),
-            None => (drive_rates.blocks_read() * ios_a_block, counter(drive_rates.how_read())),
+            None => (
+                drive_rates.blocks_read() * ios_a_block,
+                counter(drive_rates.how_read()),
+            ),
         };
-        let of_clients = |what: &str| Some(self.counted(&format!("{{{namespace}}}-{what}"), window)?.per_sec());
+        let of_clients = |what: &str| {
+            Some(
+                self.counted(&format!("{{{namespace}}}-{what}"), window)?
+                    .per_sec(),
+            )
+        };
         let load = DeviceLoad {
             node: self.id.clone(),
             namespace: namespace.to_owned(),
@@ -348,8 +539,12 @@ impl NodeSources<'_> {
             .filter(|_| sharers == 1 && !is_records_unknown)
             .map(|counted| [counted.per_sec(), reads.per_sec()]);
         let [lbr, writes] = [device_lbr, device_writes].map(|counted| Some(counted?.per_sec()));
-        let device_checks = super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
-        let assumed = [assumed, off_doubt, coverage_doubt].into_iter().flatten().collect();
+        let device_checks =
+            super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
+        let assumed = [assumed, off_doubt, coverage_doubt]
+            .into_iter()
+            .flatten()
+            .collect();
         Ok((load, assumed, device_checks))
     }
 }
@@ -363,7 +558,10 @@ fn unconfirmed(target: &DriveTarget, loads: &[&DeviceLoad], checks: &[Check]) ->
     let is_checked = |load: &DeviceLoad| {
         let place = load.place();
         let is_of = |check: &&Check| check.node == load.node && check.place == place;
-        checks.iter().filter(is_of).any(|check| check.what == super::WRITES)
+        checks
+            .iter()
+            .filter(is_of)
+            .any(|check| check.what == super::WRITES)
     };
     let are_writes_checked = loads.iter().all(|load| is_checked(load));
     let numbers = NAMES.into_iter().zip(target.predicted.numbers());

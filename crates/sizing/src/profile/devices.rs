@@ -18,27 +18,42 @@ pub(super) type DriveKey = (String, String);
 impl ServerLog {
     /// The server's last start before the end of `window`; `None`: it is not in the log.
     pub fn start_of(&self, window: Window) -> Option<&Start> {
-        self.starts.iter().rev().find(|start| start.timestamp < window.to)
+        self.starts
+            .iter()
+            .rev()
+            .find(|start| start.timestamp < window.to)
     }
 
     /// The namespaces that are on devices, according to the log. In old versions, drv_ssd lines name no namespace.
     pub fn namespaces(&self) -> BTreeSet<String> {
-        let lines = self.drives.keys().map(|(namespace, _)| namespace.as_str()).filter(|name| !name.is_empty());
+        let lines = self
+            .drives
+            .keys()
+            .map(|(namespace, _)| namespace.as_str())
+            .filter(|name| !name.is_empty());
         let sized = self.histograms.keys().filter_map(|name| {
             let name = name.strip_prefix('{')?;
-            name.strip_suffix("}-device-read-size").or_else(|| name.strip_suffix("}-device-write-size"))
+            name.strip_suffix("}-device-read-size")
+                .or_else(|| name.strip_suffix("}-device-write-size"))
         });
         lines.chain(sized).map(str::to_owned).collect()
     }
 
     /// True if the load of drive lines without a namespace belongs to [`NOT_LOGGED`], and not to an only namespace.
     pub(super) fn has_nameless_drives(&self) -> bool {
-        self.namespaces().len() != 1 && self.drives.keys().any(|(namespace, _)| namespace.is_empty())
+        self.namespaces().len() != 1
+            && self
+                .drives
+                .keys()
+                .any(|(namespace, _)| namespace.is_empty())
     }
 
     /// True if the storage histograms of `namespace` are on: the server dumps those of reads and of writes together.
     pub(super) fn has_sizes(&self, namespace: &str) -> bool {
-        let is_dumped = |what| self.histograms.contains_key(&format!("{{{namespace}}}-device-{what}-size"));
+        let is_dumped = |what| {
+            self.histograms
+                .contains_key(&format!("{{{namespace}}}-device-{what}-size"))
+        };
         is_dumped("read") || is_dumped("write")
     }
 }
@@ -48,7 +63,9 @@ pub fn drive_of(device: &str) -> String {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let disk_name = name.trim_end_matches(|c: char| c.is_ascii_digit());
     // If the drive's name ends in a digit, a p comes before the partition's number.
-    let numbered = disk_name.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+    let numbered = disk_name
+        .strip_suffix('p')
+        .filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
     let is_lettered = ["sd", "vd", "xvd", "hd"]
         .iter()
         .filter_map(|kind| disk_name.strip_prefix(kind))
@@ -72,7 +89,11 @@ impl NodeSources<'_> {
         for (key, lines) in &self.log.drives {
             let (logged, name) = key;
             // A line without a namespace belongs to the only namespace.
-            let namespace = if logged.is_empty() { only_namespace } else { Some(logged) };
+            let namespace = if logged.is_empty() {
+                only_namespace
+            } else {
+                Some(logged)
+            };
             if namespace.is_none() {
                 remarks.push(format!(
                     "node {id}: the lines of {name} name no namespace (as in server versions 3.8 and older): their load \
@@ -80,8 +101,11 @@ impl NodeSources<'_> {
                 ));
             }
             let namespace = namespace.map_or(NOT_LOGGED, String::as_str);
-            let device =
-                if is_memory(lines) { self.backing(namespace, name, lines, remarks) } else { Some(name.clone()) };
+            let device = if is_memory(lines) {
+                self.backing(namespace, name, lines, remarks)
+            } else {
+                Some(name.clone())
+            };
             devices.extend(device.map(|device| ((namespace.to_owned(), device), key.clone())));
         }
         devices
@@ -89,18 +113,41 @@ impl NodeSources<'_> {
 
     /// The device behind a `stripe` of an engine that keeps records in memory: stripe-1 is written to the second device
     /// of the configuration. `None`: the stripe has no device.
-    fn backing(&self, namespace: &str, stripe: &str, lines: &[DriveLine], remarks: &mut Vec<String>) -> Option<String> {
+    fn backing(
+        &self,
+        namespace: &str,
+        stripe: &str,
+        lines: &[DriveLine],
+        remarks: &mut Vec<String>,
+    ) -> Option<String> {
         let id = &self.id;
-        let index = stripe.rsplit('-').next().and_then(|index| index.split('.').next()?.parse::<usize>().ok());
-        let facts = self.facts(namespace, self.log.span.map(|(from, to)| Window { from, to }).unwrap_or_default());
+        let index = stripe
+            .rsplit('-')
+            .next()
+            .and_then(|index| index.split('.').next()?.parse::<usize>().ok());
+        let facts = self.facts(
+            namespace,
+            self.log
+                .span
+                .map(|(from, to)| Window { from, to })
+                .unwrap_or_default(),
+        );
         if let Some(device) = facts.devices.get(index.unwrap_or(0)) {
             return Some(device.clone());
         }
         let written: Vec<&str> = self.written_devices(namespace).collect();
-        let stripes = self.log.drives.iter().filter(|((of, _), lines)| of == namespace && is_memory(lines)).count();
+        let stripes = self
+            .log
+            .drives
+            .iter()
+            .filter(|((of, _), lines)| of == namespace && is_memory(lines))
+            .count();
         match written[..] {
             [only] if stripes == 1 => return Some(only.to_owned()),
-            [] if !lines.iter().any(|line| line.write_q.is_some() || has_partial_writes(line)) => {
+            [] if !lines
+                .iter()
+                .any(|line| line.write_q.is_some() || has_partial_writes(line)) =>
+            {
                 remarks.push(format!(
                     "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names a device behind \
                      it: without a device there is no I/O"
@@ -119,17 +166,33 @@ impl NodeSources<'_> {
     /// Devices with a histogram of writes: `{test}-/dev/sdb-write`.
     fn written_devices(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let prefix = format!("{{{namespace}}}-/");
-        let names = self.log.histograms.keys().filter(move |name| name.starts_with(&prefix));
+        let names = self
+            .log
+            .histograms
+            .keys()
+            .filter(move |name| name.starts_with(&prefix));
         let devices = names.filter_map(|name| name.split_once("}-")?.1.strip_suffix("-write"));
         devices.filter(|device| !device.ends_with(SHADOW))
     }
 
     /// The load on the shadow device of `load`'s device, as a separate namespace: each block is written, and nothing is
     /// read.
-    pub(super) fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
-        let (DeviceLoad { namespace, device, .. }, id) = (load, &self.id);
+    pub(super) fn shadow(
+        &self,
+        load: &DeviceLoad,
+        window: Window,
+        remarks: &mut Vec<String>,
+    ) -> Option<DeviceLoad> {
+        let (
+            DeviceLoad {
+                namespace, device, ..
+            },
+            id,
+        ) = (load, &self.id);
         let has_queue = |((of, name), lines): (&DriveKey, &Vec<DriveLine>)| {
-            name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
+            name == device
+                && (of == namespace || of.is_empty())
+                && lines.iter().any(|it| it.shadow_write_q.is_some())
         };
         let shadow = match self.facts(namespace, window).shadows.remove(device) {
             Some(shadow) => shadow,
@@ -169,7 +232,8 @@ impl NodeSources<'_> {
 }
 
 fn has_partial_writes(line: &DriveLine) -> bool {
-    line.detail.is_some_and(|detail| detail.partial_writes.is_some())
+    line.detail
+        .is_some_and(|detail| detail.partial_writes.is_some())
 }
 
 #[cfg(test)]
@@ -189,7 +253,10 @@ mod tests {
             ("/dev/md0", "md0"),
             ("/dev/dm-3", "dm-3"),
             ("/dev/mmcblk0p2", "mmcblk0"),
-            ("/opt/aerospike/data/test.dat", "/opt/aerospike/data/test.dat"),
+            (
+                "/opt/aerospike/data/test.dat",
+                "/opt/aerospike/data/test.dat",
+            ),
         ] {
             assert_eq!(drive_of(device), drive);
         }

@@ -149,13 +149,22 @@ impl DeviceLoad {
     /// The tomb raider's part of [`Self::io`].
     pub fn tomb_raider_io(&self) -> DriveIo {
         let reads = self.tomb_raider_reads_per_sec;
-        DriveIo::from([reads, 0.0, reads * self.large_block_bytes as f64 / 1024.0, 0.0])
+        DriveIo::from([
+            reads,
+            0.0,
+            reads * self.large_block_bytes as f64 / 1024.0,
+            0.0,
+        ])
     }
 
     /// I/O that the load causes on its drive. The mean size of reads is `read_factor` times the lower edge of their
     /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of writes is the upper edge of their buckets.
     pub fn io(&self, read_factor: f64) -> DriveIo {
-        let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
+        let commits = if self.commit_to_device {
+            self.writes_per_sec
+        } else {
+            0.0
+        };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
         let large_reads = self.large_block_reads_per_sec + self.tomb_raider_reads_per_sec;
         let (read_bytes, _) = mean_bytes(&self.read_sizes_pct_over);
@@ -163,8 +172,10 @@ impl DeviceLoad {
         DriveIo {
             reads_per_sec: self.reads_per_sec + large_reads,
             writes_per_sec: commits + self.large_block_writes_per_sec,
-            read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0 + large_reads * large_kib,
-            written_kib_per_sec: commits * written_bytes / 1024.0 + self.large_block_writes_per_sec * large_kib,
+            read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0
+                + large_reads * large_kib,
+            written_kib_per_sec: commits * written_bytes / 1024.0
+                + self.large_block_writes_per_sec * large_kib,
         }
     }
 }
@@ -317,19 +328,26 @@ fn of_device(
     let edge = EDGE_BLOCKS / blocks.seconds;
     let of_blocks = |found: f64, wanted: f64| match wanted {
         0.0 if found <= edge => 100.0,
-        wanted => COUNTERS_PCT.max(if wanted > 0.0 { edge / wanted * 100.0 } else { 0.0 }),
+        wanted => COUNTERS_PCT.max(if wanted > 0.0 {
+            edge / wanted * 100.0
+        } else {
+            0.0
+        }),
     };
-    let equal = |what: &str, against: &str, [found, wanted]: [f64; 2], allowed_pct: f64, advice: &str| Check {
-        node: load.node.clone(),
-        place: load.place(),
-        what: what.to_owned(),
-        against: against.to_owned(),
-        found,
-        least: wanted,
-        most: wanted,
-        allowed_pct,
-        advice: advice.to_owned(),
-    };
+    let equal =
+        |what: &str, against: &str, [found, wanted]: [f64; 2], allowed_pct: f64, advice: &str| {
+            Check {
+                node: load.node.clone(),
+                place: load.place(),
+                what: what.to_owned(),
+                against: against.to_owned(),
+                found,
+                least: wanted,
+                most: wanted,
+                allowed_pct,
+                advice: advice.to_owned(),
+            }
+        };
     let balance = blocks.direct_frees.map(|direct_frees| {
         let freed = blocks.defrag_reads + direct_frees - blocks.free_wblocks;
         let against = "defrag-read + direct-frees - growth of free-wblocks";
@@ -343,23 +361,45 @@ fn of_device(
     });
     let in_ios = |what: &str, against: &str, found: f64, blocks: f64| {
         let advice = "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size";
-        equal(what, against, [found, blocks * ios_a_block], of_blocks(found / ios_a_block, blocks), advice)
+        equal(
+            what,
+            against,
+            [found, blocks * ios_a_block],
+            of_blocks(found / ios_a_block, blocks),
+            advice,
+        )
     };
     let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
     let lbr = lbr.map(|lbr| {
-        in_ios("large-block reads/s", &format!("{driver}'s blocks read, in I/Os"), lbr, blocks.blocks_read())
+        in_ios(
+            "large-block reads/s",
+            &format!("{driver}'s blocks read, in I/Os"),
+            lbr,
+            blocks.blocks_read(),
+        )
     });
     let writes = writes.filter(|_| !load.commit_to_device);
-    let writes =
-        writes.map(|writes| in_ios(WRITES, &format!("{driver}'s blocks written, in I/Os"), writes, blocks.writes));
-    [balance, reads, lbr, writes].into_iter().flatten().collect()
+    let writes = writes.map(|writes| {
+        in_ios(
+            WRITES,
+            &format!("{driver}'s blocks written, in I/Os"),
+            writes,
+            blocks.writes,
+        )
+    });
+    [balance, reads, lbr, writes]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Compares the four predicted numbers of a drive with iostat's.
 ///
 /// `partly`: iostat covers only part of the window.
 fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
-    let Some(iostat_io) = target.iostat else { return Vec::new() };
+    let Some(iostat_io) = target.iostat else {
+        return Vec::new();
+    };
     let predicted = target.predicted;
     let advice = if partly {
         "iostat covers only part of the window: give its complete output, or a window within its time (--from, --to)"
@@ -378,7 +418,12 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         advice: advice.to_owned(),
     };
     // KiB read with all read sizes at the lower edges of their buckets, and at the upper edges.
-    let read_kib = [1.0, 2.0].map(|factor| loads.iter().map(|load| load.io(factor).read_kib_per_sec).sum());
+    let read_kib = [1.0, 2.0].map(|factor| {
+        loads
+            .iter()
+            .map(|load| load.io(factor).read_kib_per_sec)
+            .sum()
+    });
     let commits = loads.iter().any(|load| load.commit_to_device);
     // With commit-to-device, only the bucket of each written record's size is known.
     let written = predicted.written_kib_per_sec;
@@ -389,15 +434,43 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec),
         is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec),
     ];
-    let reads_text = match loads.iter().any(|load| load.tomb_raider_reads_per_sec > 0.0) {
+    let reads_text = match loads
+        .iter()
+        .any(|load| load.tomb_raider_reads_per_sec > 0.0)
+    {
         true => "record reads + large-block reads + the tomb raider's reads",
         false => "record reads + large-block reads",
     };
     let checks = [
-        check("r/s", reads_text, iostat_io.reads_per_sec, [predicted.reads_per_sec; 2]),
-        check("w/s without flushes", "writes of the server", iostat_io.writes_per_sec, [predicted.writes_per_sec; 2]),
-        check("rkB/s", "sizes of reads at the edges of their buckets", iostat_io.read_kib_per_sec, read_kib),
-        check("wkB/s", "large-block writes x their size", iostat_io.written_kib_per_sec, [written_min, written]),
+        check(
+            "r/s",
+            reads_text,
+            iostat_io.reads_per_sec,
+            [predicted.reads_per_sec; 2],
+        ),
+        check(
+            "w/s without flushes",
+            "writes of the server",
+            iostat_io.writes_per_sec,
+            [predicted.writes_per_sec; 2],
+        ),
+        check(
+            "rkB/s",
+            "sizes of reads at the edges of their buckets",
+            iostat_io.read_kib_per_sec,
+            read_kib,
+        ),
+        check(
+            "wkB/s",
+            "large-block writes x their size",
+            iostat_io.written_kib_per_sec,
+            [written_min, written],
+        ),
     ];
-    checks.into_iter().enumerate().filter(|(n, _)| !idle[n % 2]).map(|(_, check)| check).collect()
+    checks
+        .into_iter()
+        .enumerate()
+        .filter(|(n, _)| !idle[n % 2])
+        .map(|(_, check)| check)
+        .collect()
 }

@@ -2,7 +2,9 @@
 
 use super::derive::NodeSources;
 use super::{DeviceLoad, IndexLoad, Window};
-use crate::server_log::kinds::{FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, FLASH_SINDEX_7, Treatment};
+use crate::server_log::kinds::{
+    FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, FLASH_SINDEX_7, Treatment,
+};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,19 +25,42 @@ impl NodeSources<'_> {
     pub(super) fn events(&self, window: Window) -> Vec<String> {
         let mut by_meaning = BTreeMap::<&str, Events>::new();
         for (kind, subject, periods) in self.log.events.iter() {
-            let Treatment::Named(meaning) = kind.treatment else { continue };
+            let Treatment::Named(meaning) = kind.treatment else {
+                continue;
+            };
             let events = by_meaning.entry(meaning).or_default();
             let is_namespace = !subject.is_empty() && !subject.starts_with('/');
-            events.subjects.insert(if is_namespace { format!("{{{subject}}}") } else { subject.to_owned() });
+            events.subjects.insert(if is_namespace {
+                format!("{{{subject}}}")
+            } else {
+                subject.to_owned()
+            });
             events.periods.extend(periods);
         }
-        let sentence = |(meaning, Events { subjects, mut periods }): (&str, Events)| {
+        let sentence = |(
+            meaning,
+            Events {
+                subjects,
+                mut periods,
+            },
+        ): (&str, Events)| {
             periods.sort_unstable();
-            let shown = subjects.iter().filter(|subject| !subject.is_empty()).take(SUBJECTS_SHOWN);
+            let shown = subjects
+                .iter()
+                .filter(|subject| !subject.is_empty())
+                .take(SUBJECTS_SHOWN);
             let about: String = shown.map(|subject| format!(", {subject}")).collect();
             let more = subjects.len().saturating_sub(SUBJECTS_SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("node {}{about}{more}: {meaning} ({})", self.id, times(&periods, window))
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!(
+                "node {}{about}{more}: {meaning} ({})",
+                self.id,
+                times(&periods, window)
+            )
         };
         by_meaning.into_iter().map(sentence).collect()
     }
@@ -44,7 +69,10 @@ impl NodeSources<'_> {
     pub(super) fn indexes(&self, loads: &[DeviceLoad], window: Window) -> Vec<IndexLoad> {
         let mut indexes = Vec::new();
         for load in loads {
-            if indexes.iter().any(|index: &IndexLoad| index.namespace == load.namespace) {
+            if indexes
+                .iter()
+                .any(|index: &IndexLoad| index.namespace == load.namespace)
+            {
                 continue;
             }
             let mut types = self.facts(&load.namespace, window).flash_indexes;
@@ -55,7 +83,9 @@ impl NodeSources<'_> {
             if is_logged(FLASH_SINDEX) || is_logged(FLASH_SINDEX_7) {
                 types.entry("sindex-type".to_owned()).or_default();
             }
-            let of_namespace = loads.iter().filter(|other| other.namespace == load.namespace);
+            let of_namespace = loads
+                .iter()
+                .filter(|other| other.namespace == load.namespace);
             let writes = of_namespace.map(|load| load.writes_per_sec).sum();
             indexes.extend(types.into_iter().map(|(kind, mounts)| IndexLoad {
                 node: self.id.clone(),
@@ -73,16 +103,33 @@ impl NodeSources<'_> {
 
 /// A sentence about an index on flash.
 pub(super) fn of_index(index: &IndexLoad) -> String {
-    let IndexLoad { node, namespace, is_secondary, mounts, .. } = index;
-    let mounts = if mounts.is_empty() { String::new() } else { format!(" ({})", mounts.join(", ")) };
+    let IndexLoad {
+        node,
+        namespace,
+        is_secondary,
+        mounts,
+        ..
+    } = index;
+    let mounts = if mounts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", mounts.join(", "))
+    };
     let advice = match (is_secondary, index.transactions()) {
         (true, _) => "the log does not count the I/O of secondary indexes".to_owned(),
-        (false, Some(_)) => format!("{namespace}-index.conf has its rates: flashproof index {namespace}-index.conf"),
+        (false, Some(_)) => {
+            format!("{namespace}-index.conf has its rates: flashproof index {namespace}-index.conf")
+        }
         (false, None) => {
-            "the log lacks the rates of clients (the histograms read and write of the namespace)".to_owned()
+            "the log lacks the rates of clients (the histograms read and write of the namespace)"
+                .to_owned()
         }
     };
-    let what = if *is_secondary { "secondary indexes are" } else { "the primary index is" };
+    let what = if *is_secondary {
+        "secondary indexes are"
+    } else {
+        "the primary index is"
+    };
     format!(
         "node {node}, {{{namespace}}}: {what} on flash{mounts}: this profile covers only the data devices, and the index \
          device needs an index test - {advice}"
@@ -91,12 +138,19 @@ pub(super) fn of_index(index: &IndexLoad) -> String {
 
 /// The ascending periods as text, and their place in time relative to `window`.
 fn times(periods: &[(Timestamp, Timestamp)], window: Window) -> String {
-    let (Some((first, _)), Some(last)) = (periods.first(), periods.iter().map(|(_, end)| end).max()) else {
+    let (Some((first, _)), Some(last)) =
+        (periods.first(), periods.iter().map(|(_, end)| end).max())
+    else {
         return String::new();
     };
-    let is_outside = |(begin, end): &(Timestamp, Timestamp)| *begin > window.to || *end < window.from;
-    let is_inside = |(begin, end): &(Timestamp, Timestamp)| *begin >= window.from && *end <= window.to;
-    let place = match (periods.iter().all(is_outside), periods.iter().all(is_inside)) {
+    let is_outside =
+        |(begin, end): &(Timestamp, Timestamp)| *begin > window.to || *end < window.from;
+    let is_inside =
+        |(begin, end): &(Timestamp, Timestamp)| *begin >= window.from && *end <= window.to;
+    let place = match (
+        periods.iter().all(is_outside),
+        periods.iter().all(is_inside),
+    ) {
         (true, _) => "outside the window",
         (_, true) => "within the window",
         _ => "partly within the window",

@@ -62,9 +62,19 @@ impl NamespaceFacts {
             flush_bytes: namespace.flush_bytes(node.build),
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
-            devices: namespace.devices.iter().map(|device| device.name.clone()).collect(),
-            shadows: namespace.devices.iter().filter_map(|it| Some((it.name.clone(), it.shadow.clone()?))).collect(),
-            defrag_lwm_pct: namespace.number("defrag-lwm-pct").and_then(|pct| pct.try_into().ok()),
+            devices: namespace
+                .devices
+                .iter()
+                .map(|device| device.name.clone())
+                .collect(),
+            shadows: namespace
+                .devices
+                .iter()
+                .filter_map(|it| Some((it.name.clone(), it.shadow.clone()?)))
+                .collect(),
+            defrag_lwm_pct: namespace
+                .number("defrag-lwm-pct")
+                .and_then(|pct| pct.try_into().ok()),
             flash_indexes: INDEX_TYPES
                 .into_iter()
                 .filter(|kind| namespace.value(kind) == Some("flash"))
@@ -75,8 +85,14 @@ impl NamespaceFacts {
 
     /// Facts that the server logged about `namespace` at its start; empty if the log does not include the start.
     pub fn of_start(start: &Start, namespace: &str) -> Self {
-        let Some(keys) = start.configuration.get(namespace) else { return Self::default() };
-        let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
+        let Some(keys) = start.configuration.get(namespace) else {
+            return Self::default();
+        };
+        let last = |key: &str| {
+            keys.get(key)
+                .and_then(|values| values.last())
+                .map(String::as_str)
+        };
         let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
         let values = |key: &str| keys.get(key).into_iter().flatten();
@@ -87,16 +103,28 @@ impl NamespaceFacts {
             build,
             write_block_bytes: last("write-block-size").and_then(size_bytes),
             // Values that are not logged have their defaults.
-            flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
+            flush_bytes: is_fixed
+                .then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes))
+                .flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
-            devices: names().filter_map(|names| names.split_whitespace().next()).map(str::to_owned).collect(),
-            shadows: shadows.map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned())).collect(),
+            devices: names()
+                .filter_map(|names| names.split_whitespace().next())
+                .map(str::to_owned)
+                .collect(),
+            shadows: shadows
+                .map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned()))
+                .collect(),
             defrag_lwm_pct: last("defrag-lwm-pct").and_then(|pct| pct.parse().ok()),
             flash_indexes: INDEX_TYPES
                 .into_iter()
                 .filter(|kind| last(kind) == Some("flash"))
-                .map(|kind| (kind.to_owned(), values(&format!("{kind} mount")).cloned().collect()))
+                .map(|kind| {
+                    (
+                        kind.to_owned(),
+                        values(&format!("{kind} mount")).cloned().collect(),
+                    )
+                })
                 .collect(),
         }
     }
@@ -105,16 +133,32 @@ impl NamespaceFacts {
     pub fn or(self, other: Self) -> Self {
         let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
         Self {
-            origin: if says_sizes { self.origin } else { other.origin },
+            origin: if says_sizes {
+                self.origin
+            } else {
+                other.origin
+            },
             build: self.build.or(other.build),
             write_block_bytes: self.write_block_bytes.or(other.write_block_bytes),
             flush_bytes: self.flush_bytes.or(other.flush_bytes),
             commit_to_device: self.commit_to_device.or(other.commit_to_device),
             replication_factor: self.replication_factor.or(other.replication_factor),
-            devices: if self.devices.is_empty() { other.devices } else { self.devices },
-            shadows: if self.shadows.is_empty() { other.shadows } else { self.shadows },
+            devices: if self.devices.is_empty() {
+                other.devices
+            } else {
+                self.devices
+            },
+            shadows: if self.shadows.is_empty() {
+                other.shadows
+            } else {
+                self.shadows
+            },
             defrag_lwm_pct: self.defrag_lwm_pct.or(other.defrag_lwm_pct),
-            flash_indexes: if self.flash_indexes.is_empty() { other.flash_indexes } else { self.flash_indexes },
+            flash_indexes: if self.flash_indexes.is_empty() {
+                other.flash_indexes
+            } else {
+                self.flash_indexes
+            },
         }
     }
 }
@@ -167,7 +211,12 @@ pub enum SizingError {
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
     )]
-    TooShort { log: String, what: String, from: Timestamp, to: Timestamp },
+    TooShort {
+        log: String,
+        what: String,
+        from: Timestamp,
+        to: Timestamp,
+    },
     /// No window.
     #[error(transparent)]
     Window(#[from] WindowError),
@@ -176,7 +225,11 @@ pub enum SizingError {
         "{error} (searched only while iostat was running, from {from} to {to}; without --iostat the whole log is \
          searched)"
     )]
-    WhileIostat { error: Box<WindowError>, from: Timestamp, to: Timestamp },
+    WhileIostat {
+        error: Box<WindowError>,
+        from: Timestamp,
+        to: Timestamp,
+    },
     /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
     Iostat { node: String, error: IostatMismatch },
@@ -196,7 +249,12 @@ pub enum IostatMismatch {
         "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of the \
          load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
-    OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
+    OtherTime {
+        first: Timestamp,
+        last: Timestamp,
+        from: Timestamp,
+        to: Timestamp,
+    },
     /// No such drive in the reports.
     #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with \
              iostat's name of the drive", in_one_line(&.found.join(", ")))]
@@ -220,9 +278,21 @@ impl IostatMeans {
 
     /// The rates without flushes, if a write is `write_kib` on average.
     pub fn io(&self, write_kib: Option<f64>) -> DriveIo {
-        let DriveIo { writes_per_sec, written_kib_per_sec, .. } = self.io;
-        let writes_per_sec = writes_with_data(writes_per_sec, self.flushes_per_sec, written_kib_per_sec, write_kib);
-        DriveIo { writes_per_sec, ..self.io }
+        let DriveIo {
+            writes_per_sec,
+            written_kib_per_sec,
+            ..
+        } = self.io;
+        let writes_per_sec = writes_with_data(
+            writes_per_sec,
+            self.flushes_per_sec,
+            written_kib_per_sec,
+            write_kib,
+        );
+        DriveIo {
+            writes_per_sec,
+            ..self.io
+        }
     }
 }
 
@@ -231,49 +301,109 @@ type Result<T> = std::result::Result<T, IostatMismatch>;
 /// The mean of the reports within `window` for `drive`, or for the `devices` on it.
 ///
 /// Reports without a time are all included.
-pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<IostatMeans> {
+pub fn mean(
+    iostat: &Iostat,
+    drive: &str,
+    devices: &[String],
+    window: Window,
+    zone: Offset,
+) -> Result<IostatMeans> {
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, else the lines of its partitions.
     let lines = iostat.reports.iter().flat_map(|report| &report.devices);
     let shown_devices: BTreeSet<&str> = lines.map(|rates| &*rates.device).collect();
-    let partitions = devices.iter().map(|device| device.trim_start_matches("/dev/")).collect();
-    let names: Vec<&str> = if shown_devices.contains(drive) { vec![drive] } else { partitions };
+    let partitions = devices
+        .iter()
+        .map(|device| device.trim_start_matches("/dev/"))
+        .collect();
+    let names: Vec<&str> = if shown_devices.contains(drive) {
+        vec![drive]
+    } else {
+        partitions
+    };
     if names.is_empty() || !names.iter().all(|name| shown_devices.contains(name)) {
         let found = shown_devices.into_iter().map(str::to_owned).collect();
-        return Err(IostatMismatch::OtherDevices { drive: drive.to_owned(), found });
+        return Err(IostatMismatch::OtherDevices {
+            drive: drive.to_owned(),
+            found,
+        });
     }
-    Ok(IostatMeans { missing_sec, ..mean_of(&reports, &names) })
+    Ok(IostatMeans {
+        missing_sec,
+        ..mean_of(&reports, &names)
+    })
 }
 
 /// The mean of `reports` (at least one) for all `devices` together. A device without a line in a report counts as
 /// zeros: iostat -z leaves out idle devices.
 pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
-    let lines: Vec<&DeviceRates> =
-        reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
+    let lines: Vec<&DeviceRates> = reports
+        .iter()
+        .flat_map(|report| &report.devices)
+        .filter(|rates| devices.contains(&&*rates.device))
+        .collect();
     let count = reports.len() as f64;
-    let io = lines.iter().map(|rates| rates.io).sum::<DriveIo>().map(|sum| sum / count);
-    let flushes: f64 = lines.iter().map(|rates| rates.flushes_per_sec.unwrap_or(0.0)).sum();
-    IostatMeans { io, flushes_per_sec: flushes / count, missing_sec: 0.0 }
+    let io = lines
+        .iter()
+        .map(|rates| rates.io)
+        .sum::<DriveIo>()
+        .map(|sum| sum / count);
+    let flushes: f64 = lines
+        .iter()
+        .map(|rates| rates.flushes_per_sec.unwrap_or(0.0))
+        .sum();
+    IostatMeans {
+        io,
+        flushes_per_sec: flushes / count,
+        missing_sec: 0.0,
+    }
 }
 
 /// Period that iostat covers; `None`: its reports have no time.
 ///
 /// Errors: the period does not overlap `of_log`, the period of the log.
-pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>> {
+pub fn span(
+    iostat: &Iostat,
+    of_log: Option<(Timestamp, Timestamp)>,
+    zone: Offset,
+) -> Result<Option<Window>> {
     let times = times(iostat, zone);
-    let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
+    let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied())
+    else {
+        return Ok(None);
+    };
     // The first report covers an interval before it, probably as long as the next interval.
-    let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
+    let begin = first
+        - times.get(1).map_or(SignedDuration::ZERO, |next| {
+            next.duration_since(first).abs()
+        });
     match of_log {
-        Some((from, to)) if last < from || first > to => Err(IostatMismatch::OtherTime { first, last, from, to }),
-        _ => Ok(Some(Window { from: begin, to: last })),
+        Some((from, to)) if last < from || first > to => Err(IostatMismatch::OtherTime {
+            first,
+            last,
+            from,
+            to,
+        }),
+        _ => Ok(Some(Window {
+            from: begin,
+            to: last,
+        })),
     }
 }
 
 /// Print times of the reports, by their own zone if known, else by `zone`; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
-    let at = |report: &Report| report.timestamp.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
-    iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
+    let at = |report: &Report| {
+        report
+            .timestamp
+            .and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok())
+    };
+    iostat
+        .reports
+        .iter()
+        .map(at)
+        .collect::<Option<_>>()
+        .unwrap_or_default()
 }
 
 /// The reports whose whole interval is within `window`, and the seconds of the window that these reports do not cover.
@@ -282,25 +412,52 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     if times.is_empty() {
         return Ok((iostat.reports.iter().collect(), 0.0));
     }
-    let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
+    let lengths: Vec<_> = times
+        .windows(2)
+        .map(|pair| pair[1].duration_since(pair[0]))
+        .collect();
     let clock = SignedDuration::from_secs(CLOCK_SEC);
     // A report covers the time since the previous report. The first report probably covers as long a time as the
     // second.
-    let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
-    let is_inside =
-        |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
+    let length = |index: usize| {
+        lengths
+            .get(index.saturating_sub(1))
+            .copied()
+            .unwrap_or_default()
+    };
+    let is_inside = |index: &usize| {
+        times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock
+    };
     let indices: Vec<usize> = (0..times.len()).filter(is_inside).collect();
-    let reports: Vec<&Report> = indices.iter().map(|index| &iostat.reports[*index]).collect();
+    let reports: Vec<&Report> = indices
+        .iter()
+        .map(|index| &iostat.reports[*index])
+        .collect();
     let seconds = |index: usize| length(index).as_secs_f64();
     let covered_sec: f64 = indices.iter().map(|index| seconds(*index)).sum();
-    let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
+    let longest = indices
+        .iter()
+        .map(|index| seconds(*index))
+        .fold(0.0, f64::max);
     if reports.is_empty() {
         let (first, last) = (times[0], times[times.len() - 1]);
-        return Err(IostatMismatch::OtherTime { first, last, from: window.from, to: window.to });
+        return Err(IostatMismatch::OtherTime {
+            first,
+            last,
+            from: window.from,
+            to: window.to,
+        });
     }
     // Up to one interval may be missing at each end.
     let missing = window.seconds() - covered_sec;
-    Ok((reports, if missing > 2.0 * (longest + CLOCK_SEC as f64) { missing } else { 0.0 }))
+    Ok((
+        reports,
+        if missing > 2.0 * (longest + CLOCK_SEC as f64) {
+            missing
+        } else {
+            0.0
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -320,22 +477,50 @@ mod tests {
             offset: None,
             devices: devices.iter().map(rates).collect(),
         };
-        Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
+        Iostat {
+            reports: reports.iter().map(report).collect(),
+            remarks: Vec::new(),
+        }
     }
 
     #[test]
     fn a_name_from_iostat_leaves_the_terminal_alone() {
-        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
-        let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
-        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, but not sdb"), "{error}");
+        let window = Window {
+            from: Timestamp::UNIX_EPOCH,
+            to: Timestamp::UNIX_EPOCH,
+        };
+        let error = mean(
+            &iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]),
+            "sdb",
+            &[],
+            window,
+            Offset::UTC,
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("iostat shows nvme0\\u001b[2J, but not sdb"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
-        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
-        let iostat = iostat(&[&[("sda", 30.0)], &[("sdb", 6.0)], &[("sda", 60.0), ("sdc", 3.0)]]);
+        let window = Window {
+            from: Timestamp::UNIX_EPOCH,
+            to: Timestamp::UNIX_EPOCH,
+        };
+        let iostat = iostat(&[
+            &[("sda", 30.0)],
+            &[("sdb", 6.0)],
+            &[("sda", 60.0), ("sdc", 3.0)],
+        ]);
         let of = |drive: &str, devices: &[&str]| {
-            let devices: Vec<String> = devices.iter().map(|device| format!("/dev/{device}")).collect();
+            let devices: Vec<String> = devices
+                .iter()
+                .map(|device| format!("/dev/{device}"))
+                .collect();
             mean(&iostat, drive, &devices, window, Offset::UTC).map(|seen| seen.io(None))
         };
         let io = |n: f64| DriveIo {
@@ -350,7 +535,10 @@ mod tests {
         assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
         let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
         for devices in [&[][..], &["sda", "sdx"]] {
-            let other = Err(IostatMismatch::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
+            let other = Err(IostatMismatch::OtherDevices {
+                drive: "sdd".to_owned(),
+                found: found.clone(),
+            });
             assert_eq!(of("sdd", devices), other);
         }
     }

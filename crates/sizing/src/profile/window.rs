@@ -54,19 +54,39 @@ pub enum WindowError {
          --to, or \
          allow shorter windows with --at-least {at_least}"
     )]
-    NotSteady { log: String, wanted: String, longest: String, at_least: String },
+    NotSteady {
+        log: String,
+        wanted: String,
+        longest: String,
+        at_least: String,
+    },
     /// The requested window contains a restart.
     #[error(
         "{log}: the server was restarted at {restart}, between {from} and {to} - \
          a restart resets the counters: choose a window before or after the restart"
     )]
-    Restarted { log: String, restart: Timestamp, from: Timestamp, to: Timestamp },
+    Restarted {
+        log: String,
+        restart: Timestamp,
+        from: Timestamp,
+        to: Timestamp,
+    },
     /// The end is before the start.
-    #[error("the window ends at {to}, but begins only at {from} - give --to a later time than --from")]
+    #[error(
+        "the window ends at {to}, but begins only at {from} - give --to a later time than --from"
+    )]
     Backwards { from: Timestamp, to: Timestamp },
     /// The requested window is outside the log.
-    #[error("{log}: covers {first} to {last}, but {from} to {to} was requested - choose a window within the log")]
-    OutsideLog { log: String, first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
+    #[error(
+        "{log}: covers {first} to {last}, but {from} to {to} was requested - choose a window within the log"
+    )]
+    OutsideLog {
+        log: String,
+        first: Timestamp,
+        last: Timestamp,
+        from: Timestamp,
+        to: Timestamp,
+    },
 }
 
 /// A counter of the log: its name and its values.
@@ -86,36 +106,77 @@ pub fn find(
     bounds: (Option<Timestamp>, Option<Timestamp>),
 ) -> Result<Window, WindowError> {
     let series = series(log, namespaces);
-    let is_inside = |at: &Timestamp| bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to);
-    let instants = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at).filter(|at| is_inside(at));
+    let is_inside = |at: &Timestamp| {
+        bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to)
+    };
+    let instants = || {
+        series
+            .iter()
+            .flat_map(|series| &series.points)
+            .map(|(at, _)| *at)
+            .filter(|at| is_inside(at))
+    };
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
-        return Err(WindowError::NoCounters { log: name.to_owned() });
+        return Err(WindowError::NoCounters {
+            log: name.to_owned(),
+        });
     };
     // Histograms of sizes are required but can be turned on and off: only the period that has them is searched.
-    let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
-    let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
-    let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
+    let sized = || {
+        series
+            .iter()
+            .filter(|series| series.name.ends_with("-size"))
+    };
+    let first = sized()
+        .filter_map(|series| series.points.first())
+        .map(|(at, _)| *at)
+        .fold(first, Timestamp::max);
+    let last = sized()
+        .filter_map(|series| series.points.last())
+        .map(|(at, _)| *at)
+        .fold(last, Timestamp::min);
     let stretches = whole_stretches(&series, &log.restarts, first, last).into_iter();
-    let mut windows: Vec<_> = stretches.flat_map(|(begin, end)| steady_windows(&series, begin, end)).collect();
+    let mut windows: Vec<_> = stretches
+        .flat_map(|(begin, end)| steady_windows(&series, begin, end))
+        .collect();
     // The first of equally long windows.
-    let longest = windows.iter().rev().max_by_key(|steady| steady.cells).cloned();
-    let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
+    let longest = windows
+        .iter()
+        .rev()
+        .max_by_key(|steady| steady.cells)
+        .cloned();
+    let longest = longest.ok_or_else(|| WindowError::NoCounters {
+        log: name.to_owned(),
+    })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
-    let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
-    let longest_busy =
-        windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
-    longest_busy.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
-        let seconds = longest.cells as i64 * CELL_SEC;
-        let end_text = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
-            format!(", until {series} changed from {before:.0} to {after:.0} per second")
-        });
-        WindowError::NotSteady {
-            log: name.to_owned(),
-            wanted: span(at_least_sec.into()),
-            longest: format!("{} from {}{end_text}", span(seconds as u64), longest.window.from),
-            at_least: format!("{seconds}s"),
-        }
-    })
+    let busiest = windows
+        .iter()
+        .map(|steady| steady.ops_per_sec)
+        .fold(0.0, f64::max);
+    let longest_busy = windows
+        .into_iter()
+        .filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest)
+        .max_by_key(|s| s.cells);
+    longest_busy
+        .map(|steady| steady.settled(&series, at_least_sec))
+        .ok_or_else(|| {
+            let seconds = longest.cells as i64 * CELL_SEC;
+            let end_text = longest
+                .ended_by
+                .map_or_else(String::new, |(series, before, after)| {
+                    format!(", until {series} changed from {before:.0} to {after:.0} per second")
+                });
+            WindowError::NotSteady {
+                log: name.to_owned(),
+                wanted: span(at_least_sec.into()),
+                longest: format!(
+                    "{} from {}{end_text}",
+                    span(seconds as u64),
+                    longest.window.from
+                ),
+                at_least: format!("{seconds}s"),
+            }
+        })
 }
 
 /// The part of `window` that `log` covers.
@@ -123,20 +184,41 @@ pub fn find(
 /// Errors: the log covers no part of the window, or the window contains a restart.
 pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
     let (Window { from, to }, log_name) = (window, name.to_owned());
-    let restart = log.restarts.iter().copied().find(|restart| *restart > from && *restart <= to);
+    let restart = log
+        .restarts
+        .iter()
+        .copied()
+        .find(|restart| *restart > from && *restart <= to);
     match (log.span, restart) {
         (None, _) => Err(WindowError::NoCounters { log: log_name }),
         _ if from >= to => Err(WindowError::Backwards { from, to }),
-        (Some((first, last)), _) if to <= first || from >= last => {
-            Err(WindowError::OutsideLog { log: log_name, first, last, from, to })
-        }
-        (_, Some(restart)) => Err(WindowError::Restarted { log: log_name, restart, from, to }),
-        (Some((first, last)), None) => Ok(Window { from: from.max(first), to: to.min(last) }),
+        (Some((first, last)), _) if to <= first || from >= last => Err(WindowError::OutsideLog {
+            log: log_name,
+            first,
+            last,
+            from,
+            to,
+        }),
+        (_, Some(restart)) => Err(WindowError::Restarted {
+            log: log_name,
+            restart,
+            from,
+            to,
+        }),
+        (Some((first, last)), None) => Ok(Window {
+            from: from.max(first),
+            to: to.min(last),
+        }),
     }
 }
 
 /// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`]. A sentence.
-pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
+pub fn unsteady(
+    log: &ServerLog,
+    name: &str,
+    namespaces: &[String],
+    window: Window,
+) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
         let (rates, series_name) = (rates(&series, window.from, cells), &series.name);
@@ -159,19 +241,36 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
         for histogram in ["device-read-size", "device-write-size", "read", "write"] {
             let name = format!("{{{namespace}}}-{histogram}");
             if let Some(dumps) = log.histograms.get(&name) {
-                let points = dumps.iter().map(|dump| (dump.timestamp, dump.total)).collect();
-                all_series.push(Series { name, points: without_steps(points, &log.clock_steps) });
+                let points = dumps
+                    .iter()
+                    .map(|dump| (dump.timestamp, dump.total))
+                    .collect();
+                all_series.push(Series {
+                    name,
+                    points: without_steps(points, &log.clock_steps),
+                });
             }
         }
     }
     for ((namespace, device), lines) in &log.drives {
         if namespaces.contains(namespace) || namespace.is_empty() {
             let counted = |of: fn(&DriveLine) -> u64| {
-                without_steps(lines.iter().map(|line| (line.timestamp, of(line))).collect(), &log.clock_steps)
+                without_steps(
+                    lines
+                        .iter()
+                        .map(|line| (line.timestamp, of(line)))
+                        .collect(),
+                    &log.clock_steps,
+                )
             };
-            all_series.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
-            all_series
-                .push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
+            all_series.push(Series {
+                name: format!("write of {device}"),
+                points: counted(|line| line.writes),
+            });
+            all_series.push(Series {
+                name: format!("defrag-read of {device}"),
+                points: counted(|line| line.defrag_reads),
+            });
         }
     }
     all_series.retain(|series| series.points.len() > 1);
@@ -184,10 +283,14 @@ fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<
     let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
         let (previous_time, previous_value) = previous.replace(*point).unwrap_or(*point);
-        let (seconds, grown) =
-            (point.0.duration_since(previous_time).as_secs_f64(), point.1 as f64 - previous_value as f64);
+        let (seconds, grown) = (
+            point.0.duration_since(previous_time).as_secs_f64(),
+            point.1 as f64 - previous_value as f64,
+        );
         match rate {
-            Some(rate) if is_between(steps, previous_time, point.0) => grown_by += rate * seconds - grown,
+            Some(rate) if is_between(steps, previous_time, point.0) => {
+                grown_by += rate * seconds - grown
+            }
             _ => rate = Some((grown / seconds).max(0.0)),
         }
         point.1 = (point.1 as f64 + grown_by).round() as u64;
@@ -205,10 +308,15 @@ fn whole_stretches(
     let mut holes: Vec<(Timestamp, Timestamp)> = restarts.iter().map(|at| (*at, *at)).collect();
     for series in series {
         let pairs = || series.points.windows(2).map(|pair| (pair[0].0, pair[1].0));
-        let mut distances: Vec<_> = pairs().map(|(one, other)| other.duration_since(one)).collect();
+        let mut distances: Vec<_> = pairs()
+            .map(|(one, other)| other.duration_since(one))
+            .collect();
         distances.sort_unstable();
         // The usual distance depends on the server's ticker-interval, by default 10 s.
-        let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
+        let usual = distances
+            .get(distances.len() / 2)
+            .copied()
+            .unwrap_or_default();
         let longest = (usual * LINES_MISSING).max(SignedDuration::from_secs(HOLE_SEC));
         holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
     }
@@ -238,15 +346,28 @@ struct SteadyWindow {
 impl SteadyWindow {
     /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
-        let spare_cells = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
-        let mut rates: Vec<Vec<f64>> =
-            series.iter().map(|series| rates(series, self.window.from, self.cells)).collect();
-        let cut = |rates: &[Vec<f64>], most: usize| rates.iter().map(|rates| unsettled(rates, most)).max().unwrap_or(0);
+        let spare_cells = self
+            .cells
+            .saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
+        let mut rates: Vec<Vec<f64>> = series
+            .iter()
+            .map(|series| rates(series, self.window.from, self.cells))
+            .collect();
+        let cut = |rates: &[Vec<f64>], most: usize| {
+            rates
+                .iter()
+                .map(|rates| unsettled(rates, most))
+                .max()
+                .unwrap_or(0)
+        };
         let begin = cut(&rates, spare_cells.min(self.cells / 2));
         rates.iter_mut().for_each(|rates| rates.reverse());
         let end = cut(&rates, (spare_cells - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
-        Window { from: self.window.from + cell * begin as i32, to: self.window.to - cell * end as i32 }
+        Window {
+            from: self.window.from + cell * begin as i32,
+            to: self.window.to - cell * end as i32,
+        }
     }
 }
 
@@ -271,11 +392,22 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
     let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
     let edge = |n: usize| begin + cell * n as i32;
-    let rates: Vec<Vec<f64>> = series.iter().map(|series| rates(series, begin, cells)).collect();
+    let rates: Vec<Vec<f64>> = series
+        .iter()
+        .map(|series| rates(series, begin, cells))
+        .collect();
     let steady = |from: usize, to: usize, ended_by| {
         let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
-        let window = Window { from: edge(from), to: edge(to) };
-        SteadyWindow { window, cells: to - from, ops_per_sec: rates.iter().map(mean).sum(), ended_by }
+        let window = Window {
+            from: edge(from),
+            to: edge(to),
+        };
+        SteadyWindow {
+            window,
+            cells: to - from,
+            ops_per_sec: rates.iter().map(mean).sum(),
+            ended_by,
+        }
     };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
     let (mut windows, mut first_cell) = (Vec::new(), 0);
@@ -283,12 +415,18 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         bands.iter_mut().for_each(|band| band.push(end_cell));
         let mut left = bands.iter().position(|band| !band.holds());
         if let Some(left) = left.filter(|_| end_cell > first_cell) {
-            let ended_by = (series[left].name.clone(), rates[left][end_cell - 1], rates[left][end_cell]);
+            let ended_by = (
+                series[left].name.clone(),
+                rates[left][end_cell - 1],
+                rates[left][end_cell],
+            );
             windows.push(steady(first_cell, end_cell, Some(ended_by)));
         }
         while left.is_some() {
             first_cell += 1;
-            bands.iter_mut().for_each(|band| band.drop_before(first_cell));
+            bands
+                .iter_mut()
+                .for_each(|band| band.drop_before(first_cell));
             left = bands.iter().position(|band| !band.holds());
         }
     }
@@ -300,8 +438,14 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
 
 /// The rate of a series in each of `cells` from `begin`, interpolated linearly between lines.
 fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
-    let mut points = series.points.iter().map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
-    let (mut before, mut after) = (points.next().unwrap_or_default(), points.next().unwrap_or_default());
+    let mut points = series
+        .points
+        .iter()
+        .map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
+    let (mut before, mut after) = (
+        points.next().unwrap_or_default(),
+        points.next().unwrap_or_default(),
+    );
     let mut value_at = |second: f64| {
         while after.0 < second
             && let Some(next) = points.next()
@@ -334,7 +478,11 @@ struct Band<'a> {
 
 impl<'a> Band<'a> {
     fn new(rates: &'a [f64]) -> Self {
-        Self { rates, least: VecDeque::new(), largest: VecDeque::new() }
+        Self {
+            rates,
+            least: VecDeque::new(),
+            largest: VecDeque::new(),
+        }
     }
 
     fn push(&mut self, cell: usize) {
@@ -372,7 +520,12 @@ mod tests {
         let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
         let mut dump = |second: i64, total: u64| {
             let at = Timestamp::from_second(second).unwrap();
-            dumps.push(Dump { timestamp: at, unit: Unit::Bytes, total, buckets: vec![0, total] });
+            dumps.push(Dump {
+                timestamp: at,
+                unit: Unit::Bytes,
+                total,
+                buckets: vec![0, total],
+            });
         };
         for (rate, seconds) in phases {
             for _ in 0..seconds / 10 {
@@ -381,21 +534,48 @@ mod tests {
             }
         }
         dump(second, total);
-        let span = Some((Timestamp::UNIX_EPOCH, Timestamp::from_second(second).unwrap()));
+        let span = Some((
+            Timestamp::UNIX_EPOCH,
+            Timestamp::from_second(second).unwrap(),
+        ));
         let histograms = [("{test}-device-read-size".to_owned(), dumps)].into();
-        ServerLog { histograms, span, ..ServerLog::default() }
+        ServerLog {
+            histograms,
+            span,
+            ..ServerLog::default()
+        }
     }
 
     fn found(log: &ServerLog, at_least_sec: u32) -> Result<(i64, i64), WindowError> {
-        let window = find(log, "a.log", &["test".to_owned()], at_least_sec, (None, None))?;
+        let window = find(
+            log,
+            "a.log",
+            &["test".to_owned()],
+            at_least_sec,
+            (None, None),
+        )?;
         Ok((window.from.as_second(), window.to.as_second()))
     }
 
     #[test]
     fn the_busiest_window_that_is_long_enough_is_taken() {
-        let day = log(&[(100, 600), (9000, 100), (5000, 400), (4900, 300), (1000, 1000)]);
-        assert_eq!(found(&day, 180), Ok((700, 1400)), "not the longest, and not the short burst");
-        assert_eq!(found(&day, 60), Ok((600, 700)), "the burst, if that is long enough");
+        let day = log(&[
+            (100, 600),
+            (9000, 100),
+            (5000, 400),
+            (4900, 300),
+            (1000, 1000),
+        ]);
+        assert_eq!(
+            found(&day, 180),
+            Ok((700, 1400)),
+            "not the longest, and not the short burst"
+        );
+        assert_eq!(
+            found(&day, 60),
+            Ok((600, 700)),
+            "the burst, if that is long enough"
+        );
         assert_eq!(found(&day, 900), Ok((1400, 2400)));
     }
 
@@ -404,18 +584,26 @@ mod tests {
         let rises: Vec<_> = (1..20).map(|n| (1000 * n, 20)).collect();
         let error = found(&log(&rises), 180).unwrap_err().to_string();
         assert!(
-            error.contains("no steady window of at least 3 min") && error.contains("{test}-device-read-size"),
+            error.contains("no steady window of at least 3 min")
+                && error.contains("{test}-device-read-size"),
             "{error}"
         );
         assert!(error.contains("--at-least"), "{error}");
-        assert!(matches!(found(&log(&[(5, 0)]), 60), Err(WindowError::NoCounters { .. })));
+        assert!(matches!(
+            found(&log(&[(5, 0)]), 60),
+            Err(WindowError::NoCounters { .. })
+        ));
     }
 
     #[test]
     fn a_begin_that_is_not_settled_is_cut_off() {
         let steady = [10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 10.2, 9.8];
         assert_eq!(unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 5), 2);
-        assert_eq!(unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 1), 1, "no more than that");
+        assert_eq!(
+            unsettled(&[&[7.0, 9.0], &steady[..]].concat(), 1),
+            1,
+            "no more than that"
+        );
         assert_eq!(unsettled(&[5.0; 9], 4), 0);
         assert_eq!(unsettled(&[], 4), 0);
         let slow_start = log(&[(850, 60), (1000, 600)]);
@@ -425,7 +613,10 @@ mod tests {
     #[test]
     fn few_counts_scatter_and_are_steady_all_the_same() {
         // At three blocks a second, a cell has 40 to 80 blocks by chance.
-        assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
+        assert_eq!(
+            found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180),
+            Ok((0, 340))
+        );
     }
 
     #[test]
@@ -441,7 +632,11 @@ mod tests {
         let mut last = dumps.last().unwrap().clone();
         last.timestamp = "9026-01-01T00:00:00Z".parse().unwrap();
         dumps.push(last);
-        assert_eq!(found(&far, 180), Ok((0, 300)), "a hole of seven thousand years is skipped");
+        assert_eq!(
+            found(&far, 180),
+            Ok((0, 300)),
+            "a hole of seven thousand years is skipped"
+        );
     }
 
     #[test]
@@ -450,17 +645,47 @@ mod tests {
         let restart = Timestamp::from_second(505).unwrap();
         twice.restarts.push(restart);
         let dumps = twice.histograms.values_mut().next().unwrap();
-        dumps.iter_mut().filter(|dump| dump.timestamp > restart).for_each(|dump| dump.total -= 500_000);
+        dumps
+            .iter_mut()
+            .filter(|dump| dump.timestamp > restart)
+            .for_each(|dump| dump.total -= 500_000);
         let (from, to) = found(&twice, 180).unwrap();
         assert!(to <= 505 && to - from >= 460, "{from} to {to}");
-        let across = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(700).unwrap() };
+        let across = Window {
+            from: Timestamp::UNIX_EPOCH,
+            to: Timestamp::from_second(700).unwrap(),
+        };
         let error = check(&twice, "a.log", across).unwrap_err().to_string();
         assert!(error.contains("was restarted at"), "{error}");
         let later = |second| Timestamp::from_second(second).unwrap();
-        assert!(check(&twice, "a.log", Window { from: later(510), to: later(700) }).is_ok());
-        let beyond = check(&twice, "a.log", Window { from: later(510), to: later(5000) }).unwrap();
+        assert!(
+            check(
+                &twice,
+                "a.log",
+                Window {
+                    from: later(510),
+                    to: later(700)
+                }
+            )
+            .is_ok()
+        );
+        let beyond = check(
+            &twice,
+            "a.log",
+            Window {
+                from: later(510),
+                to: later(5000),
+            },
+        )
+        .unwrap();
         assert_eq!(beyond.to, twice.span.unwrap().1, "the log ends there");
-        let elsewhere = Window { from: later(5000), to: later(6000) };
-        assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::OutsideLog { .. })));
+        let elsewhere = Window {
+            from: later(5000),
+            to: later(6000),
+        };
+        assert!(matches!(
+            check(&twice, "a.log", elsewhere),
+            Err(WindowError::OutsideLog { .. })
+        ));
     }
 }

@@ -56,7 +56,10 @@ impl NodeDemand {
 impl Demand {
     pub fn of(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
-        profile.drives.iter().for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
+        profile
+            .drives
+            .iter()
+            .for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
         let used_bytes_of = |node: &str| {
             let drives = profile.drives.iter().filter(|drive| drive.node == node);
             let loads = drives.flat_map(|drive| profile.loads_on(drive));
@@ -64,9 +67,14 @@ impl Demand {
             used.filter(|bytes| *bytes > 0)
         };
         let nodes = nodes.into_iter();
-        let node =
-            |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used_bytes_of(node) };
-        Self { nodes: nodes.map(node).collect() }
+        let node = |(node, drives): (&str, _)| NodeDemand {
+            node: node.to_owned(),
+            drives,
+            used_bytes: used_bytes_of(node),
+        };
+        Self {
+            nodes: nodes.map(node).collect(),
+        }
     }
 
     /// Current number of drives.
@@ -77,7 +85,11 @@ impl Demand {
     /// Mean I/O of a drive.
     fn mean(&self) -> DriveIo {
         let count = self.drives().max(1) as f64;
-        self.nodes.iter().map(NodeDemand::io).sum::<DriveIo>().map(|n| n / count)
+        self.nodes
+            .iter()
+            .map(NodeDemand::io)
+            .sum::<DriveIo>()
+            .map(|n| n / count)
     }
 }
 
@@ -120,12 +132,21 @@ pub enum Limit {
 
 impl Limit {
     /// The limits of a load, in the order of its numbers.
-    const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
+    const OF_LOAD: [Self; 4] = [
+        Self::Reads,
+        Self::Writes,
+        Self::ReadBandwidth,
+        Self::WriteBandwidth,
+    ];
 
     /// Fraction of a drive that is ignored when rounding up. A load is known only to within the tolerance of alignment;
     /// for capacity and wear only rounding errors are ignored.
     fn slack(self) -> f64 {
-        if Self::OF_LOAD.contains(&self) { ALIGNED } else { 1e-9 }
+        if Self::OF_LOAD.contains(&self) {
+            ALIGNED
+        } else {
+            1e-9
+        }
     }
 
     pub fn name(self) -> &'static str {
@@ -156,22 +177,47 @@ pub struct Need {
 /// Number of drives for a load; `None` if a required rate is 0 on the drive, so that no number suffices.
 pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Need> {
     // Rounding keeps infinity, which is handled below.
-    let whole = |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
-    let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
-    let (drives, exact, limit) = each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    let whole =
+        |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
+    let each = demand
+        .nodes
+        .iter()
+        .flat_map(|node| shares(node, supply, terms))
+        .map(whole);
+    let (drives, exact, limit) =
+        each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
     let (per_node, nodes) = (drives as u64, demand.nodes.len() as u64);
-    drives.is_finite().then(|| Need { per_node, in_all: per_node.saturating_mul(nodes), exact, limit })
+    drives.is_finite().then(|| Need {
+        per_node,
+        in_all: per_node.saturating_mul(nodes),
+        exact,
+        limit,
+    })
 }
 
 /// Drives that a node needs by each limit. Unknown limits are left out.
 fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
     let (needed, supplied) = (node.io().numbers(), supply.io.numbers());
-    let ratio_of = |n: usize| if supplied[n] > 0.0 { needed[n] * terms.scale / supplied[n] } else { f64::INFINITY };
-    let load = (0..4).filter(|n| needed[*n] > 0.0).map(|n| (ratio_of(n), Limit::OF_LOAD[n]));
-    let room = supply.capacity_bytes.map(|bytes| bytes * terms.fill).zip(node.used_bytes);
+    let ratio_of = |n: usize| {
+        if supplied[n] > 0.0 {
+            needed[n] * terms.scale / supplied[n]
+        } else {
+            f64::INFINITY
+        }
+    };
+    let load = (0..4)
+        .filter(|n| needed[*n] > 0.0)
+        .map(|n| (ratio_of(n), Limit::OF_LOAD[n]));
+    let room = supply
+        .capacity_bytes
+        .map(|bytes| bytes * terms.fill)
+        .zip(node.used_bytes);
     let room = room.map(|(room, used)| (used as f64 * terms.data_scale / room, Limit::Capacity));
     let written = needed[3] * 1024.0 * terms.scale * DAY_SEC * DAYS_PER_YEAR * terms.years;
-    let wear = supply.rated_bytes.filter(|_| written > 0.0).map(|rated| (written / rated, Limit::Wear));
+    let wear = supply
+        .rated_bytes
+        .filter(|_| written > 0.0)
+        .map(|rated| (written / rated, Limit::Wear));
     load.chain(room).chain(wear).collect()
 }
 
@@ -180,9 +226,17 @@ pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     let supplied = supply.io.numbers();
     let times = |io: &DriveIo| {
         let asked = io.numbers();
-        (0..4).filter(|n| asked[*n] > 0.0).map(|n| supplied[n] / asked[n]).min_by(f64::total_cmp)
+        (0..4)
+            .filter(|n| asked[*n] > 0.0)
+            .map(|n| supplied[n] / asked[n])
+            .min_by(f64::total_cmp)
     };
-    demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
+    demand
+        .nodes
+        .iter()
+        .flat_map(|node| &node.drives)
+        .filter_map(times)
+        .min_by(f64::total_cmp)
 }
 
 /// I/O that a drive with a published rating of `x` sustained: records of 1.5 KB, two reads per write.
@@ -195,7 +249,9 @@ pub fn published(x: f64) -> DriveIo {
         write_reqs_per_sec: writes,
         ..ActConfig::default()
     };
-    let load = RequestedLoad::of(&config, MIN_IO_BYTES).map(|load| load.io()).unwrap_or_default();
+    let load = RequestedLoad::of(&config, MIN_IO_BYTES)
+        .map(|load| load.io())
+        .unwrap_or_default();
     load.map(|n| n * x)
 }
 
@@ -205,8 +261,12 @@ pub fn is_same_mix(demand: &Demand, measured: &DriveIo) -> bool {
     if (0..4).any(|n| (mean[n] > 0.0) != (measured_numbers[n] > 0.0)) {
         return false;
     }
-    let times = (0..4).filter(|n| mean[*n] > 0.0).map(|n| measured_numbers[n] / mean[n]);
-    let (least, most) = times.fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
+    let times = (0..4)
+        .filter(|n| mean[*n] > 0.0)
+        .map(|n| measured_numbers[n] / mean[n]);
+    let (least, most) = times.fold((f64::INFINITY, 0.0_f64), |(least, most), x| {
+        (least.min(x), most.max(x))
+    });
     most <= least * SAME_MIX
 }
 

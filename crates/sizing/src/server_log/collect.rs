@@ -68,14 +68,24 @@ struct OpenDump {
 impl Collector {
     /// A collector for the log of `node`; `None`: the node is not known yet.
     pub(super) fn of(node: Option<String>) -> Self {
-        let log = ServerLog { node_id: node, ..ServerLog::default() };
-        Self { log, kept_max: KEPT_MAX, ..Self::default() }
+        let log = ServerLog {
+            node_id: node,
+            ..ServerLog::default()
+        };
+        Self {
+            log,
+            kept_max: KEPT_MAX,
+            ..Self::default()
+        }
     }
 
     /// A collector with less memory, for tests.
     #[cfg(test)]
     pub(super) fn keeping(kept_max: usize) -> Self {
-        Self { kept_max, ..Self::default() }
+        Self {
+            kept_max,
+            ..Self::default()
+        }
     }
 
     pub(super) fn end(&self) -> Option<Timestamp> {
@@ -151,9 +161,19 @@ impl Collector {
                 "{file}: the last line is incomplete and left out; the server may still be writing it"
             ));
         } else if !cut.is_empty() {
-            self.line(&cut, text::split(&cut), LinePosition { file: &file, line: 0 });
+            self.line(
+                &cut,
+                text::split(&cut),
+                LinePosition {
+                    file: &file,
+                    line: 0,
+                },
+            );
         }
-        self.close(LinePosition { file: &file, line: 0 });
+        self.close(LinePosition {
+            file: &file,
+            line: 0,
+        });
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
             self.oddities.add_remark(format!(
@@ -163,11 +183,15 @@ impl Collector {
         }
         if self.long_lines.0 > 0 {
             let (lines, bytes) = (count(self.long_lines.0, "line"), Grouped(self.long_lines.1));
-            self.oddities
-                .add_remark(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
+            self.oddities.add_remark(format!(
+                "{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"
+            ));
         }
         if self.not_noted > 0 {
-            let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
+            let (times, lines) = (
+                Grouped(RESTARTS_MAX as u64),
+                lines_of_series(self.not_noted),
+            );
             self.oddities.add_remark(format!(
                 "counters went back more than {times} times: are several nodes in one file? {lines} with further resets \
                  left out"
@@ -180,11 +204,21 @@ impl Collector {
                  are left out"
             ));
         }
-        let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.timestamp).collect());
-        let lines = self.log.drives.values().map(|lines| lines.iter().map(|line| line.timestamp).collect());
+        let dumps = self
+            .log
+            .histograms
+            .values()
+            .map(|dumps| dumps.iter().map(|dump| dump.timestamp).collect());
+        let lines = self
+            .log
+            .drives
+            .values()
+            .map(|lines| lines.iter().map(|line| line.timestamp).collect());
         let series: Vec<Vec<Timestamp>> = dumps.chain(lines).collect();
         for instants in series {
-            add_steps(&mut self.log.clock_steps, &instants, |at| self.went_back.contains(at));
+            add_steps(&mut self.log.clock_steps, &instants, |at| {
+                self.went_back.contains(at)
+            });
         }
         self.log.remarks = self.oddities.remarks();
         self.log
@@ -198,18 +232,29 @@ impl Collector {
             return;
         };
         let timestamp = self.time(stamp, position);
-        let Some(message) = text::parts(after_stamp) else { return };
-        let (is_histogram, is_drive) = (message.file == b"hist.c", matches!(message.context, b"drv_ssd" | b"drv_mem"));
+        let Some(message) = text::parts(after_stamp) else {
+            return;
+        };
+        let (is_histogram, is_drive) = (
+            message.file == b"hist.c",
+            matches!(message.context, b"drv_ssd" | b"drv_mem"),
+        );
         if (is_histogram || is_drive) && self.repeats.is_repeat(line) {
             return self.oddities.count(Oddity::Repeated, position, line);
         }
         match message {
             _ if is_histogram => self.histogram(message.text, timestamp, position),
-            _ if is_drive && text::is_drive_line(message.text) => self.drive(message, timestamp, position),
-            _ if is_drive && memchr::memmem::find(message.text, text::WBLOCKS.as_bytes()).is_some() => {
+            _ if is_drive && text::is_drive_line(message.text) => {
+                self.drive(message, timestamp, position)
+            }
+            _ if is_drive
+                && memchr::memmem::find(message.text, text::WBLOCKS.as_bytes()).is_some() =>
+            {
                 self.write_blocks(message.text, position);
             }
-            LogMessage { context: b"config", .. } => {
+            LogMessage {
+                context: b"config", ..
+            } => {
                 self.node(message, position);
                 self.configuration(message.text);
             }
@@ -222,7 +267,8 @@ impl Collector {
                     }
                 }
                 (None, None) if kinds::is_expected(message) => {
-                    self.oddities.count(Oddity::UnknownKind, position, message.text);
+                    self.oddities
+                        .count(Oddity::UnknownKind, position, message.text);
                 }
                 (None, None) => {}
             },
@@ -241,7 +287,9 @@ impl Collector {
         }
         if last.offset != stamp.offset {
             let (from, to) = (last.offset, stamp.offset);
-            self.oddities.add_remark(format!("{position}: the time zone of the log changes from GMT{from} to GMT{to}"));
+            self.oddities.add_remark(format!(
+                "{position}: the time zone of the log changes from GMT{from} to GMT{to}"
+            ));
         }
         let step = timestamp.duration_since(last.instant());
         if step > CLOCK_JUMP {
@@ -272,11 +320,21 @@ impl Collector {
 
     /// Handles a step back. If the earlier lines had a wrong, later date, they are dropped. Otherwise new lines are
     /// ignored until the clock reaches the previous time again.
-    fn clock_went_back(&mut self, timestamp: Timestamp, step: SignedDuration, position: LinePosition<'_>) {
+    fn clock_went_back(
+        &mut self,
+        timestamp: Timestamp,
+        step: SignedDuration,
+        position: LinePosition<'_>,
+    ) {
         let step_text = span(step.unsigned_abs().as_secs());
-        if self.before_jump.take().is_none_or(|before| before > timestamp) {
-            self.oddities
-                .add_remark(format!("{position}: the clock of the log goes back by {step_text}, to {timestamp}"));
+        if self
+            .before_jump
+            .take()
+            .is_none_or(|before| before > timestamp)
+        {
+            self.oddities.add_remark(format!(
+                "{position}: the clock of the log goes back by {step_text}, to {timestamp}"
+            ));
             return;
         }
         let dropped_text = self.keep_only(|kept| kept <= timestamp);
@@ -292,8 +350,14 @@ impl Collector {
     /// words.
     fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
         let kept_before = self.kept_count;
-        self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.timestamp)));
-        self.log.drives.values_mut().for_each(|lines| lines.retain(|line| keeps(line.timestamp)));
+        self.log
+            .histograms
+            .values_mut()
+            .for_each(|dumps| dumps.retain(|dump| keeps(dump.timestamp)));
+        self.log
+            .drives
+            .values_mut()
+            .for_each(|lines| lines.retain(|line| keeps(line.timestamp)));
         self.log.restarts.retain(|restart| keeps(*restart));
         self.count_kept();
         lines_of_series((kept_before - self.kept_count) as u64)
@@ -303,9 +367,22 @@ impl Collector {
         if let Some(header) = text.strip_prefix(text::DUMP) {
             self.close(position);
             match text::dump_header(header) {
-                Some(DumpHeader { name, total, unit: Ok(unit) }) => {
-                    let dump = Dump { timestamp, unit, total, buckets: Vec::new() };
-                    self.open_dump = Some(OpenDump { name: name.to_owned(), dump, counted: 0 });
+                Some(DumpHeader {
+                    name,
+                    total,
+                    unit: Ok(unit),
+                }) => {
+                    let dump = Dump {
+                        timestamp,
+                        unit,
+                        total,
+                        buckets: Vec::new(),
+                    };
+                    self.open_dump = Some(OpenDump {
+                        name: name.to_owned(),
+                        dump,
+                        counted: 0,
+                    });
                     if total == 0 {
                         self.close(position);
                     }
@@ -348,22 +425,39 @@ impl Collector {
 
     /// Ends the histogram that is open.
     fn close(&mut self, position: LinePosition<'_>) {
-        let Some(OpenDump { name, mut dump, counted }) = self.open_dump.take() else { return };
+        let Some(OpenDump {
+            name,
+            mut dump,
+            counted,
+        }) = self.open_dump.take()
+        else {
+            return;
+        };
         let difference = dump.total.abs_diff(counted);
         if difference > dump.total / 1000 {
-            return self.oddities.count(Oddity::IncompleteDump, position, name.as_bytes());
+            return self
+                .oddities
+                .count(Oddity::IncompleteDump, position, name.as_bytes());
         }
         if difference > 0 {
-            self.oddities.count(Oddity::UnevenDump, position, name.as_bytes());
+            self.oddities
+                .count(Oddity::UnevenDump, position, name.as_bytes());
         }
         if self.log.histograms.len() >= SERIES_MAX && !self.log.histograms.contains_key(&name) {
-            return self.oddities.count(Oddity::Unread, position, name.as_bytes());
+            return self
+                .oddities
+                .count(Oddity::Unread, position, name.as_bytes());
         }
         dump.buckets.shrink_to_fit();
-        if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
+        if let Some(last) = self
+            .log
+            .histograms
+            .get(&name)
+            .and_then(|dumps| dumps.last())
             && dump.timestamp <= last.timestamp
         {
-            self.oddities.count(Oddity::NotLater, position, name.as_bytes());
+            self.oddities
+                .count(Oddity::NotLater, position, name.as_bytes());
             if dump.total > last.total {
                 self.went_back.insert(last.timestamp);
             }
@@ -372,14 +466,19 @@ impl Collector {
         let dumps = self.log.histograms.entry(name).or_default();
         if let Some(last) = dumps.last() {
             let (has_restarted, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
-            if has_restarted && !note_restart(&mut self.log.restarts, last.timestamp, dump.timestamp) {
+            if has_restarted
+                && !note_restart(&mut self.log.restarts, last.timestamp, dump.timestamp)
+            {
                 self.not_noted += 1;
                 return;
             }
             if unit_changed {
                 let changed = format!("from {} to {}", last.unit, dump.unit);
-                self.oddities.count(Oddity::UnitChanged, position, changed.as_bytes());
-            } else if !has_restarted && dump.timestamp.duration_since(last.timestamp) < self.distance {
+                self.oddities
+                    .count(Oddity::UnitChanged, position, changed.as_bytes());
+            } else if !has_restarted
+                && dump.timestamp.duration_since(last.timestamp) < self.distance
+            {
                 return;
             }
         }
@@ -389,11 +488,21 @@ impl Collector {
 
     fn drive(&mut self, message: LogMessage<'_>, timestamp: Timestamp, position: LinePosition<'_>) {
         let text = message.text;
-        let Some(line) = text::drive_line(text) else { return self.oddities.count(Oddity::Unread, position, text) };
+        let Some(line) = text::drive_line(text) else {
+            return self.oddities.count(Oddity::Unread, position, text);
+        };
         let key = (line.namespace.to_owned(), line.device.to_owned());
         if let Some(detail) = line.detail() {
-            match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
-                Some(of) if of.detail.is_none() && timestamp.duration_since(of.timestamp).abs() <= TOGETHER => {
+            match self
+                .log
+                .drives
+                .get_mut(&key)
+                .and_then(|lines| lines.last_mut())
+            {
+                Some(of)
+                    if of.detail.is_none()
+                        && timestamp.duration_since(of.timestamp).abs() <= TOGETHER =>
+                {
                     of.detail = Some(detail);
                     of.printed.defrag_io_skips = line.rate(&["defrag-io-skips"]);
                     of.printed.direct_frees = line.rate(&["direct-frees"]);
@@ -440,7 +549,9 @@ impl Collector {
             return;
         }
         // Thins to three quarters of the maximum, so that the next line does not cause another thinning.
-        let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| end.duration_since(begin));
+        let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| {
+            end.duration_since(begin)
+        });
         while self.kept_count > self.kept_max / 4 * 3 && self.distance <= span {
             self.distance = (self.distance * 2).max(THINNED);
             self.thin(true);
@@ -452,7 +563,11 @@ impl Collector {
 
     /// Thins all series. `restarts`: if true, entries next to a restart stay.
     fn thin(&mut self, restarts: bool) {
-        let restarts = if restarts { &self.log.restarts[..] } else { &[] };
+        let restarts = if restarts {
+            &self.log.restarts[..]
+        } else {
+            &[]
+        };
         for dumps in self.log.histograms.values_mut() {
             thin(dumps, |dump| dump.timestamp, self.distance, restarts);
         }
@@ -473,12 +588,18 @@ fn lines_of_series(number: u64) -> String {
 }
 
 /// Drops entries closer than `distance` to the previous kept entry, unless a restart is between them.
-fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
+fn thin<T>(
+    series: &mut Vec<T>,
+    time_of: impl Fn(&T) -> Timestamp,
+    distance: SignedDuration,
+    restarts: &[Timestamp],
+) {
     let mut last: Option<Timestamp> = None;
     series.retain(|entry| {
         let timestamp = time_of(entry);
-        let keeps =
-            last.is_none_or(|last| timestamp.duration_since(last) >= distance || is_between(restarts, last, timestamp));
+        let keeps = last.is_none_or(|last| {
+            timestamp.duration_since(last) >= distance || is_between(restarts, last, timestamp)
+        });
         if keeps {
             last = Some(timestamp);
         }
@@ -490,7 +611,8 @@ fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: Sig
 fn began_anew(last: &Dump, next: &Dump) -> bool {
     let count = |dump: &Dump, bucket| dump.buckets.get(bucket).copied().unwrap_or(0);
     next.total < last.total
-        || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
+        || last.unit == next.unit
+            && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
 /// Stores a restart between two lines, unless a restart is already stored there. False if too many restarts are stored.

@@ -41,15 +41,28 @@ pub struct LineKind {
 const DRV: &str = "drv_ssd.c drv_mem.c drv_ssd_ce.c drv_ssd_ee.c drv_mem_ce.c drv_mem_ee.c";
 const PMEM: &str = "drv_pmem.c drv_pmem_ce.c drv_pmem_ee.c";
 
-const fn kind(files: &'static str, text: &'static str, versions: &'static str, treatment: Treatment) -> LineKind {
-    LineKind { files, text, versions, treatment }
+const fn kind(
+    files: &'static str,
+    text: &'static str,
+    versions: &'static str,
+    treatment: Treatment,
+) -> LineKind {
+    LineKind {
+        files,
+        text,
+        versions,
+        treatment,
+    }
 }
 
 const START: Treatment = Ignored("a step of the server's start without I/O that matters");
 const COMMAND: Treatment = Ignored("the answer to a command of the administrator");
-const DEFECT: Treatment = Named("the device or its data is damaged: the load may not be the usual load");
-const FULL: Treatment = Named("the device was full: defragmentation did not keep pace with the writes");
-const COLD: Treatment = Named("a cold start reads the devices from end to end, and these reads are in no counter");
+const DEFECT: Treatment =
+    Named("the device or its data is damaged: the load may not be the usual load");
+const FULL: Treatment =
+    Named("the device was full: defragmentation did not keep pace with the writes");
+const COLD: Treatment =
+    Named("a cold start reads the devices from end to end, and these reads are in no counter");
 const COUNTED: Treatment = Ignored("the storage histograms count its reads and writes of records");
 const NO_IO: Treatment = Ignored("no I/O of a device");
 
@@ -65,24 +78,45 @@ pub(crate) const FLASH_SINDEX: &str = "} sindex-flash-usage: ";
 /// The same line from server version 7.0 on; only an index that is not in memory has a percentage.
 pub(crate) const FLASH_SINDEX_7: &str = "} sindex-usage: *used-pct ";
 
-const FLASH: Treatment = Used("names an index on flash, whose device needs an index test (NAMESPACE-index.conf)");
-const FLASH_SECONDARY: Treatment = Used("names secondary indexes on flash, whose I/O the log does not count");
+const FLASH: Treatment =
+    Used("names an index on flash, whose device needs an index test (NAMESPACE-index.conf)");
+const FLASH_SECONDARY: Treatment =
+    Used("names secondary indexes on flash, whose I/O the log does not count");
 const TRUNCATED: Treatment = Named("a truncation freed blocks without the usual defragmentation");
-const SWEPT: Treatment = Named("defragmentation read more blocks than usual, because of a sweep or a start");
-const REFUSED: Treatment =
-    Named("the server refused writes because the device was too slow: the profile has only the writes that were done");
+const SWEPT: Treatment =
+    Named("defragmentation read more blocks than usual, because of a sweep or a start");
+const REFUSED: Treatment = Named(
+    "the server refused writes because the device was too slow: the profile has only the writes that were done",
+);
 const IN_PMEM: Treatment = Named("the records are in persistent memory, which is no block device");
-const USAGE: Treatment =
-    Ignored("drive lines have the used bytes; storage histograms count only reads that reached the device");
-const MIGRATED: Treatment =
-    Named("partitions were migrated or appealed for: their reads and writes are part of the counted load");
+const USAGE: Treatment = Ignored(
+    "drive lines have the used bytes; storage histograms count only reads that reached the device",
+);
+const MIGRATED: Treatment = Named(
+    "partitions were migrated or appealed for: their reads and writes are part of the counted load",
+);
 const TRUNCATE: &str = "truncate.c truncate_ce.c truncate_ee.c";
 
 /// The table. The first row whose text is in the line describes the line.
 pub const KINDS: &[LineKind] = &[
-    kind(DRV, DRIVE_LINE, "3.8 to 8.1", Used("blocks written, read and freed, by device; tomb-raider-read")),
-    kind(DRV, DETAIL_LINE, "3.10 to 8.1", Used("blocks freed without a read, reads skipped, partial writes")),
-    kind(DRV, " wblocks of size ", "3.8 to 8.1", Used("size of a write block")),
+    kind(
+        DRV,
+        DRIVE_LINE,
+        "3.8 to 8.1",
+        Used("blocks written, read and freed, by device; tomb-raider-read"),
+    ),
+    kind(
+        DRV,
+        DETAIL_LINE,
+        "3.10 to 8.1",
+        Used("blocks freed without a read, reads skipped, partial writes"),
+    ),
+    kind(
+        DRV,
+        " wblocks of size ",
+        "3.8 to 8.1",
+        Used("size of a write block"),
+    ),
     kind(DRV, "reading device to load index", "4.0 to 8.1", COLD),
     kind(DRV, "reading shadow device ", "7.1 to 8.1", COLD),
     kind(DRV, "reading backing device ", "7.1 to 8.1", COLD),
@@ -96,7 +130,12 @@ pub const KINDS: &[LineKind] = &[
     kind(DRV, "sweep", "4.0 to 8.1", SWEPT),
     kind(DRV, "waiting for defrag", "4.0 to 5.2", SWEPT),
     kind(DRV, "wait-for-defrag", "5.7 to 8.1", SWEPT),
-    kind("drv_ssd.c storage.c", "queue too deep", "4.0 to 8.1", REFUSED),
+    kind(
+        "drv_ssd.c storage.c",
+        "queue too deep",
+        "4.0 to 8.1",
+        REFUSED,
+    ),
     kind(DRV, "totally full", "5.2 to 8.1", FULL),
     kind(DRV, "out of space", "5.2 to 8.1", FULL),
     kind(DRV, "out of storage space", "4.0 to 8.1", FULL),
@@ -131,7 +170,12 @@ pub const KINDS: &[LineKind] = &[
     kind(DRV, "storage version", "4.0", START),
     kind(DRV, "scheduler mode", "3.8 to 4.0", START),
     kind(DRV, "no devices", "4.0 to 4.5", START),
-    kind("namespace.c namespace_ce.c namespace_ee.c", "beginning cold start", "4.0 to 8.1", COLD),
+    kind(
+        "namespace.c namespace_ce.c namespace_ee.c",
+        "beginning cold start",
+        "4.0 to 8.1",
+        COLD,
+    ),
     kind(PMEM, DRIVE_LINE, "4.8 to 8.1", IN_PMEM),
     kind(TRUNCATE, "truncating to ", "3.12 to 8.1", TRUNCATED),
     kind(TRUNCATE, "done truncate", "3.12 to 8.1", TRUNCATED),
@@ -146,7 +190,12 @@ pub const KINDS: &[LineKind] = &[
     kind("ticker.c", "} device-usage: ", "3.9 to 6.4", USAGE),
     kind("ticker.c", "} data-usage: ", "7.0 to 8.1", USAGE),
     kind("ticker.c", "} migrations: complete", "3.9 to 8.1", NO_IO),
-    kind("ticker.c", "} migrations: remaining ", "3.9 to 8.1", MIGRATED),
+    kind(
+        "ticker.c",
+        "} migrations: remaining ",
+        "3.9 to 8.1",
+        MIGRATED,
+    ),
     kind("ticker.c", "} appeals: ", "4.0 to 8.1", MIGRATED),
     kind("ticker.c", "} objects: ", "3.9 to 8.1", NO_IO),
     kind("ticker.c", "} tombstones: ", "3.10 to 8.1", NO_IO),
@@ -174,7 +223,9 @@ static ROWS: LazyLock<RowsByFile> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (row, kind) in KINDS.iter().enumerate() {
         for file in kind.files.split(' ') {
-            rows.entry(file.as_bytes()).or_default().push((row, kind.text.split('*').map(Finder::new).collect()));
+            rows.entry(file.as_bytes())
+                .or_default()
+                .push((row, kind.text.split('*').map(Finder::new).collect()));
         }
     }
     rows
@@ -186,7 +237,10 @@ pub(super) fn find(message: LogMessage<'_>) -> Option<usize> {
         return None;
     }
     let is_in = |texts: &[Finder<'_>]| texts.iter().all(|text| text.find(message.text).is_some());
-    ROWS.get(message.file)?.iter().find(|(_, texts)| is_in(texts)).map(|(row, _)| *row)
+    ROWS.get(message.file)?
+        .iter()
+        .find(|(_, texts)| is_in(texts))
+        .map(|(row, _)| *row)
 }
 
 /// True if a line should have a row: a line of a drive, or of the ticker about a namespace. Levels below INFO are
@@ -227,26 +281,44 @@ impl Events {
     }
 
     /// Each kind and subject with its periods.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static LineKind, &str, &[(Timestamp, Timestamp)])> {
-        self.0.iter().map(|((kind, subject), periods)| (&KINDS[*kind], subject.as_str(), periods.as_slice()))
+    pub fn iter(
+        &self,
+    ) -> impl Iterator<Item = (&'static LineKind, &str, &[(Timestamp, Timestamp)])> {
+        self.0
+            .iter()
+            .map(|((kind, subject), periods)| (&KINDS[*kind], subject.as_str(), periods.as_slice()))
     }
 
     /// True if a line of a kind with this text was logged about `subject`.
     pub fn has(&self, text: &str, subject: &str) -> bool {
-        self.iter().any(|(kind, of, _)| kind.text == text && of == subject)
+        self.iter()
+            .any(|(kind, of, _)| kind.text == text && of == subject)
     }
 }
 
 /// Namespace in braces, or the device, that a line is about; empty if the line begins with neither.
 fn subject(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(256)]);
-    let text = text.strip_prefix("(repeated:").and_then(|rest| rest.split_once(") ")).map_or(&*text, |(_, rest)| rest);
-    let text = text.strip_prefix("device ").or_else(|| text.strip_prefix("... ")).unwrap_or(text);
+    let text = text
+        .strip_prefix("(repeated:")
+        .and_then(|rest| rest.split_once(") "))
+        .map_or(&*text, |(_, rest)| rest);
+    let text = text
+        .strip_prefix("device ")
+        .or_else(|| text.strip_prefix("... "))
+        .unwrap_or(text);
     let subject = match text.strip_prefix('{') {
         Some(rest) => rest.split(['}', '|']).next().unwrap_or_default(),
-        None => text.split([':', ' ']).next().filter(|word| word.starts_with('/')).unwrap_or_default(),
+        None => text
+            .split([':', ' '])
+            .next()
+            .filter(|word| word.starts_with('/'))
+            .unwrap_or_default(),
     };
-    subject.chars().filter(|c| !c.is_control() && !is_unprintable(*c)).collect()
+    subject
+        .chars()
+        .filter(|c| !c.is_control() && !is_unprintable(*c))
+        .collect()
 }
 
 /// Full text of docs/server-log.md.
@@ -259,14 +331,25 @@ pub fn markdown() -> String {
          device or a namespace that this table does not have is named, too.\n\n\
          | File | Line contains | Server versions | Use |\n|---|---|---|---|\n",
     );
-    for LineKind { files, text: line, versions, treatment } in KINDS {
-        let line = line.trim_matches(['}', ' ']).trim_start_matches(": ").trim_end_matches(": ");
+    for LineKind {
+        files,
+        text: line,
+        versions,
+        treatment,
+    } in KINDS
+    {
+        let line = line
+            .trim_matches(['}', ' '])
+            .trim_start_matches(": ")
+            .trim_end_matches(": ");
         let treatment = match treatment {
             Used(why) => format!("used: {why}"),
             Ignored(why) => format!("ignored: {why}"),
             Named(what) => format!("named: {what}"),
         };
-        let files = files.split(' ').filter(|file| !file.contains("_ce") && !file.contains("_ee"));
+        let files = files
+            .split(' ')
+            .filter(|file| !file.contains("_ce") && !file.contains("_ee"));
         let files = files.collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "| {files} | `{line}` | {versions} | {treatment} |");
     }
@@ -284,7 +367,11 @@ mod tests {
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, markdown()).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), markdown(), "run the test with UPDATE_DOCS=1");
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap(),
+            markdown(),
+            "run the test with UPDATE_DOCS=1"
+        );
     }
 
     #[test]
@@ -303,28 +390,63 @@ mod tests {
                 "INFO (drv_mem): (drv_mem.c:2960) device stripe-0: reading backing device /dev/sdb to load index",
                 Some(COLD),
             ),
-            ("INFO (namespace): (namespace_ce.c:98) {test} beginning cold start", Some(COLD)),
+            (
+                "INFO (namespace): (namespace_ce.c:98) {test} beginning cold start",
+                Some(COLD),
+            ),
             (
                 "WARNING (drv_ssd): (drv_ssd.c:1516) /dev/sdb: DEVICE FAILED write: errno 5 (Input/output error)",
                 Some(DEFECT),
             ),
-            ("INFO (info): (ticker.c:430) {test} migrations: complete", Some(NO_IO)),
-            ("INFO (info): (ticker.c:499) {test} index-usage: used-bytes 1 used-pct 1", Some(NO_IO)),
-            ("INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096", Some(NO_IO)),
-            ("INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 used-pct 1", Some(FLASH_SECONDARY)),
-            ("WARNING (drv_ssd): (drv_ssd.c:1) bad metadata for 7a on /dev/sdb", Some(DEFECT)),
-            ("WARNING (drv_ssd): (drv_ssd.c:1) /dev/sdb: bad end marker", Some(DEFECT)),
-            ("INFO (drv_ssd): (drv_ssd.c:1) {test} a line of a later version", None),
-            ("INFO (info): (ticker.c:1) {test} a line of a later version", None),
+            (
+                "INFO (info): (ticker.c:430) {test} migrations: complete",
+                Some(NO_IO),
+            ),
+            (
+                "INFO (info): (ticker.c:499) {test} index-usage: used-bytes 1 used-pct 1",
+                Some(NO_IO),
+            ),
+            (
+                "INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096",
+                Some(NO_IO),
+            ),
+            (
+                "INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 used-pct 1",
+                Some(FLASH_SECONDARY),
+            ),
+            (
+                "WARNING (drv_ssd): (drv_ssd.c:1) bad metadata for 7a on /dev/sdb",
+                Some(DEFECT),
+            ),
+            (
+                "WARNING (drv_ssd): (drv_ssd.c:1) /dev/sdb: bad end marker",
+                Some(DEFECT),
+            ),
+            (
+                "INFO (drv_ssd): (drv_ssd.c:1) {test} a line of a later version",
+                None,
+            ),
+            (
+                "INFO (info): (ticker.c:1) {test} a line of a later version",
+                None,
+            ),
         ] {
-            assert_eq!(treatment(line), (expected, expected != Some(COLD) || line.contains("drv_")), "{line}");
+            assert_eq!(
+                treatment(line),
+                (expected, expected != Some(COLD) || line.contains("drv_")),
+                "{line}"
+            );
         }
-        for line in
-            ["DEBUG (drv_ssd): (drv_ssd.c:1) {test} x", "INFO (info): (ticker.c:168)    heartbeat-received: self 0"]
-        {
+        for line in [
+            "DEBUG (drv_ssd): (drv_ssd.c:1) {test} x",
+            "INFO (info): (ticker.c:168)    heartbeat-received: self 0",
+        ] {
             assert_eq!(treatment(line), (None, false), "{line}");
         }
-        assert_eq!(subject(b"(repeated:12) {test} write fail: queue too deep"), "test");
+        assert_eq!(
+            subject(b"(repeated:12) {test} write fail: queue too deep"),
+            "test"
+        );
         assert_eq!(subject(b"device /dev/sdb: read complete"), "/dev/sdb");
         assert_eq!(subject(b"{test|set} truncating to 7"), "test");
     }

@@ -63,7 +63,8 @@ pub struct ServerLog {
 impl ServerLog {
     /// True if a counter was logged twice: a rate needs two values.
     fn has_counters(&self) -> bool {
-        self.histograms.values().any(|dumps| dumps.len() > 1) || self.drives.values().any(|lines| lines.len() > 1)
+        self.histograms.values().any(|dumps| dumps.len() > 1)
+            || self.drives.values().any(|lines| lines.len() > 1)
     }
 }
 
@@ -82,7 +83,12 @@ pub struct Start {
 
 impl Start {
     pub(crate) fn of(timestamp: Timestamp, build: Option<String>) -> Self {
-        Self { timestamp, build, write_block_bytes: BTreeMap::new(), configuration: BTreeMap::new() }
+        Self {
+            timestamp,
+            build,
+            write_block_bytes: BTreeMap::new(),
+            configuration: BTreeMap::new(),
+        }
     }
 }
 
@@ -199,23 +205,40 @@ pub enum LogError {
          in a \
          file of its own"
     )]
-    SeveralNodes { name: String, line: u64, node: String, other: String },
+    SeveralNodes {
+        name: String,
+        line: u64,
+        node: String,
+        other: String,
+    },
     /// Lines of one node have two different prefixes, so their order is unknown.
     #[error(
         "reading {files} - lines of node {node} have several prefixes ({prefixes}): it is not clear which of them is the \
          node's log - give the lines with one of the prefixes (grep), as a file of their own"
     )]
-    SeveralPrefixes { files: String, node: String, prefixes: String },
+    SeveralPrefixes {
+        files: String,
+        node: String,
+        prefixes: String,
+    },
 }
 
 /// Stores the id of the node that logged a line. `name`, `line`: file and number of the line, for the error.
 ///
 /// Errors: earlier lines are of another node.
-pub(crate) fn same_node(node_id: &mut Option<String>, id: String, name: &str, line: u64) -> Result<(), LogError> {
+pub(crate) fn same_node(
+    node_id: &mut Option<String>,
+    id: String,
+    name: &str,
+    line: u64,
+) -> Result<(), LogError> {
     match node_id {
-        Some(node) if *node != id => {
-            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other: id })
-        }
+        Some(node) if *node != id => Err(LogError::SeveralNodes {
+            name: name.to_owned(),
+            line,
+            node: node.clone(),
+            other: id,
+        }),
         _ => {
             *node_id = Some(id);
             Ok(())
@@ -258,23 +281,40 @@ impl Oddity {
         let (noun, effect) = match self {
             Self::Unstamped => ("line", "without a time, left out"),
             Self::IncompleteDump => ("histogram", "without all of its buckets, left out"),
-            Self::UnevenDump => {
-                ("histogram", "with a difference of less than 0.1 % between buckets and total, used as printed")
-            }
-            Self::LostBuckets => ("line", "of buckets without the line that names their histogram, left out"),
-            Self::Unread => ("line", "of a histogram or a drive that cannot be read, left out"),
+            Self::UnevenDump => (
+                "histogram",
+                "with a difference of less than 0.1 % between buckets and total, used as printed",
+            ),
+            Self::LostBuckets => (
+                "line",
+                "of buckets without the line that names their histogram, left out",
+            ),
+            Self::Unread => (
+                "line",
+                "of a histogram or a drive that cannot be read, left out",
+            ),
             Self::UnknownUnit => ("histogram", "in an unknown unit, left out"),
-            Self::UnitChanged => ("histogram", "in another unit than before, read in the new unit"),
+            Self::UnitChanged => (
+                "histogram",
+                "in another unit than before, read in the new unit",
+            ),
             Self::NotLater => (
                 "histogram or drive line",
                 "not later than the one before (the clock went back, or the log was \
                                 given twice), left out",
             ),
-            Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
-            Self::UnknownKind => {
-                ("line", "of a drive or a namespace, of a kind that this version does not know, left out")
-            }
-            Self::Joined => ("line", "in two parts, at the end of one file and the start of the next, joined"),
+            Self::Repeated => (
+                "line",
+                "of a histogram or a drive, equal to the one before, left out",
+            ),
+            Self::UnknownKind => (
+                "line",
+                "of a drive or a namespace, of a kind that this version does not know, left out",
+            ),
+            Self::Joined => (
+                "line",
+                "in two parts, at the end of one file and the start of the next, joined",
+            ),
         };
         format!("{} {effect}", count(number, noun))
     }
@@ -308,7 +348,10 @@ impl Oddities {
     /// Counts an oddity of `kind`, and stores the position of the first oddity of this kind.
     fn count(&mut self, kind: Oddity, position: LinePosition<'_>, quote: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
-            let text: String = String::from_utf8_lossy(quote).chars().take(QUOTED_CHARS).collect();
+            let text: String = String::from_utf8_lossy(quote)
+                .chars()
+                .take(QUOTED_CHARS)
+                .collect();
             (0, format!("{position}: {}", quoted(&text)))
         });
         *number += 1;
@@ -321,7 +364,11 @@ impl Oddities {
 
     /// Adds a remark.
     fn add_remark(&mut self, sentence: String) {
-        if self.sentences.len() < SAID_MAX { self.sentences.push(sentence) } else { self.sentences_dropped += 1 }
+        if self.sentences.len() < SAID_MAX {
+            self.sentences.push(sentence)
+        } else {
+            self.sentences_dropped += 1
+        }
     }
 
     fn remarks(self) -> Vec<String> {
@@ -329,7 +376,9 @@ impl Oddities {
         if self.sentences_dropped > 0 {
             remarks.push(format!("and {} more such remarks", self.sentences_dropped));
         }
-        let kind = |(kind, (number, first)): (Oddity, _)| format!("{}; the first: {first}", kind.text(number));
+        let kind = |(kind, (number, first)): (Oddity, _)| {
+            format!("{}; the first: {first}", kind.text(number))
+        };
         remarks.extend(self.kinds.into_iter().map(kind));
         remarks
     }

@@ -55,7 +55,10 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String
         }
     }
     if files.is_empty() {
-        return Err(LogError::NotServerLog { name: empty.join(", "), found: "no data".to_owned() });
+        return Err(LogError::NotServerLog {
+            name: empty.join(", "),
+            found: "no data".to_owned(),
+        });
     }
     // If two files begin in the same second, the file that begins within a line is the later.
     files.sort_by_key(|file| (file.begin, !file.head.is_empty()));
@@ -77,8 +80,13 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (files, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
     let has_one_node = ids.len() == 1;
-    let has_one_source = files.windows(2).all(|pair| pair[0].source == pair[1].source);
-    let only_node = ids.into_iter().next().filter(|_| has_one_node && has_one_source);
+    let has_one_source = files
+        .windows(2)
+        .all(|pair| pair[0].source == pair[1].source);
+    let only_node = ids
+        .into_iter()
+        .next()
+        .filter(|_| has_one_node && has_one_source);
     let mut nodes = Vec::new();
     for file in files {
         read_to_end(file, only_node.as_ref(), &mut nodes)?;
@@ -86,7 +94,8 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs = of_nodes(nodes)?;
     logs.sort_by(|a, b| (&a.node_id, &a.files).cmp(&(&b.node_id, &b.files)));
     if let (Some(log), false) = (logs.first_mut(), empty.is_empty()) {
-        log.remarks.push(format!("empty files: {}", empty.join(", ")));
+        log.remarks
+            .push(format!("empty files: {}", empty.join(", ")));
     }
     Ok(logs)
 }
@@ -97,24 +106,41 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
 /// Errors: two sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let (mut logs, mut others): (Vec<(String, ServerLog)>, Vec<_>) = (Vec::new(), Vec::new());
-    for NodeLog { source, is_first, collector } in nodes {
+    for NodeLog {
+        source,
+        is_first,
+        collector,
+    } in nodes
+    {
         let log = collector.finish();
         let is_node = log.has_counters() || is_first && log.node_id.is_some();
         if !is_node {
             others.push((source, log));
             continue;
         }
-        let same_node = |(of, other): &&(String, ServerLog)| *of != source && other.node_id == log.node_id;
-        if let Some((of, other)) = logs.iter().filter(|_| log.node_id.is_some()).find(same_node) {
+        let same_node =
+            |(of, other): &&(String, ServerLog)| *of != source && other.node_id == log.node_id;
+        if let Some((of, other)) = logs
+            .iter()
+            .filter(|_| log.node_id.is_some())
+            .find(same_node)
+        {
             let prefixes = format!("{}, {}", quoted(of), quoted(&source));
             let node = other.node_id.clone().unwrap_or_default();
-            return Err(LogError::SeveralPrefixes { files: log.files.join(", "), node, prefixes });
+            return Err(LogError::SeveralPrefixes {
+                files: log.files.join(", "),
+                node,
+                prefixes,
+            });
         }
         logs.push((source, log));
     }
     if let (Some((_, log)), Some((source, other))) = (logs.first_mut(), others.first()) {
-        let (sources, source, files) =
-            (count_of(others.len() as u64, "source"), quoted(source), other.files.join(", "));
+        let (sources, source, files) = (
+            count_of(others.len() as u64, "source"),
+            quoted(source),
+            other.files.join(", "),
+        );
         log.remarks.push(format!(
             "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
         ));
@@ -134,12 +160,22 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let mut first = None;
     let (mut probed, mut count, mut node) = (Vec::new(), 0, None);
     // A time before the machine's clock was set is useless, so the search continues.
-    while probed.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
+    while probed.len() < PROBED_BYTES
+        && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET))
+    {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
-        let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
+        let Some(line) = lines.next_line().map_err(|source| ReadError {
+            name: name.clone(),
+            source,
+        })?
+        else {
+            break;
+        };
         if let Some(found) = prefixes.split(line.bytes) {
-            first = first.filter(|first| *first >= CLOCK_SET).or(Some(found.stamp.instant()));
+            first = first
+                .filter(|first| *first >= CLOCK_SET)
+                .or(Some(found.stamp.instant()));
             if source_of_file.get_or_insert_with(|| found.source.to_owned()) == found.source {
                 node = node.or_else(|| text::parts(found.message()).and_then(text::node_id));
             }
@@ -168,64 +204,106 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
             return Ok(Err(name));
         }
         let (nul_bytes, lines) = (skipped.nul_bytes, count_of(skipped.long_lines, "line"));
-        let skipped = format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
+        let skipped =
+            format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
         let found = description.unwrap_or(skipped);
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&probed, count);
     let source = source_of_file.unwrap_or_default();
-    Ok(Ok(LogFile { name, head, unstamped, begin, source, node, lines }))
+    Ok(Ok(LogFile {
+        name,
+        head,
+        unstamped,
+        begin,
+        source,
+        node,
+        lines,
+    }))
 }
 
 /// Describes a line that is not a log line.
 fn described(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(60).collect();
-    if text.contains(['\0', '\u{fffd}']) { "binary data".to_owned() } else { format!("first {}", quoted(&text)) }
+    if text.contains(['\0', '\u{fffd}']) {
+        "binary data".to_owned()
+    } else {
+        format!("first {}", quoted(&text))
+    }
 }
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to a node of the same
 /// source whose files it does not overlap. Lines of another source in the file go to the log of that source.
-fn read_to_end(file: LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> Result<(), LogError> {
+fn read_to_end(
+    file: LogFile,
+    only_node: Option<&String>,
+    nodes: &mut Vec<NodeLog>,
+) -> Result<(), LogError> {
     let first = log_of(&file, only_node, nodes);
     let collector = &mut nodes[first].collector;
     if file.unstamped > 0 {
         let lines = count_of(file.unstamped, "line");
-        collector.add_remark(format!("{}: {lines} before the first line with a time, left out", file.name));
+        collector.add_remark(format!(
+            "{}: {lines} before the first line with a time, left out",
+            file.name
+        ));
     }
     collector.open(&file.name, &file.head);
-    let LogFile { name, source, mut lines, .. } = file;
-    let (mut prefixes, mut opened, mut left_out) = (Prefixes::default(), vec![(source, first)], 0_u64);
+    let LogFile {
+        name,
+        source,
+        mut lines,
+        ..
+    } = file;
+    let (mut prefixes, mut opened, mut left_out) =
+        (Prefixes::default(), vec![(source, first)], 0_u64);
     loop {
         let number = lines.number + 1;
-        let read = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })?;
+        let read = lines.next_line().map_err(|source| ReadError {
+            name: name.clone(),
+            source,
+        })?;
         let Some(line) = read else { break };
         // A line without a stamp counts as a line of the first source.
         let Some(found) = prefixes.split(line.bytes) else {
-            nodes[first].collector.read(line.bytes, None, line.is_complete, &name, number)?;
+            nodes[first]
+                .collector
+                .read(line.bytes, None, line.is_complete, &name, number)?;
             continue;
         };
-        let known = opened.iter().find(|(source, _)| source == found.source).map(|(_, index)| *index);
+        let known = opened
+            .iter()
+            .find(|(source, _)| source == found.source)
+            .map(|(_, index)| *index);
         if known.is_none() && opened.len() == SOURCES_MAX {
             left_out += 1;
             continue;
         }
         let index = known.unwrap_or_else(|| {
             let index = log_of_source(found.source, nodes);
-            nodes[index].collector.open(&format!("{name} ({})", found.source), &[]);
+            nodes[index]
+                .collector
+                .open(&format!("{name} ({})", found.source), &[]);
             opened.push((found.source.to_owned(), index));
             index
         });
         let stamped = Some((found.stamp, found.message()));
-        nodes[index].collector.read(&found.line, stamped, line.is_complete, &name, number)?;
+        nodes[index]
+            .collector
+            .read(&found.line, stamped, line.is_complete, &name, number)?;
     }
     let collector = &mut nodes[first].collector;
     collector.close_file(lines.skipped);
     if left_out > 0 {
         let lines = count_of(left_out, "line");
-        collector.add_remark(format!("{name}: {lines} of more than {SOURCES_MAX} different prefixes, left out"));
+        collector.add_remark(format!(
+            "{name}: {lines} of more than {SOURCES_MAX} different prefixes, left out"
+        ));
     }
     if lines.input.is_cut() {
-        collector.add_remark(format!("{name}: the compressed data is truncated: it is read as far as it goes"));
+        collector.add_remark(format!(
+            "{name}: the compressed data is truncated: it is read as far as it goes"
+        ));
     }
     Ok(())
 }
@@ -233,16 +311,29 @@ fn read_to_end(file: LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLo
 /// Index of the log of a file's first source; a new log if no log fits.
 fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> usize {
     let node = file.node.as_ref().or(only_node);
-    let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
+    let overlaps = |collector: &Collector| {
+        collector
+            .end()
+            .is_some_and(|end| file.begin.duration_since(end) < -SLACK)
+    };
     let is_same_log = |log: &NodeLog| match file.node {
         Some(_) => log.collector.node_id() == node,
         None if log.source != file.source || overlaps(&log.collector) => false,
-        None => !file.source.is_empty() || log.collector.node_id() == node || log.collector.node_id().is_none(),
+        None => {
+            !file.source.is_empty()
+                || log.collector.node_id() == node
+                || log.collector.node_id().is_none()
+        }
     };
     let Some(index) = nodes.iter().position(is_same_log) else {
-        let overlaps_only = file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
+        let overlaps_only =
+            file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
         let collector = Collector::of(node.filter(|_| !overlaps_only).cloned());
-        nodes.push(NodeLog { source: file.source.clone(), is_first: true, collector });
+        nodes.push(NodeLog {
+            source: file.source.clone(),
+            is_first: true,
+            collector,
+        });
         return nodes.len() - 1;
     };
     nodes[index].is_first = true;
@@ -250,9 +341,13 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
         && overlaps(collector)
     {
-        let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
-        let what =
-            format!("{name} begins {early} before the end of {previous_file}: lines in both files are read once");
+        let (name, early) = (
+            &file.name,
+            span(end.duration_since(file.begin).as_secs().unsigned_abs()),
+        );
+        let what = format!(
+            "{name} begins {early} before the end of {previous_file}: lines in both files are read once"
+        );
         collector.add_remark(what);
     }
     index
@@ -260,10 +355,17 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
 
 /// Index of the log whose lines have the source `of`; a new log if there is none.
 fn log_of_source(of: &str, nodes: &mut Vec<NodeLog>) -> usize {
-    nodes.iter().position(|log| log.source == of).unwrap_or_else(|| {
-        nodes.push(NodeLog { source: of.to_owned(), is_first: false, collector: Collector::of(None) });
-        nodes.len() - 1
-    })
+    nodes
+        .iter()
+        .position(|log| log.source == of)
+        .unwrap_or_else(|| {
+            nodes.push(NodeLog {
+                source: of.to_owned(),
+                is_first: false,
+                collector: Collector::of(None),
+            });
+            nodes.len() - 1
+        })
 }
 
 /// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
@@ -276,18 +378,30 @@ const AROUND: usize = 4;
 /// The usual distance around index `at`; `None`: too few distances.
 pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     let around = &distances[at.saturating_sub(AROUND)..distances.len().min(at + AROUND + 1)];
-    let mut around: Vec<f64> = around.iter().copied().filter(|distance| *distance > 0.0).collect();
+    let mut around: Vec<f64> = around
+        .iter()
+        .copied()
+        .filter(|distance| *distance > 0.0)
+        .collect();
     around.sort_by(f64::total_cmp);
     (around.len() > 2).then(|| around[around.len() / 2])
 }
 
 /// Adds a clock step to the ascending `steps` wherever two neighbours in `instants` have an unusual distance, or
 /// `went_back` is true for the first of them.
-pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went_back: impl Fn(&Timestamp) -> bool) {
-    let distances: Vec<f64> = instants.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
+pub(super) fn add_steps(
+    steps: &mut Vec<Timestamp>,
+    instants: &[Timestamp],
+    went_back: impl Fn(&Timestamp) -> bool,
+) {
+    let distances: Vec<f64> = instants
+        .windows(2)
+        .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
+        .collect();
     for (at, distance) in distances.iter().enumerate() {
         let (from, to) = (instants[at], instants[at + 1]);
-        let is_off = usual(&distances, at).is_some_and(|usual| (distance - usual).abs() > TOLERANCE_SEC);
+        let is_off =
+            usual(&distances, at).is_some_and(|usual| (distance - usual).abs() > TOLERANCE_SEC);
         if (is_off || went_back(&from)) && !is_between(steps, from, to) {
             let step = from + to.duration_since(from) / 2;
             steps.insert(steps.partition_point(|other| *other < step), step);
@@ -297,5 +411,7 @@ pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went
 
 /// True if one of the ascending `instants` lies between two lines.
 pub(crate) fn is_between(instants: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
-    instants.get(instants.partition_point(|at| *at <= after)).is_some_and(|at| *at <= until)
+    instants
+        .get(instants.partition_point(|at| *at <= after))
+        .is_some_and(|at| *at <= until)
 }

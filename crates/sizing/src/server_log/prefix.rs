@@ -54,23 +54,43 @@ impl Prefixes {
     /// The server's line in `line`, and its source. `None`: the line has no stamp.
     pub(crate) fn split<'a>(&mut self, line: &'a [u8]) -> Option<SourcedLine<'_, 'a>> {
         let mut at = self.prefix.len();
-        let at_cached = if self.has_same_names(line) { self.stamps.split(&line[at..]) } else { None };
+        let at_cached = if self.has_same_names(line) {
+            self.stamps.split(&line[at..])
+        } else {
+            None
+        };
         let (stamp, message) = match at_cached {
             Some(found) => found,
             None => {
                 if let Some((stamp, message)) = self.stamps.split(line) {
                     let stamp_bytes = line.len() - message.len();
-                    return Some(SourcedLine { source: "", line: Cow::Borrowed(line), stamp, stamp_bytes });
+                    return Some(SourcedLine {
+                        source: "",
+                        line: Cow::Borrowed(line),
+                        stamp,
+                        stamp_bytes,
+                    });
                 }
                 // Many prefixes have the length of the one before.
-                at = Some(at).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
+                at = Some(at)
+                    .filter(|at| is_stamp_at(line, *at))
+                    .or_else(|| stamp_at(line))?;
                 self.set_prefix(&line[..at]);
                 self.stamps.split(&line[at..])?
             }
         };
         let stamp_bytes = line.len() - at - message.len();
-        let line = if self.is_json { json_string(&line[at..]) } else { Cow::Borrowed(&line[at..]) };
-        Some(SourcedLine { source: &self.source, line, stamp, stamp_bytes })
+        let line = if self.is_json {
+            json_string(&line[at..])
+        } else {
+            Cow::Borrowed(&line[at..])
+        };
+        Some(SourcedLine {
+            source: &self.source,
+            line,
+            stamp,
+            stamp_bytes,
+        })
     }
 
     /// True if the prefix of a line differs from the cached prefix only in digits outside names.
@@ -78,12 +98,19 @@ impl Prefixes {
         let is_same = |((byte, cached), in_name): ((&u8, &u8), &bool)| {
             byte == cached || !in_name && byte.is_ascii_digit() && cached.is_ascii_digit()
         };
-        line.len() >= self.prefix.len() && line.iter().zip(&self.prefix).zip(&self.in_name).all(is_same)
+        line.len() >= self.prefix.len()
+            && line
+                .iter()
+                .zip(&self.prefix)
+                .zip(&self.in_name)
+                .all(is_same)
     }
 
     fn set_prefix(&mut self, prefix: &[u8]) {
         let string = string_begin(prefix);
-        let outside = memchr(b'{', prefix).filter(|_| string.is_some()).unwrap_or(prefix.len());
+        let outside = memchr(b'{', prefix)
+            .filter(|_| string.is_some())
+            .unwrap_or(prefix.len());
         let inside = string.unwrap_or(prefix.len());
         let mut source = Vec::new();
         self.in_name = vec![false; prefix.len()];
@@ -103,8 +130,18 @@ fn string_begin(prefix: &[u8]) -> Option<usize> {
         return Some(prefix.len());
     }
     let object = memchr(b'{', prefix)?;
-    let is_escaped = |at: usize| prefix[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
-    let quotes = memchr_iter(b'"', &prefix[object..]).map(|at| object + at).filter(|at| !is_escaped(*at));
+    let is_escaped = |at: usize| {
+        prefix[..at]
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == b'\\')
+            .count()
+            % 2
+            == 1
+    };
+    let quotes = memchr_iter(b'"', &prefix[object..])
+        .map(|at| object + at)
+        .filter(|at| !is_escaped(*at));
     let (count, last) = quotes.fold((0, 0), |(count, _), at| (count + 1, at));
     (count % 2 == 1).then_some(last + 1)
 }
@@ -114,11 +151,14 @@ fn string_begin(prefix: &[u8]) -> Option<usize> {
 fn stamp_at(line: &[u8]) -> Option<usize> {
     let head = &line[..line.len().min(PREFIX_BYTES_MAX)];
     let zones = memmem::find_iter(head, b" GMT").chain(memmem::find_iter(head, b" UTC"));
-    zones.filter_map(|zone| begin_of_stamp(&head[..zone])).find(|at| is_stamp_at(line, *at))
+    zones
+        .filter_map(|zone| begin_of_stamp(&head[..zone]))
+        .find(|at| is_stamp_at(line, *at))
 }
 
 fn is_stamp_at(line: &[u8], at: usize) -> bool {
-    line.get(at..).is_some_and(|rest| text::split(rest).is_some())
+    line.get(at..)
+        .is_some_and(|rest| text::split(rest).is_some())
 }
 
 /// Start of the month in `... Nov 20 2026 23:04:05`.
@@ -128,7 +168,11 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
         end = memchr::memrchr(b' ', before_zone[..end].trim_ascii_end())?;
     }
     let month = before_zone[..end].trim_ascii_end();
-    let letters = month.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let letters = month
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphabetic())
+        .count();
     let mut begin = month.len() - letters;
     // The last byte of a terminal's colour, `ESC [ 0 m`, is a letter.
     if month[..begin].contains(&b'\x1b') && month[begin..].starts_with(b"m") {
@@ -141,42 +185,79 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
 /// The words of a part of a prefix that name its source, with their positions. The part begins at `begin`.
 fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,|<>".contains(byte);
-    let words = without_line_number(part).split_inclusive(is_separator).scan(begin, move |next, word| {
-        let begin = *next;
-        *next += word.len();
-        let word = word.split_last().filter(|(last, _)| is_separator(last)).map_or(word, |(_, word)| word);
-        Some((begin, without_pid(word)))
-    });
+    let words = without_line_number(part)
+        .split_inclusive(is_separator)
+        .scan(begin, move |next, word| {
+            let begin = *next;
+            *next += word.len();
+            let word = word
+                .split_last()
+                .filter(|(last, _)| is_separator(last))
+                .map_or(word, |(_, word)| word);
+            Some((begin, without_pid(word)))
+        });
     words.filter(|(_, word)| is_name(word))
 }
 
 /// `asd.log` of `asd.log-1235-`: grep prints `FILE-NUMBER-` before a line of the context, and `FILE:NUMBER:` before a
 /// line that matches.
 fn without_line_number(part: &[u8]) -> &[u8] {
-    let Some(text) = part.strip_suffix(b"-") else { return part };
-    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let Some(text) = part.strip_suffix(b"-") else {
+        return part;
+    };
+    let digits = text
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let name = &text[..text.len() - digits];
     name.strip_suffix(b"-").unwrap_or(name)
 }
 
 /// `asd` of `asd[4242]`: the number changes when the server restarts.
 fn without_pid(word: &[u8]) -> &[u8] {
-    let Some(inner) = word.strip_suffix(b"]") else { return word };
-    let digits = inner.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    inner[..inner.len() - digits].strip_suffix(b"[").unwrap_or(word)
+    let Some(inner) = word.strip_suffix(b"]") else {
+        return word;
+    };
+    let digits = inner
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    inner[..inner.len() - digits]
+        .strip_suffix(b"[")
+        .unwrap_or(word)
 }
 
 /// True for a word that is no number, time or mark, and does not differ between lines of one source: streams, flags of
 /// CRI, months and weekdays do.
 fn is_name(word: &[u8]) -> bool {
-    let has_letter = word.iter().any(|byte| byte.is_ascii_alphabetic() && !b"TZ".contains(byte) || !byte.is_ascii());
-    let is_address =
-        || std::str::from_utf8(word).is_ok_and(|word| word.trim_matches(['[', ']']).parse::<Ipv4Addr>().is_ok());
+    let has_letter = word
+        .iter()
+        .any(|byte| byte.is_ascii_alphabetic() && !b"TZ".contains(byte) || !byte.is_ascii());
+    let is_address = || {
+        std::str::from_utf8(word)
+            .is_ok_and(|word| word.trim_matches(['[', ']']).parse::<Ipv4Addr>().is_ok())
+    };
     let is_month = matches!(
         word,
-        b"Jan" | b"Feb" | b"Mar" | b"Apr" | b"May" | b"Jun" | b"Jul" | b"Aug" | b"Sep" | b"Oct" | b"Nov" | b"Dec"
+        b"Jan"
+            | b"Feb"
+            | b"Mar"
+            | b"Apr"
+            | b"May"
+            | b"Jun"
+            | b"Jul"
+            | b"Aug"
+            | b"Sep"
+            | b"Oct"
+            | b"Nov"
+            | b"Dec"
     );
-    let is_of_time = matches!(word, b"Mon" | b"Tue" | b"Wed" | b"Thu" | b"Fri" | b"Sat" | b"Sun" | b"AM" | b"PM");
+    let is_of_time = matches!(
+        word,
+        b"Mon" | b"Tue" | b"Wed" | b"Thu" | b"Fri" | b"Sat" | b"Sun" | b"AM" | b"PM"
+    );
     let is_of_stream = matches!(word, b"stdout" | b"stderr" | b"F" | b"P");
     (has_letter || is_address()) && !is_month && !is_of_time && !is_of_stream
 }
@@ -191,54 +272,115 @@ fn json_string(text: &[u8]) -> Cow<'_, [u8]> {
             None => break text.len(),
         }
     };
-    let line_end = text[..end].strip_suffix(br"\n").filter(|text| !text.ends_with(b"\\"));
+    let line_end = text[..end]
+        .strip_suffix(br"\n")
+        .filter(|text| !text.ends_with(b"\\"));
     let inner = line_end.unwrap_or(&text[..end]);
     if memchr(b'\\', inner).is_none() {
         return Cow::Borrowed(inner);
     }
     let quoted = [b"\"", inner, b"\""].concat();
-    let plain = serde_json::from_slice::<String>(&quoted).map(String::into_bytes).unwrap_or_else(|_| inner.to_vec());
-    Cow::Owned(plain.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(plain))
+    let plain = serde_json::from_slice::<String>(&quoted)
+        .map(String::into_bytes)
+        .unwrap_or_else(|_| inner.to_vec());
+    Cow::Owned(
+        plain
+            .strip_suffix(b"\n")
+            .map(<[u8]>::to_vec)
+            .unwrap_or(plain),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LINE: &str = "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
+    const LINE: &str =
+        "Nov 20 2026 23:04:05.123 GMT: INFO (as): (as.c:299) <><>  a \"b\" build 8.0.0.15  <><>";
 
     #[test]
     fn what_stands_before_the_stamp_is_the_source_without_its_times_and_numbers() {
-        let json = serde_json::to_string(&format!("{LINE}\n")).unwrap().replace('<', "\\u003c");
+        let json = serde_json::to_string(&format!("{LINE}\n"))
+            .unwrap()
+            .replace('<', "\\u003c");
         let inner = &json[1..];
         for (line, source) in [
             (LINE.to_owned(), ""),
             (format!("aerospike-1  | {LINE}"), "aerospike-1"),
-            (format!("aerospike-2  | 2026-11-20T23:04:05.123456789Z {LINE}"), "aerospike-2"),
+            (
+                format!("aerospike-2  | 2026-11-20T23:04:05.123456789Z {LINE}"),
+                "aerospike-2",
+            ),
             (format!("2026-11-20T23:04:05.12Z {LINE}"), ""),
             (format!("2026-11-20T23:04:05.123+01:00 stderr F {LINE}"), ""),
-            (format!("[pod/aerospike-0/aerospike-server] {LINE}"), "[pod/aerospike-0/aerospike-server]"),
-            (format!("Nov 20 23:04:05 host asd[4242]: {LINE}"), "host asd"),
+            (
+                format!("[pod/aerospike-0/aerospike-server] {LINE}"),
+                "[pod/aerospike-0/aerospike-server]",
+            ),
+            (
+                format!("Nov 20 23:04:05 host asd[4242]: {LINE}"),
+                "host asd",
+            ),
             (format!("Dec  1 03:04:05 host asd[77]: {LINE}"), "host asd"),
-            (format!("<30>1 2026-11-20T23:04:05.003Z host asd 4242 - - {LINE}"), "host asd"),
-            (format!("{{\"log\":{json},\"stream\":\"stdout\",\"time\":\"2026-11-20T23:04:05Z\"}}"), ""),
-            (format!("a.json:{{\"time\":7,\"MESSAGE\":{json}}}"), "a.json"),
-            (format!("{{\"log\":\"2026-11-20T23:04:05.123Z stdout F {inner},\"stream\":\"stdout\"}}"), ""),
-            (format!("a.json:{{\"m\":\"\\\\\",\"log\":\"Nov 20 23:04:05 host asd[42]: {inner}}}"), "a.json host asd"),
+            (
+                format!("<30>1 2026-11-20T23:04:05.003Z host asd 4242 - - {LINE}"),
+                "host asd",
+            ),
+            (
+                format!(
+                    "{{\"log\":{json},\"stream\":\"stdout\",\"time\":\"2026-11-20T23:04:05Z\"}}"
+                ),
+                "",
+            ),
+            (
+                format!("a.json:{{\"time\":7,\"MESSAGE\":{json}}}"),
+                "a.json",
+            ),
+            (
+                format!(
+                    "{{\"log\":\"2026-11-20T23:04:05.123Z stdout F {inner},\"stream\":\"stdout\"}}"
+                ),
+                "",
+            ),
+            (
+                format!(
+                    "a.json:{{\"m\":\"\\\\\",\"log\":\"Nov 20 23:04:05 host asd[42]: {inner}}}"
+                ),
+                "a.json host asd",
+            ),
             (format!("10.0.0.1 {LINE}"), "10.0.0.1"),
-            (format!("11/20/2026 11:04:05 PM [10.0.0.2]: {LINE}"), "[10.0.0.2]"),
+            (
+                format!("11/20/2026 11:04:05 PM [10.0.0.2]: {LINE}"),
+                "[10.0.0.2]",
+            ),
             (format!("1234:{LINE}"), ""),
             (format!("asd.log:1234:{LINE}"), "asd.log"),
             (format!("asd.log-1235-{LINE}"), "asd.log"),
-            (format!("asd.log:aerospike-1  | {LINE}"), "asd.log aerospike-1"),
-            (format!("\x1b[36maerospike-1  | \x1b[0m{LINE}"), "\x1b[36maerospike-1 \x1b[0m"),
-            (format!("I0704 12:00 a NULL: GMT x GMT: {LINE}"), "I0704 a NULL GMT x GMT"),
+            (
+                format!("asd.log:aerospike-1  | {LINE}"),
+                "asd.log aerospike-1",
+            ),
+            (
+                format!("\x1b[36maerospike-1  | \x1b[0m{LINE}"),
+                "\x1b[36maerospike-1 \x1b[0m",
+            ),
+            (
+                format!("I0704 12:00 a NULL: GMT x GMT: {LINE}"),
+                "I0704 a NULL GMT x GMT",
+            ),
         ] {
             let mut prefixes = Prefixes::default();
             for _ in 0..2 {
                 let found = prefixes.split(line.as_bytes()).unwrap();
-                assert_eq!((found.source, found.line.as_ref()), (source, LINE.as_bytes()), "{line}");
-                assert_eq!(text::split(LINE.as_bytes()), Some((found.stamp, found.message())));
+                assert_eq!(
+                    (found.source, found.line.as_ref()),
+                    (source, LINE.as_bytes()),
+                    "{line}"
+                );
+                assert_eq!(
+                    text::split(LINE.as_bytes()),
+                    Some((found.stamp, found.message()))
+                );
             }
         }
         // A changed time has the same source, a changed name another one.
@@ -255,8 +397,15 @@ mod tests {
         ] {
             let line = format!("{prefix}{LINE}");
             let found = prefixes.split(line.as_bytes()).unwrap();
-            assert_eq!((found.source, found.line.as_ref()), (source, LINE.as_bytes()), "{line}");
-            assert_eq!(text::split(LINE.as_bytes()), Some((found.stamp, found.message())));
+            assert_eq!(
+                (found.source, found.line.as_ref()),
+                (source, LINE.as_bytes()),
+                "{line}"
+            );
+            assert_eq!(
+                text::split(LINE.as_bytes()),
+                Some((found.stamp, found.message()))
+            );
         }
         for (text, plain) in [
             (r#"x\n""#, "x"),
@@ -267,7 +416,13 @@ mod tests {
         ] {
             assert_eq!(json_string(text.as_bytes()), plain.as_bytes(), "{text}");
         }
-        for line in ["", " GMT", "a b c d GMT: x", "Nov 20 23:04:05 host asd[4242]: x", "xNov 20 2026 23:04 GMT: "] {
+        for line in [
+            "",
+            " GMT",
+            "a b c d GMT: x",
+            "Nov 20 23:04:05 host asd[4242]: x",
+            "xNov 20 2026 23:04 GMT: ",
+        ] {
             assert_eq!(Prefixes::default().split(line.as_bytes()), None, "{line}");
         }
     }

@@ -18,14 +18,28 @@ fn read_one(text: impl AsRef<[u8]>) -> ServerLog {
 
 fn read_all(collector: &mut Collector, text: &str) {
     for (line, number) in text.lines().zip(1..) {
-        collector.read(line.as_bytes(), text::split(line.as_bytes()), true, "a", number).unwrap();
+        collector
+            .read(
+                line.as_bytes(),
+                text::split(line.as_bytes()),
+                true,
+                "a",
+                number,
+            )
+            .unwrap();
     }
 }
 
 fn captured(version: &str) -> Vec<u8> {
-    let path = format!("{}/tests/data/{version}/aerospike.log.zst", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/tests/data/{version}/aerospike.log.zst",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let mut bytes = Vec::new();
-    results::act_log::Input::new(std::fs::File::open(path).unwrap()).unwrap().read_to_end(&mut bytes).unwrap();
+    results::act_log::Input::new(std::fs::File::open(path).unwrap())
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
     bytes
 }
 
@@ -35,11 +49,18 @@ fn at(text: &str) -> Timestamp {
 
 /// `n` histograms and drive lines 10 s apart, from `begin` (s of the day) on, with counts from `first` on.
 fn log(begin: u64, n: u64, first: u64) -> String {
-    (0..n).fold(String::new(), |text, i| text + &ticks(begin + 10 * i, first + i))
+    (0..n).fold(String::new(), |text, i| {
+        text + &ticks(begin + 10 * i, first + i)
+    })
 }
 
 fn ticks(second: u64, count: u64) -> String {
-    let stamp = format!("Nov 20 2026 {:02}:{:02}:{:02} GMT", second / 3600, second / 60 % 60, second % 60);
+    let stamp = format!(
+        "Nov 20 2026 {:02}:{:02}:{:02} GMT",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    );
     let total = count * 5;
     format!(
         "{stamp}: INFO (info): (ticker.c:162) NODE-ID bb9050011ac4202 CLUSTER-SIZE 3\n\
@@ -54,43 +75,92 @@ fn ticks(second: u64, count: u64) -> String {
 #[test]
 fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
     let once = log(0, 20, 1);
-    let twice: String = once.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
+    let twice: String = once
+        .lines()
+        .flat_map(|line| [line, "\n", line, "\n"])
+        .collect();
     let (once, twice) = (read_one(once), read_one(twice));
-    assert_eq!((&twice.histograms, &twice.drives, &twice.starts), (&once.histograms, &once.drives, &once.starts));
-    let [remark] = &twice.remarks[..] else { panic!("{:?}", twice.remarks) };
-    assert!(remark.starts_with("80 lines of a histogram or a drive"), "{remark}");
+    assert_eq!(
+        (&twice.histograms, &twice.drives, &twice.starts),
+        (&once.histograms, &once.drives, &once.starts)
+    );
+    let [remark] = &twice.remarks[..] else {
+        panic!("{:?}", twice.remarks)
+    };
+    assert!(
+        remark.starts_with("80 lines of a histogram or a drive"),
+        "{remark}"
+    );
 }
 
 #[test]
 fn the_captured_logs_read_whole_and_without_a_remark() {
-    for (version, node, dumps, unit) in
-        [("ce-4.9.0.37", "32C901000000FC02", 45, Unit::Millis), ("ce-8.0.0.15", "32C901000000FC02", 63, Unit::Micros)]
-    {
+    for (version, node, dumps, unit) in [
+        ("ce-4.9.0.37", "32C901000000FC02", 45, Unit::Millis),
+        ("ce-8.0.0.15", "32C901000000FC02", 63, Unit::Micros),
+    ] {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
-        assert_eq!((log.node_id.as_deref(), log.starts.len(), log.clock_steps.len()), (Some(node), 1, 0));
+        assert_eq!(
+            (
+                log.node_id.as_deref(),
+                log.starts.len(),
+                log.clock_steps.len()
+            ),
+            (Some(node), 1, 0)
+        );
         assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
         assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
-        assert!(reads.iter().all(|dump| dump.buckets.iter().sum::<u64>() == dump.total));
+        assert!(
+            reads
+                .iter()
+                .all(|dump| dump.buckets.iter().sum::<u64>() == dump.total)
+        );
         assert_eq!(log.histograms["{test}-/dev/loop2-read"][0].unit, unit);
         let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
-        assert!(drive.iter().all(|line| line.detail.is_some() && line.defrag_writes.is_some()), "{version}");
-        assert_eq!((log.restarts.len(), log.histograms.contains_key("{test}-write-start")), (0, true));
+        assert!(
+            drive
+                .iter()
+                .all(|line| line.detail.is_some() && line.defrag_writes.is_some()),
+            "{version}"
+        );
+        assert_eq!(
+            (
+                log.restarts.len(),
+                log.histograms.contains_key("{test}-write-start")
+            ),
+            (0, true)
+        );
     }
     let log = read_one(captured("ce-8.0.0.15"));
     assert_eq!(log.starts[0].write_block_bytes["/dev/loop2"], 8 << 20);
     let test = &log.starts[0].configuration["test"];
-    assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
+    assert_eq!(
+        (&test["flush-size"], &test["device"]),
+        (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()])
+    );
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
     // The numbers that the log printed at 23:07:05.
-    let line = drive.iter().find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z")).unwrap();
-    assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
+    let line = drive
+        .iter()
+        .find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z"))
+        .unwrap();
+    assert_eq!(
+        (line.used_bytes, line.free_wblocks, line.writes),
+        (893_760_160, 112, 914)
+    );
     assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));
     let detail = line.detail.unwrap();
-    assert_eq!((detail.partial_writes, detail.defrag_partial_writes), (Some(8), Some(1)));
-    assert_eq!(read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"], 128 << 10);
+    assert_eq!(
+        (detail.partial_writes, detail.defrag_partial_writes),
+        (Some(8), Some(1))
+    );
+    assert_eq!(
+        read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"],
+        128 << 10
+    );
 }
 
 #[test]
@@ -99,10 +169,23 @@ fn lines_of_every_version_are_read() {
     let lines: Vec<&str> = old.lines().collect();
     let drive = |line: &str| read_one(line).drives.into_iter().next().unwrap();
     let ((namespace, device), found) = drive(&lines[..2].join("\n"));
-    assert_eq!((namespace.as_str(), device.as_str(), found.len()), ("ycsb", "/dev/nvme0n1", 1));
-    assert_eq!((found[0].writes, found[0].defrag_reads), (65_885_408, 53_996_089));
+    assert_eq!(
+        (namespace.as_str(), device.as_str(), found.len()),
+        ("ycsb", "/dev/nvme0n1", 1)
+    );
+    assert_eq!(
+        (found[0].writes, found[0].defrag_reads),
+        (65_885_408, 53_996_089)
+    );
     let detail = found[0].detail.unwrap();
-    assert_eq!((detail.defrag_io_skips, detail.direct_frees, detail.partial_writes), (3650, 11_873_218, None));
+    assert_eq!(
+        (
+            detail.defrag_io_skips,
+            detail.direct_frees,
+            detail.partial_writes
+        ),
+        (3650, 11_873_218, None)
+    );
     let printed = PrintedRates {
         writes: 1543.0,
         defrag_reads: 1172.8,
@@ -113,17 +196,37 @@ fn lines_of_every_version_are_read() {
     };
     assert_eq!(found[0].printed, printed);
     let ((namespace, device), found) = drive(lines[2]);
-    assert_eq!((namespace.as_str(), device.as_str()), ("", "/www/aerospike/data/er.dat"));
-    assert_eq!((found[0].used_bytes, found[0].free_wblocks, found[0].defrag_writes), (1_013_766_400, 15_169, Some(0)));
+    assert_eq!(
+        (namespace.as_str(), device.as_str()),
+        ("", "/www/aerospike/data/er.dat")
+    );
+    assert_eq!(
+        (
+            found[0].used_bytes,
+            found[0].free_wblocks,
+            found[0].defrag_writes
+        ),
+        (1_013_766_400, 15_169, Some(0))
+    );
     let query = &read_one(lines[3]).histograms["query"];
-    assert_eq!((query[0].timestamp, query[0].total), (at("2015-06-29T19:15:17Z"), 0));
+    assert_eq!(
+        (query[0].timestamp, query[0].total),
+        (at("2015-06-29T19:15:17Z"), 0)
+    );
     let (_, found) = drive(lines[5]);
     assert_eq!(found[0].timestamp, at("2022-07-12T14:39:13Z"));
     assert_eq!(found[0].shadow_write_q, Some(0));
 
-    for (free, blocks) in [("18446744073709551615 (885103 wblocks)", 885_103), ("17592186044415M (9 wblocks)", 9)] {
+    for (free, blocks) in [
+        ("18446744073709551615 (885103 wblocks)", 885_103),
+        ("17592186044415M (9 wblocks)", 9),
+    ] {
         let (_, found) = drive(&lines[2].replace("15169M (15169 wblocks)", free));
-        assert_eq!((found[0].free_wblocks, found[0].block_bytes), (blocks, None), "{free}");
+        assert_eq!(
+            (found[0].free_wblocks, found[0].block_bytes),
+            (blocks, None),
+            "{free}"
+        );
     }
     let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
     odd = odd.replace(" defrag-w-tot 0 (0.0/s)", "");
@@ -138,15 +241,24 @@ fn lines_of_every_version_are_read() {
     let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
                Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";
     let query = &read_one(old).histograms["query"][0];
-    assert_eq!((query.unit, query.total, &query.buckets[..]), (Unit::Millis, 7, &[4, 3][..]));
+    assert_eq!(
+        (query.unit, query.total, &query.buckets[..]),
+        (Unit::Millis, 7, &[4, 3][..])
+    );
 }
 
 #[test]
 fn stamps_have_milliseconds_zones_and_long_months() {
     for (text, instant) in [
         ("Nov 20 2026 23:12:07 GMT: x", "2026-11-20T23:12:07Z"),
-        ("Nov 20 2026 23:12:07.406 GMT: x", "2026-11-20T23:12:07.406Z"),
-        ("Nov 20 2026 23:12:07.406 GMT+0530: x", "2026-11-20T17:42:07.406Z"),
+        (
+            "Nov 20 2026 23:12:07.406 GMT: x",
+            "2026-11-20T23:12:07.406Z",
+        ),
+        (
+            "Nov 20 2026 23:12:07.406 GMT+0530: x",
+            "2026-11-20T17:42:07.406Z",
+        ),
         ("Nov 20 2026 23:12:07 GMT-0800: x", "2026-11-21T07:12:07Z"),
         ("July 12 2022 14:39:13 GMT: x", "2022-07-12T14:39:13Z"),
         ("Sept 5 2022 04:39:13 GMT: x", "2022-09-05T04:39:13Z"),
@@ -154,8 +266,13 @@ fn stamps_have_milliseconds_zones_and_long_months() {
         let (stamp, rest) = text::split(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
         assert_eq!((stamp.instant(), rest), (at(instant), &b"x"[..]), "{text}");
     }
-    for text in ["", "Nov", "Nov 32 2026 23:12:07 GMT: x", "No 20 2026 23:12:07 GMT: x", "Nov 20 2026 23:12:07 CET: x"]
-    {
+    for text in [
+        "",
+        "Nov",
+        "Nov 32 2026 23:12:07 GMT: x",
+        "No 20 2026 23:12:07 GMT: x",
+        "Nov 20 2026 23:12:07 CET: x",
+    ] {
         assert!(text::split(text.as_bytes()).is_none(), "{text}");
     }
 }
@@ -173,23 +290,54 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
     assert_eq!(read_one([start, &log(70, 3, 1)].concat()).restarts, []);
     // A start without counters is dropped; the starts before and after it stay separate.
     let later = |at: &str| start.replace("00:01:00", at).replace("4.9", "8.0");
-    let twice = read_one([start, &before, &later("00:01:00"), &later("00:01:03"), &log(70, 3, 1)].concat());
-    let starts = twice.starts.iter().map(|start| start.build.as_deref().unwrap()).collect::<Vec<_>>();
-    assert_eq!((starts, twice.starts[1].timestamp), (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z")));
+    let twice = read_one(
+        [
+            start,
+            &before,
+            &later("00:01:00"),
+            &later("00:01:03"),
+            &log(70, 3, 1),
+        ]
+        .concat(),
+    );
+    let starts = twice
+        .starts
+        .iter()
+        .map(|start| start.build.as_deref().unwrap())
+        .collect::<Vec<_>>();
+    assert_eq!(
+        (starts, twice.starts[1].timestamp),
+        (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z"))
+    );
 }
 
 #[test]
 fn lines_of_two_nodes_in_one_file_are_refused() {
     let other = |text: &str| text.replace("bb9050011ac4202", "bb9050011ac4203");
     let (a, b) = (log(0, 20, 1), other(&log(5, 20, 1000)));
-    let interleaved: String = (0..20).map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i))).collect();
-    for (text, line) in [([&a[..], &b].concat(), 101), ([&b[..], &a].concat(), 101), (interleaved, 6)] {
+    let interleaved: String = (0..20)
+        .map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i)))
+        .collect();
+    for (text, line) in [
+        ([&a[..], &b].concat(), 101),
+        ([&b[..], &a].concat(), 101),
+        (interleaved, 6),
+    ] {
         let error = read(vec![source("ab.log", text)]).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("reading ab.log - line {line} is of node BB9050011AC420")), "{error}");
-        assert!(error.contains("each node's log in a file of its own"), "{error}");
+        assert!(
+            error.starts_with(&format!(
+                "reading ab.log - line {line} is of node BB9050011AC420"
+            )),
+            "{error}"
+        );
+        assert!(
+            error.contains("each node's log in a file of its own"),
+            "{error}"
+        );
     }
     // In a configuration, the node id may have leading zeros.
-    let start = "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
+    let start =
+        "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
     assert!(read(vec![source("a.log", [start, &a].concat())]).is_ok());
 }
 
@@ -202,16 +350,30 @@ fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
         let odd: Vec<_> = reads
             .windows(2)
             .filter(|pair| {
-                let seconds = pair[1].timestamp.duration_since(pair[0].timestamp).as_secs();
+                let seconds = pair[1]
+                    .timestamp
+                    .duration_since(pair[0].timestamp)
+                    .as_secs();
                 (pair[1].total - pair[0].total) as i64 != seconds / 2
             })
             .collect();
-        assert_eq!((odd.len(), stepped.clock_steps.len()), (1, 1), "{step}: {:?}", stepped.clock_steps);
-        assert!((odd[0][0].timestamp..odd[0][1].timestamp).contains(&stepped.clock_steps[0]), "{step}");
+        assert_eq!(
+            (odd.len(), stepped.clock_steps.len()),
+            (1, 1),
+            "{step}: {:?}",
+            stepped.clock_steps
+        );
+        assert!(
+            (odd[0][0].timestamp..odd[0][1].timestamp).contains(&stepped.clock_steps[0]),
+            "{step}"
+        );
     }
     // A changed ticker interval, or a log given twice, is not a clock step.
     let slower: String = (0..20).map(|i| ticks(200 + 30 * i, 20 + i)).collect();
-    assert_eq!(read_one([&log(0, 20, 1)[..], &slower].concat()).clock_steps, []);
+    assert_eq!(
+        read_one([&log(0, 20, 1)[..], &slower].concat()).clock_steps,
+        []
+    );
     let twice: String = (0..20).map(|i| ticks(10 * i, i).repeat(2)).collect();
     assert_eq!(read_one(twice).clock_steps, []);
 }
@@ -220,35 +382,81 @@ fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
 fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
     let text = log(0, 20, 1);
     let whole = read_one(&text);
-    for cut in [400, 401, 430, text.len() / 2, text.len() / 2 + 33, text.len() / 2 + 77] {
+    for cut in [
+        400,
+        401,
+        430,
+        text.len() / 2,
+        text.len() / 2 + 33,
+        text.len() / 2 + 77,
+    ] {
         let (first, second) = text.as_bytes().split_at(cut);
         let logs = read(vec![source("b.log", second), source("a.log", first)]).unwrap();
         assert_eq!(logs.len(), 1, "cut at {cut}");
         assert_eq!(logs[0].files, ["a.log", "b.log"]);
-        assert_eq!((&logs[0].histograms, &logs[0].drives), (&whole.histograms, &whole.drives), "cut at {cut}");
-        let joined = logs[0].remarks.iter().any(|remark| remark.starts_with("1 line in two parts"));
-        assert_eq!(joined, text.as_bytes()[cut - 1] != b'\n' && text.as_bytes()[cut] != b'N', "{:?}", logs[0].remarks);
+        assert_eq!(
+            (&logs[0].histograms, &logs[0].drives),
+            (&whole.histograms, &whole.drives),
+            "cut at {cut}"
+        );
+        let joined = logs[0]
+            .remarks
+            .iter()
+            .any(|remark| remark.starts_with("1 line in two parts"));
+        assert_eq!(
+            joined,
+            text.as_bytes()[cut - 1] != b'\n' && text.as_bytes()[cut] != b'N',
+            "{:?}",
+            logs[0].remarks
+        );
     }
 }
 
 #[test]
 fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
-    let (a, b) = (log(0, 20, 1), log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203"));
+    let (a, b) = (
+        log(0, 20, 1),
+        log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203"),
+    );
     let logs = read(vec![source("b", &b), source("a", &a)]).unwrap();
-    let nodes: Vec<_> = logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect();
+    let nodes: Vec<_> = logs
+        .iter()
+        .map(|log| log.node_id.as_deref().unwrap())
+        .collect();
     assert_eq!(nodes, ["BB9050011AC4202", "BB9050011AC4203"]);
-    assert!(logs.iter().all(|log| log.restarts.is_empty() && log.histograms["{test}-read"].len() == 20));
+    assert!(
+        logs.iter()
+            .all(|log| log.restarts.is_empty() && log.histograms["{test}-read"].len() == 20)
+    );
     let nameless = |text: &str| {
-        text.lines().filter(|line| !line.contains("NODE-ID")).fold(String::new(), |all, line| all + line + "\n")
+        text.lines()
+            .filter(|line| !line.contains("NODE-ID"))
+            .fold(String::new(), |all, line| all + line + "\n")
     };
     let parts = [("b", &b), ("a", &a), ("c", &log(300, 5, 50))];
-    let logs = read(parts.map(|(name, text)| source(name, nameless(text))).into()).unwrap();
+    let logs = read(
+        parts
+            .map(|(name, text)| source(name, nameless(text)))
+            .into(),
+    )
+    .unwrap();
     assert_eq!(logs.len(), 2);
     assert_eq!(logs.iter().map(|log| log.files.len()).sum::<usize>(), 3);
     // The same file twice is read once, with a remark.
     let logs = read(vec![source("a", &a), source("copy", &a)]).unwrap();
-    assert_eq!((logs.len(), logs[0].histograms["{test}-read"].len(), logs[0].restarts.len()), (1, 20, 0));
-    assert!(logs[0].remarks[0].contains("lines in both files are read once"), "{:?}", logs[0].remarks);
+    assert_eq!(
+        (
+            logs.len(),
+            logs[0].histograms["{test}-read"].len(),
+            logs[0].restarts.len()
+        ),
+        (1, 20, 0)
+    );
+    assert!(
+        logs[0].remarks[0].contains("lines in both files are read once"),
+        "{:?}",
+        logs[0].remarks
+    );
 }
 
 #[test]
@@ -261,9 +469,16 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
     text.extend(b"\nno time here\n");
     text.extend(log(110, 9, 12).into_bytes());
     let odd = read_one(&text);
-    assert_eq!((&odd.histograms, &odd.drives), (&clean.histograms, &clean.drives));
+    assert_eq!(
+        (&odd.histograms, &odd.drives),
+        (&clean.histograms, &clean.drives)
+    );
     let remarks = odd.remarks.join("\n");
-    for wanted in ["5,000 NUL bytes", "1 line of more than 65536 bytes", "1 line without a time"] {
+    for wanted in [
+        "5,000 NUL bytes",
+        "1 line of more than 65536 bytes",
+        "1 line without a time",
+    ] {
         assert!(remarks.contains(wanted), "{remarks}");
     }
 
@@ -272,12 +487,28 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
     let lost = text.replacen("(64: 0000000003)", "(64: 00000", 1);
     let odd = read_one(lost);
     assert_eq!(odd.histograms["{test}-read"].len(), 9);
-    assert!(odd.remarks.join("\n").contains("1 histogram without all of its buckets"), "{:?}", odd.remarks);
-    assert!(odd.remarks.join("\n").contains("cannot be read"), "{:?}", odd.remarks);
+    assert!(
+        odd.remarks
+            .join("\n")
+            .contains("1 histogram without all of its buckets"),
+        "{:?}",
+        odd.remarks
+    );
+    assert!(
+        odd.remarks.join("\n").contains("cannot be read"),
+        "{:?}",
+        odd.remarks
+    );
     let lost = text.replacen("histogram dump: {test}-read (15 total)", "histogr", 1);
     let odd = read_one(lost);
     assert_eq!(odd.histograms["{test}-read"].len(), 9);
-    assert!(odd.remarks.join("\n").contains("2 lines of buckets without the line that names"), "{:?}", odd.remarks);
+    assert!(
+        odd.remarks
+            .join("\n")
+            .contains("2 lines of buckets without the line that names"),
+        "{:?}",
+        odd.remarks
+    );
 }
 
 #[test]
@@ -287,7 +518,10 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
     assert_eq!((reads.len(), odd.restarts.len()), (20, 0));
     let remarks = odd.remarks.join("\n");
-    assert!(remarks.contains("the clock of the log goes back by 11 min 30 s"), "{remarks}");
+    assert!(
+        remarks.contains("the clock of the log goes back by 11 min 30 s"),
+        "{remarks}"
+    );
     assert!(remarks.contains("20 histogram"), "{remarks}");
     // A line with a wrong date does not hide all that follows.
     let wrong = log(100, 1, 11).replace("2026", "2062");
@@ -298,20 +532,39 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
 
 #[test]
 fn units_and_zones_that_change_are_said() {
-    let text = [log(0, 5, 1), log(50, 5, 6).replace(" usec", " msec").replace(" GMT:", " GMT+0000:")].concat();
+    let text = [
+        log(0, 5, 1),
+        log(50, 5, 6)
+            .replace(" usec", " msec")
+            .replace(" GMT:", " GMT+0000:"),
+    ]
+    .concat();
     let remark = &read_one(&text).remarks[0];
-    assert!(remark.contains("in another unit than before") && remark.contains("from usec to msec"), "{remark}");
+    assert!(
+        remark.contains("in another unit than before") && remark.contains("from usec to msec"),
+        "{remark}"
+    );
     let text = [log(0, 5, 1), log(3650, 5, 6).replace(" GMT:", " GMT+0100:")].concat();
     let odd = read_one(&text);
-    assert!(odd.remarks[0].contains("zone of the log changes"), "{:?}", odd.remarks);
-    assert_eq!(odd.histograms["{test}-read"][5].timestamp, at("2026-11-20T00:00:50Z"));
+    assert!(
+        odd.remarks[0].contains("zone of the log changes"),
+        "{:?}",
+        odd.remarks
+    );
+    assert_eq!(
+        odd.histograms["{test}-read"][5].timestamp,
+        at("2026-11-20T00:00:50Z")
+    );
 }
 
 #[test]
 fn what_is_no_log_is_refused_with_what_was_found() {
     for (bytes, found) in [
         (&b""[..], "found no data"),
-        (b"reads (2002 total)\n (00: 0000001914)\n", "first \"reads (2002 total)\""),
+        (
+            b"reads (2002 total)\n (00: 0000001914)\n",
+            "first \"reads (2002 total)\"",
+        ),
         (b"\x7fELF\0\x01\xff\n\0", "binary data"),
         (&[0; 100], "100 NUL bytes"),
     ] {
@@ -349,9 +602,17 @@ fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
     let (first, second) = (log(0, 5, 1), log(50, 5, 6));
     for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
         let end = format!("\n{second}");
-        let source = Source::new("big", Box::new(Long(begin.into(), 1 << 30, byte, end.into())), PIPED).unwrap();
+        let source = Source::new(
+            "big",
+            Box::new(Long(begin.into(), 1 << 30, byte, end.into())),
+            PIPED,
+        )
+        .unwrap();
         let log = &read(vec![source]).unwrap()[0];
-        assert_eq!(log.histograms["{test}-read"].len(), if begin.is_empty() { 5 } else { 10 });
+        assert_eq!(
+            log.histograms["{test}-read"].len(),
+            if begin.is_empty() { 5 } else { 10 }
+        );
         assert!(log.remarks[0].contains("1,073,741,82"), "{:?}", log.remarks);
     }
 }
@@ -364,7 +625,13 @@ fn too_much_is_thinned_and_said() {
     let log = collector.finish();
     let reads = &log.histograms["{test}-read"];
     assert!((8..=25).contains(&reads.len()), "{}", reads.len());
-    assert!(reads.windows(2).all(|pair| pair[1].timestamp.duration_since(pair[0].timestamp).as_secs() >= 60));
+    assert!(reads.windows(2).all(|pair| {
+        pair[1]
+            .timestamp
+            .duration_since(pair[0].timestamp)
+            .as_secs()
+            >= 60
+    }));
     assert!(log.remarks[0].contains("closer than"), "{:?}", log.remarks);
 }
 
@@ -380,21 +647,47 @@ fn reads(stamps: impl Iterator<Item = (String, u64)>) -> String {
 
 #[test]
 fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
-    let stamp = |i: u64| format!("Nov {} 2026 {:02}:{:02}:{:02}", 1 + i / 86_400, i / 3600 % 24, i / 60 % 60, i % 60);
+    let stamp = |i: u64| {
+        format!(
+            "Nov {} 2026 {:02}:{:02}:{:02}",
+            1 + i / 86_400,
+            i / 3600 % 24,
+            i / 60 % 60,
+            i % 60
+        )
+    };
     let text = reads((0..60_000).map(|i| (stamp(i), if i % 2 == 0 { 1_000_000 } else { 10 } + i)));
-    for (mut collector, restarts_at_least, times_said) in
-        [(Collector::keeping(usize::MAX), 10_000, 1), (Collector::keeping(5_000), 1, 0)]
-    {
+    for (mut collector, restarts_at_least, times_said) in [
+        (Collector::keeping(usize::MAX), 10_000, 1),
+        (Collector::keeping(5_000), 1, 0),
+    ] {
         read_all(&mut collector, &text);
         let log = collector.finish();
-        assert!((restarts_at_least..=10_000).contains(&log.restarts.len()), "{}", log.restarts.len());
-        let reads = &log.histograms["{test}-read"];
-        assert!(times_said == 1 || (100..5_000).contains(&reads.len()), "{}", reads.len());
-        let noted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
         assert!(
-            reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp))
+            (restarts_at_least..=10_000).contains(&log.restarts.len()),
+            "{}",
+            log.restarts.len()
         );
-        let said = log.remarks.iter().filter(|remark| remark.contains("are several nodes in one file?")).count();
+        let reads = &log.histograms["{test}-read"];
+        assert!(
+            times_said == 1 || (100..5_000).contains(&reads.len()),
+            "{}",
+            reads.len()
+        );
+        let noted = |after, until| {
+            log.restarts
+                .iter()
+                .any(|restart| after < *restart && *restart <= until)
+        };
+        assert!(
+            reads.windows(2).all(|pair| pair[0].total <= pair[1].total
+                || noted(pair[0].timestamp, pair[1].timestamp))
+        );
+        let said = log
+            .remarks
+            .iter()
+            .filter(|remark| remark.contains("are several nodes in one file?"))
+            .count();
         assert_eq!(said, times_said, "{:?}", log.remarks);
     }
 }
@@ -402,7 +695,9 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
 #[test]
 fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
     // 4,000 series with one histogram each: more than the 100 entries that may be stored.
-    let text = (0..4_000).fold(String::new(), |text, i| text + &log(0, 1, 1).replace("test", &format!("t{i}")));
+    let text = (0..4_000).fold(String::new(), |text, i| {
+        text + &log(0, 1, 1).replace("test", &format!("t{i}"))
+    });
     let mut collector = Collector::keeping(100);
     read_all(&mut collector, &text);
     assert_eq!(collector.finish().histograms.len(), 4_000);
@@ -412,7 +707,10 @@ fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
 fn a_last_date_far_in_the_future_is_kept_and_costs_nothing() {
     let wrong = log(100, 1, 11).replace("2026", "9026");
     let odd = read_one([log(0, 10, 1), wrong].concat());
-    assert_eq!((odd.histograms["{test}-read"].len(), odd.span.unwrap().1), (11, at("9026-11-20T00:01:40Z")));
+    assert_eq!(
+        (odd.histograms["{test}-read"].len(), odd.span.unwrap().1),
+        (11, at("9026-11-20T00:01:40Z"))
+    );
 }
 
 #[test]
@@ -421,13 +719,30 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
     let begins = [unset.clone(), log(300, 10, 10)].concat();
     let odd = read_one(&begins);
     assert_eq!(odd.span.unwrap().0, at("2026-11-20T00:05:00Z"));
-    assert_eq!((odd.histograms["{test}-read"].len(), odd.drives.values().map(Vec::len).sum::<usize>()), (10, 10));
+    assert_eq!(
+        (
+            odd.histograms["{test}-read"].len(),
+            odd.drives.values().map(Vec::len).sum::<usize>()
+        ),
+        (10, 10)
+    );
     let remarks = odd.remarks.join("\n");
-    assert!(remarks.contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"), "{remarks}");
+    assert!(
+        remarks.contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"),
+        "{remarks}"
+    );
     // Lines from before the clock was set do not change the order of the files.
     let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
-    assert_eq!((logs.len(), &logs[0].files[..]), (1, &["a".to_owned(), "b".to_owned()][..]));
-    assert_eq!(logs[0].histograms["{test}-read"].len(), 15, "{:?}", logs[0].remarks);
+    assert_eq!(
+        (logs.len(), &logs[0].files[..]),
+        (1, &["a".to_owned(), "b".to_owned()][..])
+    );
+    assert_eq!(
+        logs[0].histograms["{test}-read"].len(),
+        15,
+        "{:?}",
+        logs[0].remarks
+    );
     assert_eq!(logs[0].span.unwrap().0, at("2026-11-20T00:00:00Z"));
     // If the machine's clock is never set, all lines are kept.
     assert_eq!(read_one(unset).histograms["{test}-read"].len(), 3);
@@ -436,13 +751,21 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
 #[test]
 fn a_block_size_that_no_server_has_is_not_believed() {
     let line = |size: &str| {
-        format!("Nov 20 2026 00:00:00 GMT: INFO (drv_ssd): (drv_ssd.c:2) /dev/sdb has 16384 wblocks of size {size}\n")
+        format!(
+            "Nov 20 2026 00:00:00 GMT: INFO (drv_ssd): (drv_ssd.c:2) /dev/sdb has 16384 wblocks of size {size}\n"
+        )
     };
     for size in ["0", "1310", "131073", "16777216", "256", "13107x"] {
         let odd = read_one([line(size), log(0, 2, 1)].concat());
-        assert!(odd.starts.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
+        assert!(
+            odd.starts.is_empty() && odd.remarks.join("\n").contains("cannot be read"),
+            "{size}"
+        );
     }
-    assert_eq!(read_one(line("131072")).starts[0].write_block_bytes["/dev/sdb"], 131_072);
+    assert_eq!(
+        read_one(line("131072")).starts[0].write_block_bytes["/dev/sdb"],
+        131_072
+    );
 }
 
 #[test]
@@ -454,6 +777,18 @@ fn a_name_with_control_characters_is_of_a_damaged_line() {
         )
     };
     let log = read_one(line("/dev/a") + &line("/\tdev/a") + &line("/dev/\u{1b}[2Ja"));
-    assert_eq!(log.drives.keys().map(|(_, device)| device.as_str()).collect::<Vec<_>>(), ["/dev/a"]);
-    assert!(log.remarks.iter().any(|remark| remark.contains("cannot be read")), "{:?}", log.remarks);
+    assert_eq!(
+        log.drives
+            .keys()
+            .map(|(_, device)| device.as_str())
+            .collect::<Vec<_>>(),
+        ["/dev/a"]
+    );
+    assert!(
+        log.remarks
+            .iter()
+            .any(|remark| remark.contains("cannot be read")),
+        "{:?}",
+        log.remarks
+    );
 }

@@ -44,7 +44,12 @@ pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let file = &file[..memchr(b':', file).unwrap_or(file.len())];
     let file = &file[memchr::memrchr(b'/', file).map_or(0, |at| at + 1)..];
     let text = &rest[close + 1..];
-    Some(LogMessage { level, context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
+    Some(LogMessage {
+        level,
+        context,
+        file,
+        text: text.strip_prefix(b" ").unwrap_or(text),
+    })
 }
 
 /// First words of the line that begins a histogram.
@@ -72,12 +77,19 @@ pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
         "count" => Ok(Unit::Count),
         other => Err(other),
     };
-    Some(DumpHeader { name, total: number(total)?, unit }).filter(|header| !header.name.is_empty())
+    Some(DumpHeader {
+        name,
+        total: number(total)?,
+        unit,
+    })
+    .filter(|header| !header.name.is_empty())
 }
 
 /// The text as a name; `None` if control characters show that the line is damaged.
 fn printable(text: &[u8]) -> Option<&str> {
-    std::str::from_utf8(text).ok().filter(|text| !text.contains(|c: char| c.is_control() || is_unprintable(c)))
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|text| !text.contains(|c: char| c.is_control() || is_unprintable(c)))
 }
 
 /// Maximum number of buckets in a line; servers write four.
@@ -144,7 +156,9 @@ static COUNTERS: LazyLock<[Finder<'static>; 2]> =
 
 /// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
-    COUNTERS.iter().any(|counters| counters.find(text).is_some())
+    COUNTERS
+        .iter()
+        .any(|counters| counters.find(text).is_some())
 }
 
 /// Reads a line with the counters of a drive.
@@ -156,11 +170,16 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
         None => ("", head.strip_prefix("device ")?),
     };
     let mut counts: Vec<(&str, u64, Option<f64>)> = Vec::new();
-    let mut words = rest.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
+    let mut words = rest
+        .split_ascii_whitespace()
+        .map(|word| word.trim_end_matches(','));
     let (mut last, mut block_bytes) = ("", None);
     while let Some(key) = words.next() {
         // Old versions print rates after counts: `w-tot 0 (0.0/s)`.
-        if let Some(printed) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
+        if let Some(printed) = key
+            .strip_prefix('(')
+            .and_then(|rate| rate.strip_suffix("/s)"))
+        {
             let printed = rate(printed)?;
             if let Some((_, _, rate)) = counts.last_mut().filter(|(key, ..)| *key == last) {
                 *rate = Some(printed);
@@ -181,17 +200,32 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
                 Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
                 None => (value, ""),
             };
-            let printed = if printed.is_empty() { None } else { Some(rate(printed)?) };
+            let printed = if printed.is_empty() {
+                None
+            } else {
+                Some(rate(printed)?)
+            };
             counts.push((key, number(count)?, printed));
         }
     }
-    Some(DriveCounts { namespace, device, counts, block_bytes })
+    Some(DriveCounts {
+        namespace,
+        device,
+        counts,
+        block_bytes,
+    })
 }
 
 /// Size of a write block, if `blocks` blocks have `bytes`, rounded down to MiB; `None` for too few blocks.
 fn block_size(bytes: u64, blocks: u64) -> Option<u64> {
-    let size = bytes.checked_add(1 << 19)?.checked_div(blocks)?.checked_next_power_of_two()?;
-    let is_near = |size: &u64| size.checked_mul(blocks).is_some_and(|all| all.abs_diff(bytes) <= 1 << 20);
+    let size = bytes
+        .checked_add(1 << 19)?
+        .checked_div(blocks)?
+        .checked_next_power_of_two()?;
+    let is_near = |size: &u64| {
+        size.checked_mul(blocks)
+            .is_some_and(|all| all.abs_diff(bytes) <= 1 << 20)
+    };
     let nearest = [size / 2, size].into_iter().find(is_near)?;
     (blocks > 8 && is_block_size(nearest)).then_some(nearest)
 }
@@ -199,12 +233,19 @@ fn block_size(bytes: u64, blocks: u64) -> Option<u64> {
 impl DriveCounts<'_> {
     /// The count of a key; `names` has the key's names in all versions.
     fn count(&self, names: &[&str]) -> Option<u64> {
-        self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
+        self.counts
+            .iter()
+            .rfind(|(key, ..)| names.contains(key))
+            .map(|(_, count, _)| *count)
     }
 
     /// The rate printed beside a count.
     pub(crate) fn rate(&self, names: &[&str]) -> Option<f64> {
-        self.counts.iter().filter(|(key, ..)| names.contains(key)).filter_map(|(.., rate)| *rate).next_back()
+        self.counts
+            .iter()
+            .filter(|(key, ..)| names.contains(key))
+            .filter_map(|(.., rate)| *rate)
+            .next_back()
     }
 
     /// The detail counters, if the line has them.
@@ -251,7 +292,9 @@ impl DriveCounts<'_> {
 
 /// Parses a rate. `None`: not a number.
 fn rate(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
+    text.parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
 }
 
 /// Text of a line that gives the size of write blocks.
@@ -288,7 +331,10 @@ pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
 /// The version in `<><><>  Aerospike Community Edition build 8.0.0.15  <><><>`, which a server logs when it starts.
 pub(crate) fn start(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text.strip_prefix(b"<><>")?).ok()?;
-    text.split_once(" build ")?.1.split_ascii_whitespace().next()
+    text.split_once(" build ")?
+        .1
+        .split_ascii_whitespace()
+        .next()
 }
 
 /// The node's id, from a ticker line or from lines of the start.
@@ -298,9 +344,16 @@ pub(crate) fn node_id(message: LogMessage<'_>) -> Option<String> {
         None if message.context == b"config" => message.text.strip_prefix(b"node-id ")?,
         None => return None,
     };
-    let digits = id.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let digits = id
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
     let ends = id.get(digits).is_none_or(|byte| *byte == b' ');
-    let text = || String::from_utf8_lossy(&id[..digits]).trim_start_matches('0').to_ascii_uppercase();
+    let text = || {
+        String::from_utf8_lossy(&id[..digits])
+            .trim_start_matches('0')
+            .to_ascii_uppercase()
+    };
     (ends && (1..=16).contains(&digits)).then(text)
 }
 
@@ -321,7 +374,8 @@ fn digits(text: &[u8]) -> Option<u64> {
 /// Longest stamp: `September 20 2026 23:12:07.406123 GMT+0100`.
 const STAMP_BYTES_MAX: usize = 48;
 
-const MONTHS: &str = "january february march april may june july august september october november december";
+const MONTHS: &str =
+    "january february march april may june july august september october november december";
 
 /// The time of a line, by the server's clock and time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -334,7 +388,9 @@ pub struct Stamp {
 
 impl Stamp {
     pub fn instant(&self) -> Timestamp {
-        self.offset.to_timestamp(self.local).unwrap_or(Timestamp::UNIX_EPOCH)
+        self.offset
+            .to_timestamp(self.local)
+            .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 
@@ -355,7 +411,8 @@ impl Stamps {
         }
         let (stamp, rest) = split(line)?;
         self.text.clear();
-        self.text.extend_from_slice(&line[..line.len() - rest.len()]);
+        self.text
+            .extend_from_slice(&line[..line.len() - rest.len()]);
         self.stamp = Some(stamp);
         Some((stamp, rest))
     }
@@ -392,7 +449,9 @@ pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
     let date = Date::new(year as i16, month, day as i8).ok()?;
     // A leap second counts as the first second of the next minute.
     let (second, leap) = if second == 60 { (59, 1) } else { (second, 0) };
-    let local = date.to_datetime(jiff::civil::Time::new(hour as i8, minute as i8, second as i8, nanos as i32).ok()?);
+    let local = date.to_datetime(
+        jiff::civil::Time::new(hour as i8, minute as i8, second as i8, nanos as i32).ok()?,
+    );
     let local = local.checked_add(SignedDuration::from_secs(leap)).ok()?;
     Some((Stamp { local, offset }, &line[head.len() - rest.0.len()..]))
 }
@@ -413,18 +472,37 @@ impl Bytes<'_> {
     }
 
     fn digits(&mut self, digits_min: usize, digits_max: usize) -> Option<u32> {
-        let count = self.0.iter().take(digits_max).take_while(|byte| byte.is_ascii_digit()).count();
-        let value = self.0[..count].iter().fold(0_u32, |value, byte| value * 10 + u32::from(byte - b'0'));
+        let count = self
+            .0
+            .iter()
+            .take(digits_max)
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let value = self.0[..count]
+            .iter()
+            .fold(0_u32, |value, byte| value * 10 + u32::from(byte - b'0'));
         self.0 = &self.0[count..];
         (count >= digits_min).then_some(value)
     }
 
     /// A month by its name, or three or more letters of it.
     fn month(&mut self) -> Option<i8> {
-        let letters = self.0.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let letters = self
+            .0
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphabetic())
+            .count();
         let (name, rest) = self.0.split_at(letters);
-        let is_begin_of = |month: &str| month.as_bytes().get(..letters).is_some_and(|it| it.eq_ignore_ascii_case(name));
-        let at = MONTHS.split(' ').position(is_begin_of).filter(|_| letters >= 3)?;
+        let is_begin_of = |month: &str| {
+            month
+                .as_bytes()
+                .get(..letters)
+                .is_some_and(|it| it.eq_ignore_ascii_case(name))
+        };
+        let at = MONTHS
+            .split(' ')
+            .position(is_begin_of)
+            .filter(|_| letters >= 3)?;
         self.0 = rest;
         Some(at as i8 + 1)
     }

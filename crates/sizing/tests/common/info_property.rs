@@ -26,7 +26,10 @@ pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
     let again = read(written.as_bytes());
     assert!(again.namespaces.keys().eq(replies.namespaces.keys()));
     assert!(written.contains("\n# 20261121T142712.000Z\n"), "{written}");
-    replies.namespaces.values().any(|namespace| !namespace.devices.is_empty())
+    replies
+        .namespaces
+        .values()
+        .any(|namespace| !namespace.devices.is_empty())
 }
 
 fn read(bytes: &[u8]) -> InfoReplies {
@@ -40,14 +43,25 @@ fn assert_value(value: &str) {
     let current = NodeSettings {
         namespaces: vec![("a", value)],
         service: value,
-        sinks: sinks.iter().map(|(sink, file)| (*sink, file.as_str(), value)).collect(),
+        sinks: sinks
+            .iter()
+            .map(|(sink, file)| (*sink, file.as_str(), value))
+            .collect(),
     };
     for change in current.changes() {
         let json = serde_json::to_string(&change).expect("it is text");
-        assert_eq!(serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"), change);
+        assert_eq!(
+            serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"),
+            change
+        );
         // The old value of a setting is found in a reply that contains this value.
         if let Setting::Benchmarks { .. } = change.setting {
-            assert_eq!(change.setting.value(&format!("enable-benchmarks-storage={}", change.was)), Some(change.was));
+            assert_eq!(
+                change
+                    .setting
+                    .value(&format!("enable-benchmarks-storage={}", change.was)),
+                Some(change.was)
+            );
         }
     }
 }

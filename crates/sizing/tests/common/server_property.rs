@@ -20,7 +20,12 @@ impl Read for Pieces {
 }
 
 fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
-    Source::new(name, Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)), "flashproof").ok()
+    Source::new(
+        name,
+        Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)),
+        "flashproof",
+    )
+    .ok()
 }
 
 /// Reads `bytes` as a server log, as iostat's output and as a table, and asserts the properties. Returns true if any
@@ -36,9 +41,18 @@ pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
 /// Asserts that a profile is derived from the log, or that the error says why not.
 fn assert_profile(bytes: &[u8], log: &ServerLog) {
     let iostat = source("a", bytes, usize::MAX).and_then(|source| iostat::read(source, None).ok());
-    let iostats: BTreeMap<_, _> = iostat.map(|iostat| (derive::id(log), iostat)).into_iter().collect();
-    let sources = Sources { logs: vec![log.clone()], iostats, ..Sources::default() };
-    let (stamp, _) = server_log::Stamps::default().split(b"Nov 20 2026 23:12:07 GMT: ").unwrap();
+    let iostats: BTreeMap<_, _> = iostat
+        .map(|iostat| (derive::id(log), iostat))
+        .into_iter()
+        .collect();
+    let sources = Sources {
+        logs: vec![log.clone()],
+        iostats,
+        ..Sources::default()
+    };
+    let (stamp, _) = server_log::Stamps::default()
+        .split(b"Nov 20 2026 23:12:07 GMT: ")
+        .unwrap();
     for at_least_sec in [1, 600] {
         let wanted = sources::ProfileOptions {
             namespaces: Vec::new(),
@@ -51,9 +65,16 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
         match derive::profile(&sources, &wanted) {
             Ok(profile) => {
                 for load in &profile.loads {
-                    let all = [load.reads_per_sec, load.writes_per_sec, load.large_block_reads_per_sec];
+                    let all = [
+                        load.reads_per_sec,
+                        load.writes_per_sec,
+                        load.large_block_reads_per_sec,
+                    ];
                     let all = all.into_iter().chain([load.large_block_writes_per_sec]);
-                    assert!(all.into_iter().all(|rate| rate >= 0.0 && rate.is_finite()), "{load:?}");
+                    assert!(
+                        all.into_iter().all(|rate| rate >= 0.0 && rate.is_finite()),
+                        "{load:?}"
+                    );
                 }
             }
             Err(error) => assert_one_line(&error.to_string()),
@@ -62,28 +83,50 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
 }
 
 fn read_log(parts: &[(&str, &[u8])], piece: usize) -> Option<Vec<ServerLog>> {
-    let sources: Option<Vec<Source>> = parts.iter().map(|(name, bytes)| source(name, bytes, piece)).collect();
-    server_log::read(sources?).map_err(|error| assert_one_line(&error.to_string())).ok()
+    let sources: Option<Vec<Source>> = parts
+        .iter()
+        .map(|(name, bytes)| source(name, bytes, piece))
+        .collect();
+    server_log::read(sources?)
+        .map_err(|error| assert_one_line(&error.to_string()))
+        .ok()
 }
 
 fn assert_log(bytes: &[u8]) -> bool {
-    let Some(logs) = read_log(&[("a", bytes)], usize::MAX) else { return false };
-    let [log] = &logs[..] else { panic!("one file is of one node: {}", logs.len()) };
+    let Some(logs) = read_log(&[("a", bytes)], usize::MAX) else {
+        return false;
+    };
+    let [log] = &logs[..] else {
+        panic!("one file is of one node: {}", logs.len())
+    };
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
-    let kept: usize =
-        log.histograms.values().map(Vec::len).sum::<usize>() + log.drives.values().map(Vec::len).sum::<usize>();
+    let kept: usize = log.histograms.values().map(Vec::len).sum::<usize>()
+        + log.drives.values().map(Vec::len).sum::<usize>();
     // Compressed input can have more lines than bytes.
-    assert!(kept <= lines || results::act_log::Compression::of(bytes) != results::act_log::Compression::Plain);
+    assert!(
+        kept <= lines
+            || results::act_log::Compression::of(bytes) != results::act_log::Compression::Plain
+    );
     assert!(log.restarts.is_sorted(), "restarts ascend");
-    let restarted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
+    let restarted = |after, until| {
+        log.restarts
+            .iter()
+            .any(|restart| after < *restart && *restart <= until)
+    };
     for dumps in log.histograms.values() {
         for pair in dumps.windows(2) {
             assert!(pair[0].timestamp < pair[1].timestamp, "times ascend");
             let grows = pair[0].total <= pair[1].total;
-            assert!(grows || restarted(pair[0].timestamp, pair[1].timestamp), "what goes back is a restart");
+            assert!(
+                grows || restarted(pair[0].timestamp, pair[1].timestamp),
+                "what goes back is a restart"
+            );
         }
         let differs = |dump: &server_log::Dump| {
-            let counted = dump.buckets.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+            let counted = dump
+                .buckets
+                .iter()
+                .fold(0_u64, |sum, count| sum.saturating_add(*count));
             dump.total.abs_diff(counted) > dump.total / 1000
         };
         assert!(!dumps.iter().any(differs), "histograms are whole");
@@ -91,24 +134,42 @@ fn assert_log(bytes: &[u8]) -> bool {
     for lines in log.drives.values() {
         for pair in lines.windows(2) {
             assert!(pair[0].timestamp < pair[1].timestamp, "times ascend");
-            assert!(pair[0].writes <= pair[1].writes || restarted(pair[0].timestamp, pair[1].timestamp));
+            assert!(
+                pair[0].writes <= pair[1].writes || restarted(pair[0].timestamp, pair[1].timestamp)
+            );
         }
     }
-    log.remarks.iter().for_each(|remark| assert_one_line(remark));
+    log.remarks
+        .iter()
+        .for_each(|remark| assert_one_line(remark));
     assert_profile(bytes, log);
     let in_pieces = read_log(&[("a", bytes)], 7).unwrap_or_default();
-    assert_eq!(format!("{logs:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
+    assert_eq!(
+        format!("{logs:?}"),
+        format!("{in_pieces:?}"),
+        "in pieces of 7 bytes it is the same"
+    );
     // A log that is rotated at any byte reads as the same log, if both parts can be read.
-    let at = bytes.len() * usize::from(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte))) / 256;
-    let plain = results::act_log::Compression::of(&bytes[at..]) == results::act_log::Compression::Plain;
+    let at = bytes.len()
+        * usize::from(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)))
+        / 256;
+    let plain =
+        results::act_log::Compression::of(&bytes[at..]) == results::act_log::Compression::Plain;
     if log.remarks.is_empty()
         && plain
         && let Some(two) = read_log(&[("a", &bytes[..at]), ("b", &bytes[at..])], usize::MAX)
         && let [two] = &two[..]
         && two.files == ["a", "b"]
-        && two.remarks.iter().all(|remark| remark.contains("in two parts"))
+        && two
+            .remarks
+            .iter()
+            .all(|remark| remark.contains("in two parts"))
     {
-        assert_eq!((&two.histograms, &two.drives), (&log.histograms, &log.drives), "rotated at {at}");
+        assert_eq!(
+            (&two.histograms, &two.drives),
+            (&log.histograms, &log.drives),
+            "rotated at {at}"
+        );
     }
     true
 }
@@ -124,42 +185,76 @@ fn assert_table(bytes: &[u8]) -> bool {
         threshold_step: 1,
         as_asloglatency: false,
     };
-    let Some(Ok(found)) = source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted)) else {
+    let Some(Ok(found)) =
+        source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted))
+    else {
         return false;
     };
     let table = loglatency::table(&found, &wanted);
-    assert!(table.slices.is_sorted_by(|a, b| a.to < b.to), "times ascend");
+    assert!(
+        table.slices.is_sorted_by(|a, b| a.to < b.to),
+        "times ascend"
+    );
     for slice in &table.slices {
         assert!(slice.seconds > 0 && slice.ops_per_sec >= 0.0 && slice.ops_per_sec.is_finite());
         assert!(slice.pct_over.is_sorted_by(|a, b| a >= b));
-        assert!(slice.pct_over.iter().all(|pct| *pct >= 0.0 && pct.is_finite()));
+        assert!(
+            slice
+                .pct_over
+                .iter()
+                .all(|pct| *pct >= 0.0 && pct.is_finite())
+        );
     }
     let page = format!("{}{table}", wanted.title("a.log"));
-    if let Some((_, rate)) =
-        table.average.as_ref().filter(|_| table.slices.iter().all(|slice| slice.pct_over[0] <= 100.0))
+    if let Some((_, rate)) = table
+        .average
+        .as_ref()
+        .filter(|_| table.slices.iter().all(|slice| slice.pct_over[0] <= 100.0))
     {
         let read = pasted::read(source("a", page.as_bytes(), 5).into_iter().collect()).unwrap();
         let dumps = &read.histograms["{test}-read"];
-        let seconds = dumps[1].timestamp.duration_since(dumps[0].timestamp).as_secs_f64();
+        let seconds = dumps[1]
+            .timestamp
+            .duration_since(dumps[0].timestamp)
+            .as_secs_f64();
         let again = dumps[1].total as f64 / seconds;
-        assert!((again - rate).abs() <= 0.1 + rate / 100.0, "{again}\n{page}");
+        assert!(
+            (again - rate).abs() <= 0.1 + rate / 100.0,
+            "{again}\n{page}"
+        );
     }
     true
 }
 
 fn assert_iostat(bytes: &[u8]) -> bool {
     let read = |piece| {
-        iostat::read(source("a", bytes, piece)?, None).map_err(|error| assert_one_line(&error.to_string())).ok()
+        iostat::read(source("a", bytes, piece)?, None)
+            .map_err(|error| assert_one_line(&error.to_string()))
+            .ok()
     };
-    let Some(found) = read(usize::MAX) else { return false };
+    let Some(found) = read(usize::MAX) else {
+        return false;
+    };
     for device in found.reports.iter().flat_map(|report| &report.devices) {
-        let others = [device.flushes_per_sec, device.discards_per_sec].into_iter().flatten();
+        let others = [device.flushes_per_sec, device.discards_per_sec]
+            .into_iter()
+            .flatten();
         let mut numbers = device.io.numbers().into_iter().chain(others);
-        assert!(numbers.all(|number| number >= 0.0 && number.is_finite()), "{device:?}");
+        assert!(
+            numbers.all(|number| number >= 0.0 && number.is_finite()),
+            "{device:?}"
+        );
     }
-    found.remarks.iter().for_each(|remark| assert_one_line(remark));
+    found
+        .remarks
+        .iter()
+        .for_each(|remark| assert_one_line(remark));
     let in_pieces = read(7).unwrap_or_default();
-    assert_eq!(format!("{found:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
+    assert_eq!(
+        format!("{found:?}"),
+        format!("{in_pieces:?}"),
+        "in pieces of 7 bytes it is the same"
+    );
     true
 }
 
@@ -168,13 +263,22 @@ fn assert_pasted(bytes: &[u8]) -> bool {
     let log = read(usize::MAX).map_err(|error| assert_one_line(&error.to_string()));
     let Ok(log) = log else { return false };
     assert_profile(bytes, &log);
-    let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.timestamp < b.timestamp);
+    let times_ascend =
+        |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.timestamp < b.timestamp);
     assert!(log.histograms.values().all(times_ascend), "{log:?}");
-    assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");
+    assert_eq!(
+        format!("{log:?}"),
+        format!("{:?}", read(7).unwrap()),
+        "in pieces of 7 bytes it is the same"
+    );
     log.is_averages
 }
 
 fn assert_one_line(message: &str) {
     assert!(!message.contains(char::is_control), "one line: {message:?}");
-    assert!(message.len() < 4096, "a message can be read: {} bytes", message.len());
+    assert!(
+        message.len() < 4096,
+        "a message can be read: {} bytes",
+        message.len()
+    );
 }

@@ -64,7 +64,9 @@ impl PartitionMap {
     /// The numbers of the nodes that have the record, the master first.
     pub fn owners(&self, digest: &Digest) -> impl Iterator<Item = usize> {
         let partition = usize::from(partition(digest));
-        self.copies.iter().filter_map(move |nodes| nodes[partition].map(usize::from))
+        self.copies
+            .iter()
+            .filter_map(move |nodes| nodes[partition].map(usize::from))
     }
 
     /// The number of the node that is the record's master, if known.
@@ -78,12 +80,18 @@ impl PartitionMap {
 
     /// Partitions of which a node is master.
     pub fn owned(&self, node: usize) -> usize {
-        self.masters().iter().filter(|master| master.map(usize::from) == Some(node)).count()
+        self.masters()
+            .iter()
+            .filter(|master| master.map(usize::from) == Some(node))
+            .count()
     }
 
     /// Partitions without a master.
     pub fn unowned(&self) -> usize {
-        self.masters().iter().filter(|master| master.is_none()).count()
+        self.masters()
+            .iter()
+            .filter(|master| master.is_none())
+            .count()
     }
 }
 
@@ -105,48 +113,99 @@ impl Cluster {
     /// alternate addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
-    pub fn find(seeds: &[Host], namespace: &str, access: Access, uses_alternate: bool) -> Result<Arc<Self>, String> {
+    pub fn find(
+        seeds: &[Host],
+        namespace: &str,
+        access: Access,
+        uses_alternate: bool,
+    ) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
-        let query = PeersQuery { uses_tls: access.tls.is_some(), uses_alternate };
-        let nodes::DiscoveredNodes { mut nodes, missing } = nodes::find_nodes(seeds, Some(query), &access);
+        let query = PeersQuery {
+            uses_tls: access.tls.is_some(),
+            uses_alternate,
+        };
+        let nodes::DiscoveredNodes { mut nodes, missing } =
+            nodes::find_nodes(seeds, Some(query), &access);
         if nodes.is_empty() {
-            let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
-            return Err(format!("cannot find the cluster - no seed answered: {why} - {advice}"));
+            let (why, advice) = (
+                missing.join("; "),
+                "check host, port, login and TLS, and that the server runs",
+            );
+            return Err(format!(
+                "cannot find the cluster - no seed answered: {why} - {advice}"
+            ));
         }
         // Seeds come first, because the run is named after the first node.
-        nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
+        nodes.sort_by_key(|node| {
+            seeds
+                .iter()
+                .position(|seed| *seed == node.host)
+                .unwrap_or(seeds.len())
+        });
         let mut poller = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
         let map = poller.ask();
         if map.masters().iter().all(Option::is_none) {
-            let failed = |polled: &PolledNode| Some(format!("node {}: {}", polled.node, polled.failed.as_ref()?));
+            let failed = |polled: &PolledNode| {
+                Some(format!("node {}: {}", polled.node, polled.failed.as_ref()?))
+            };
             if let Some(why) = poller.nodes.iter().find_map(failed) {
-                return Err(format!("cannot find the partitions of namespace {} - {why}", quoted(namespace)));
+                return Err(format!(
+                    "cannot find the partitions of namespace {} - {why}",
+                    quoted(namespace)
+                ));
             }
-            let existing = poller.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
+            let existing = poller.nodes[0]
+                .node
+                .namespaces
+                .iter()
+                .take(NAMESPACES_TOLD_MAX)
+                .map(|name| begin_of(name));
             let (name, existing) = (quoted(namespace), existing.collect::<Vec<_>>().join(", "));
             return Err(format!(
                 "cannot use namespace {name} - the cluster has only these namespaces: {existing} - \
                  give one of them with -n"
             ));
         }
-        let has_single_bins = poller.settings().split(';').any(|pair| pair == "single-bin=true");
+        let has_single_bins = poller
+            .settings()
+            .split(';')
+            .any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
         let (refresh_sender, refresh_receiver) = channel();
         let shared = map.clone();
-        spawn("tend", move || keep_map_current(poller, &shared, &refresh_receiver))?;
-        Ok(Arc::new(Self { access, map, has_single_bins, refresh_sender }))
+        spawn("tend", move || {
+            keep_map_current(poller, &shared, &refresh_receiver)
+        })?;
+        Ok(Arc::new(Self {
+            access,
+            map,
+            has_single_bins,
+            refresh_sender,
+        }))
     }
 
     /// The map that was made last.
     pub fn map(&self) -> Arc<PartitionMap> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.map
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Starts a thread that connects to `node`, and sends `slot` and the connection to `result_sender`.
-    pub(super) fn connect(&self, node: Node, slot: usize, result_sender: Sender<(usize, ConnectResult)>, waker: Waker) {
+    pub(super) fn connect(
+        &self,
+        node: Node,
+        slot: usize,
+        result_sender: Sender<(usize, ConnectResult)>,
+        waker: Waker,
+    ) {
         let (access, error_sender) = (self.access.clone(), result_sender.clone());
         let spawned = spawn("connect", move || {
-            if result_sender.send((slot, connect_node(&node, &access))).is_ok() {
+            if result_sender
+                .send((slot, connect_node(&node, &access)))
+                .is_ok()
+            {
                 waker.wake();
             }
         });
@@ -159,7 +218,12 @@ impl Cluster {
 /// A new connection to `node`, logged in.
 pub(super) fn connect_node(node: &Node, access: &Access) -> ConnectResult {
     let socket = connect(&node.host, access.timeout);
-    let socket = socket.map_err(|error| (error.raw_os_error().unwrap_or(libc::ETIMEDOUT), error.to_string()))?;
+    let socket = socket.map_err(|error| {
+        (
+            error.raw_os_error().unwrap_or(libc::ETIMEDOUT),
+            error.to_string(),
+        )
+    })?;
     let connection = Connection::begin(socket, &node.tls_name, access, &mut node.session.clone());
     connection.map_err(|error| (libc::ECONNREFUSED, error))
 }
@@ -169,11 +233,17 @@ pub(super) fn connect_node(node: &Node, access: &Access) -> ConnectResult {
 /// Errors: a sentence, if the system allows no further thread.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
-    spawned.map(drop).map_err(|error| format!("cannot start a thread for cluster queries - {error}"))
+    spawned
+        .map(drop)
+        .map_err(|error| format!("cannot start a thread for cluster queries - {error}"))
 }
 
 /// Keeps `map` up to date until the sender of `refresh_receiver` is dropped; a message triggers a query at once.
-fn keep_map_current(mut poller: ClusterPoller, map: &Mutex<Arc<PartitionMap>>, refresh_receiver: &Receiver<()>) {
+fn keep_map_current(
+    mut poller: ClusterPoller,
+    map: &Mutex<Arc<PartitionMap>>,
+    refresh_receiver: &Receiver<()>,
+) {
     loop {
         match refresh_receiver.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
@@ -221,7 +291,14 @@ struct PolledNode {
 
 impl PolledNode {
     fn new(node: nodes::Node) -> Self {
-        Self { node, failed: None, generations: None, peers: Vec::new(), partitions: None, rack: None }
+        Self {
+            node,
+            failed: None,
+            generations: None,
+            peers: Vec::new(),
+            partitions: None,
+            rack: None,
+        }
     }
 
     fn answers(&self) -> bool {
@@ -231,17 +308,27 @@ impl PolledNode {
     /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
     ///
     /// Errors: a sentence, if the node does not answer or sends an invalid reply. Its last valid replies stay in use.
-    fn refresh(&mut self, namespace: &str, query: PeersQuery, access: &Access) -> Result<(), String> {
+    fn refresh(
+        &mut self,
+        namespace: &str,
+        query: PeersQuery,
+        access: &Access,
+    ) -> Result<(), String> {
         let names = ["peers-generation", "partition-generation"].map(str::to_owned);
         let generations = self.node.ask(&names, access)?;
-        let known = generations.into_iter().map(|value| value.filter(|value| !is_refusal(value)));
+        let known = generations
+            .into_iter()
+            .map(|value| value.filter(|value| !is_refusal(value)));
         // The connection is compared, too: after a restart of the node, its generations may be the same by chance.
-        let generations = known.collect::<Option<Vec<_>>>().map(|known| (known, self.node.connections));
+        let generations = known
+            .collect::<Option<Vec<_>>>()
+            .map(|known| (known, self.node.connections));
         if generations.is_some() && generations == self.generations {
             return Ok(());
         }
         let names = [&query.name(), "replicas", "rack-ids"].map(str::to_owned);
-        let Ok([list, replicas, rack_ids]) = <[_; 3]>::try_from(self.node.ask(&names, access)?) else {
+        let Ok([list, replicas, rack_ids]) = <[_; 3]>::try_from(self.node.ask(&names, access)?)
+        else {
             return Err("the reply has no values".to_owned());
         };
         self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
@@ -264,12 +351,18 @@ impl ClusterPoller {
         query: PeersQuery,
         access: Arc<Access>,
     ) -> Result<Self, String> {
-        let ((peer_sender, peer_receiver), (node_sender, node_receiver)) = (channel::<Vec<Peer>>(), channel());
+        let ((peer_sender, peer_receiver), (node_sender, node_receiver)) =
+            (channel::<Vec<Peer>>(), channel());
         let thread_access = access.clone();
         spawn("look for nodes", move || {
             for wanted_peers in peer_receiver {
-                let reach = |peer: Peer| nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &thread_access);
-                let reached = in_parallel(wanted_peers, reach).into_iter().flatten().collect();
+                let reach = |peer: Peer| {
+                    nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &thread_access)
+                };
+                let reached = in_parallel(wanted_peers, reach)
+                    .into_iter()
+                    .flatten()
+                    .collect();
                 if node_sender.send(reached).is_err() {
                     return;
                 }
@@ -277,7 +370,16 @@ impl ClusterPoller {
         })?;
         let (namespace, seeds) = (namespace.to_owned(), seeds.to_vec());
         let nodes = nodes.into_iter().map(PolledNode::new).collect();
-        Ok(Self { namespace, access, query, seeds, nodes, peer_sender, node_receiver, is_searching: false })
+        Ok(Self {
+            namespace,
+            access,
+            query,
+            seeds,
+            nodes,
+            peer_sender,
+            node_receiver,
+            is_searching: false,
+        })
     }
 
     /// Queries the nodes that answered last time for their partitions. Another thread looks for all other nodes,
@@ -289,7 +391,9 @@ impl ClusterPoller {
         }
         let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
         let nodes = self.nodes.iter_mut().filter(|polled| polled.answers());
-        in_parallel(nodes, |polled| polled.failed = polled.refresh(namespace, query, access).err());
+        in_parallel(nodes, |polled| {
+            polled.failed = polled.refresh(namespace, query, access).err()
+        });
         let missing_peers = self.missing();
         if !self.is_searching && !missing_peers.is_empty() {
             self.is_searching = self.peer_sender.send(missing_peers).is_ok();
@@ -300,47 +404,85 @@ impl ClusterPoller {
     /// Peers to look for: unknown peers, and nodes that do not answer (at their last address, and at the addresses that
     /// peers report). While any node does not answer, the seeds are included.
     fn missing(&self) -> Vec<Peer> {
-        let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
+        let (reachable, unreachable): (Vec<_>, Vec<_>) =
+            self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);
-        let missing_peers = advertised.filter(|peer| reachable.iter().all(|polled| polled.node.id != peer.node));
-        let missing_peers: BTreeMap<_, _> = missing_peers.map(|peer| (&peer.node, peer.clone())).collect();
-        let peer_at = |host: &Host, tls_name| Peer { node: String::new(), tls_name, hosts: vec![host.clone()] };
-        let unreachable_peers =
-            unreachable.iter().map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
-        let is_missing =
-            |seed: &&Host| !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed);
-        let seeds = self.seeds.iter().filter(is_missing).map(|seed| peer_at(seed, None));
-        missing_peers.into_values().chain(unreachable_peers).chain(seeds).take(NODES_MAX).collect()
+        let missing_peers =
+            advertised.filter(|peer| reachable.iter().all(|polled| polled.node.id != peer.node));
+        let missing_peers: BTreeMap<_, _> = missing_peers
+            .map(|peer| (&peer.node, peer.clone()))
+            .collect();
+        let peer_at = |host: &Host, tls_name| Peer {
+            node: String::new(),
+            tls_name,
+            hosts: vec![host.clone()],
+        };
+        let unreachable_peers = unreachable
+            .iter()
+            .map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
+        let is_missing = |seed: &&Host| {
+            !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
+        };
+        let seeds = self
+            .seeds
+            .iter()
+            .filter(is_missing)
+            .map(|seed| peer_at(seed, None));
+        missing_peers
+            .into_values()
+            .chain(unreachable_peers)
+            .chain(seeds)
+            .take(NODES_MAX)
+            .collect()
     }
 
     /// Adds a node, or the new address of a known node that no longer answers at its old address.
     fn add(&mut self, node: nodes::Node) {
-        if let Some(known) = self.nodes.iter_mut().find(|polled| polled.node.id == node.id) {
+        if let Some(known) = self
+            .nodes
+            .iter_mut()
+            .find(|polled| polled.node.id == node.id)
+        {
             if !known.answers() {
                 // The node keeps its partitions until it is queried, unless another node reports them.
-                *known = PolledNode { partitions: known.partitions.take(), ..PolledNode::new(node) };
+                *known = PolledNode {
+                    partitions: known.partitions.take(),
+                    ..PolledNode::new(node)
+                };
             }
         } else if self.nodes.len() < NODES_MAX {
             self.nodes.push(PolledNode::new(node));
-        } else if let Some(replaceable) =
-            self.nodes.iter_mut().find(|polled| !polled.answers() && polled.partitions.is_none())
+        } else if let Some(replaceable) = self
+            .nodes
+            .iter_mut()
+            .find(|polled| !polled.answers() && polled.partitions.is_none())
         {
             *replaceable = PolledNode::new(node);
         }
     }
 
     fn map(&self) -> PartitionMap {
-        let copy_count = self.nodes.iter().filter_map(|polled| Some(polled.partitions.as_ref()?.copies.len())).max();
-        let mut copies = vec![vec![None; usize::from(PARTITIONS)]; copy_count.unwrap_or(1).min(COPIES_MAX)];
+        let copy_count = self
+            .nodes
+            .iter()
+            .filter_map(|polled| Some(polled.partitions.as_ref()?.copies.len()))
+            .max();
+        let mut copies =
+            vec![vec![None; usize::from(PARTITIONS)]; copy_count.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer keeps its partitions, unless another node reports them.
         let nodes = self.nodes.iter().enumerate();
-        let nodes = nodes.filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?)));
+        let nodes = nodes
+            .filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?)));
         let mut nodes: Vec<_> = nodes.collect();
         nodes.sort_by_key(|(_, polled, partitions)| (polled.answers(), partitions.regime));
         for (number, _, partitions) in nodes {
             for (nodes, bitmap) in copies.iter_mut().zip(&partitions.copies) {
-                let is_owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
-                let owned = nodes.iter_mut().enumerate().filter(|(partition, _)| is_owned(*partition));
+                let is_owned =
+                    |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
+                let owned = nodes
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(partition, _)| is_owned(*partition));
                 owned.for_each(|(_, node)| *node = Some(number as u16));
             }
         }
@@ -352,16 +494,24 @@ impl ClusterPoller {
             session: node.session.clone(),
             rack: *rack,
             build: node.build.clone(),
-            supports_pipelining: node.features.split(';').any(|feature| feature == "pipelining"),
+            supports_pipelining: node
+                .features
+                .split(';')
+                .any(|feature| feature == "pipelining"),
         };
-        PartitionMap { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
+        PartitionMap {
+            nodes: self.nodes.iter().enumerate().map(node).collect(),
+            copies,
+        }
     }
 
     /// Namespace settings from the first node that reports them; empty if no node does.
     fn settings(&mut self) -> String {
         let query = [format!("namespace/{}", self.namespace)];
-        let values =
-            self.nodes.iter_mut().find_map(|polled| polled.node.ask(&query, &self.access).ok()?.pop().flatten());
+        let values = self
+            .nodes
+            .iter_mut()
+            .find_map(|polled| polled.node.ask(&query, &self.access).ok()?.pop().flatten());
         values.unwrap_or_default()
     }
 }

@@ -20,7 +20,12 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
 /// Appends the request for `transaction`. `timeout_ms`: how long the server may work on the request.
-pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
+pub(super) fn put_request(
+    out: &mut Vec<u8>,
+    namespace: &[u8],
+    transaction: &Transaction,
+    timeout_ms: u32,
+) {
     let begin = frame::begin(out, FrameKind::Message);
     request::put(out, namespace, transaction, false, timeout_ms);
     frame::end(out, begin);
@@ -67,8 +72,14 @@ impl Connection {
     /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind a request that has timed out would time out, too.
-        let is_stuck = self.pending_replies.front().is_some_and(|first| first.token.is_none());
-        self.socket.is_some() && !self.is_ending && !is_stuck && self.pending_replies.len() < pipeline_max
+        let is_stuck = self
+            .pending_replies
+            .front()
+            .is_some_and(|first| first.token.is_none());
+        self.socket.is_some()
+            && !self.is_ending
+            && !is_stuck
+            && self.pending_replies.len() < pipeline_max
     }
 
     /// True if there are bytes to send.
@@ -79,7 +90,9 @@ impl Connection {
     /// Takes the bytes for the socket.
     pub(super) fn take_unsent(&mut self) -> io::Result<Vec<u8>> {
         let plain = std::mem::take(&mut self.unsent);
-        let Some(tls) = &mut self.tls else { return Ok(plain) };
+        let Some(tls) = &mut self.tls else {
+            return Ok(plain);
+        };
         let (mut rest, mut encrypted) = (&plain[..], Vec::new());
         loop {
             // TLS buffers are bounded: a long request is taken in parts.
@@ -98,7 +111,9 @@ impl Connection {
 
     /// The replies in `bytes` from the socket, decrypted if the connection has TLS. Errors: invalid TLS.
     pub(super) fn received<'a>(&mut self, mut bytes: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
-        let Some(tls) = &mut self.tls else { return Ok(Cow::Borrowed(bytes)) };
+        let Some(tls) = &mut self.tls else {
+            return Ok(Cow::Borrowed(bytes));
+        };
         let mut plain = Vec::new();
         while !bytes.is_empty() && tls.read_tls(&mut bytes)? > 0 {
             tls.process_new_packets().map_err(io::Error::other)?;
@@ -151,7 +166,13 @@ const INFO_AND_TTL: u8 = 0b1010;
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`. `timeout_ms`: how long the server may work on the request.
-pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &[IndexedDigest], timeout_ms: u32) {
+pub(super) fn put_batch(
+    out: &mut Vec<u8>,
+    namespace: &[u8],
+    set: &[u8],
+    keys: &[IndexedDigest],
+    timeout_ms: u32,
+) {
     let mut body = (keys.len() as u32).to_be_bytes().to_vec();
     body.push(FLAGS);
     for (position, (_, digest)) in (0u32..).zip(keys) {
@@ -169,7 +190,13 @@ pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &
         }
     }
     let begin = frame::begin(out, FrameKind::Message);
-    Header { info: [info1::BATCH, 0, 0, 0], timeout: timeout_ms, fields: 1, ..Header::default() }.put(out);
+    Header {
+        info: [info1::BATCH, 0, 0, 0],
+        timeout: timeout_ms,
+        fields: 1,
+        ..Header::default()
+    }
+    .put(out);
     message::put_field(out, field::BATCH, &body);
     frame::end(out, begin);
 }
@@ -183,7 +210,9 @@ pub(super) struct BatchPart {
 
 impl BatchPart {
     pub(super) fn new(keys: Vec<IndexedDigest>) -> Self {
-        Self { keys: keys.into_iter().map(Some).collect() }
+        Self {
+            keys: keys.into_iter().map(Some).collect(),
+        }
     }
 
     /// The keys that `entry` answers: one key, or all keys left if `entry` is the last entry.
@@ -196,7 +225,12 @@ impl BatchPart {
             true if entry.code == 0 && self.rest().next().is_some() => Err(error),
             // At the last entry, either the whole part was refused, or all of its keys were answered.
             true => Ok(self.rest().collect()),
-            false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(error),
+            false => self
+                .keys
+                .get_mut(entry.index as usize)
+                .and_then(Option::take)
+                .map(|key| vec![key])
+                .ok_or(error),
         }
     }
 
@@ -218,14 +252,24 @@ mod tests {
     #[test]
     fn a_server_understands_what_is_asked() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
-            let object = RecordSpec { set: set.into(), replace, began: 9, ..records(3, ValueType::String(20)) };
+            let object = RecordSpec {
+                set: set.into(),
+                replace,
+                began: 9,
+                ..records(3, ValueType::String(20))
+            };
             for kind in [OpKind::Read, OpKind::Write] {
                 let asked = object.transaction(kind, 77, 1);
                 let mut bytes = Vec::new();
                 put_request(&mut bytes, b"test", &asked, 50);
                 let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-                let understood = parse(body, Limits::default(), |name| (name == b"test").then_some(0)).unwrap();
-                let Command::Single { request, .. } = understood else { panic!("{understood:?}") };
+                let understood = parse(body, Limits::default(), |name| {
+                    (name == b"test").then_some(0)
+                })
+                .unwrap();
+                let Command::Single { request, .. } = understood else {
+                    panic!("{understood:?}")
+                };
                 let single = request.transaction;
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
                 match (single.work, asked.work) {
@@ -249,16 +293,30 @@ mod batch_tests {
     #[test]
     fn a_server_understands_a_batch_as_it_does_those_of_real_clients() {
         for set in [&b""[..], b"users"] {
-            let keys: Vec<IndexedDigest> = (0..3).map(|key| (7 - key, digest(set, 1, &[key as u8]))).collect();
+            let keys: Vec<IndexedDigest> = (0..3)
+                .map(|key| (7 - key, digest(set, 1, &[key as u8])))
+                .collect();
             let mut bytes = Vec::new();
             put_batch(&mut bytes, b"test", set, &keys, 50);
             let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
-            let understood = parse(body, Limits::default(), |name| (name == b"test").then_some(0)).unwrap();
-            let Command::Batch { requests, timeout_ms } = understood else { panic!("{understood:?}") };
+            let understood = parse(body, Limits::default(), |name| {
+                (name == b"test").then_some(0)
+            })
+            .unwrap();
+            let Command::Batch {
+                requests,
+                timeout_ms,
+            } = understood
+            else {
+                panic!("{understood:?}")
+            };
             assert_eq!((timeout_ms, requests.len()), (50, 3));
             for (position, (keyed, (_, digest))) in requests.into_iter().zip(&keys).enumerate() {
                 let transaction = keyed.request.unwrap().transaction;
-                assert_eq!((keyed.index as usize, transaction.digest), (position, *digest));
+                assert_eq!(
+                    (keyed.index as usize, transaction.digest),
+                    (position, *digest)
+                );
                 assert!(*transaction.set == *set && matches!(transaction.work, Work::ReadAll));
             }
         }

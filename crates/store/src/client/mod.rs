@@ -116,15 +116,31 @@ impl Client {
         let (map, depth) = (settings.cluster.map(), setup.in_flight_max);
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
-        let buffers = depth.next_power_of_two().clamp(*ARRIVALS.start(), *ARRIVALS.end());
-        let arrivals = ReceiveBuffers { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
-        let setup = Setup { in_flight_max: 2 * slots_max, memory_bytes: 0, ..setup };
+        let buffers = depth
+            .next_power_of_two()
+            .clamp(*ARRIVALS.start(), *ARRIVALS.end());
+        let arrivals = ReceiveBuffers {
+            buffers: buffers as u16,
+            bytes: ARRIVAL_BYTES,
+        };
+        let setup = Setup {
+            in_flight_max: 2 * slots_max,
+            memory_bytes: 0,
+            ..setup
+        };
         let (net, _) = NetEngine::new(Vec::new(), arrivals, setup)?;
         let (connect_sender, connect_receiver) = channel();
         let mut client = Self {
             net,
-            issuer: Issuer::new(settings.object.clone(), settings.verification.clone(), settings.overload.clone()),
-            keys: settings.batch.as_ref().map(|batch| (batch.keys)(shard.0, shard.1)),
+            issuer: Issuer::new(
+                settings.object.clone(),
+                settings.verification.clone(),
+                settings.overload.clone(),
+            ),
+            keys: settings
+                .batch
+                .as_ref()
+                .map(|batch| (batch.keys)(shard.0, shard.1)),
             settings,
             map_ns: 0,
             connections: Vec::new(),
@@ -142,14 +158,26 @@ impl Client {
             connect_sender,
             map,
         };
-        client.nodes.resize_with(client.map.nodes.len(), NodeRoute::default);
+        client
+            .nodes
+            .resize_with(client.map.nodes.len(), NodeRoute::default);
         client.connect_ahead()?;
         Ok(client)
     }
 
     fn send(&mut self, slot: usize, waiting: WaitingRequest) {
-        let WaitingRequest { token, tries, request, .. } = waiting;
-        let Self { settings, transactions, connections, .. } = self;
+        let WaitingRequest {
+            token,
+            tries,
+            request,
+            ..
+        } = waiting;
+        let Self {
+            settings,
+            transactions,
+            connections,
+            ..
+        } = self;
         let (namespace, unsent) = (settings.namespace.as_bytes(), &mut connections[slot].unsent);
         let part = match request {
             Request::One(transaction) => {
@@ -157,11 +185,21 @@ impl Client {
                 None
             }
             Request::Batch(keys) => {
-                put_batch(unsent, namespace, &settings.object.set, &keys, settings.timeout_ms);
+                put_batch(
+                    unsent,
+                    namespace,
+                    &settings.object.set,
+                    &keys,
+                    settings.timeout_ms,
+                );
                 Some(BatchPart::new(keys))
             }
         };
-        connections[slot].pending_replies.push_back(PendingReply { token: Some(token), tries, part });
+        connections[slot].pending_replies.push_back(PendingReply {
+            token: Some(token),
+            tries,
+            part,
+        });
         transactions[token as usize].slots.push(slot);
         self.list(slot);
     }
@@ -179,15 +217,25 @@ impl Client {
         self.last_number += 1;
         let number = self.last_number;
         if self.transactions.len() <= token as usize {
-            self.transactions.resize_with(token as usize + 1, TransactionInFlight::default);
+            self.transactions
+                .resize_with(token as usize + 1, TransactionInFlight::default);
         }
         let transaction = &mut self.transactions[token as usize];
-        let records = if let Request::Batch(keys) = &request { keys.len() as u32 } else { 1 };
+        let records = if let Request::Batch(keys) = &request {
+            keys.len() as u32
+        } else {
+            1
+        };
         (transaction.number, transaction.records_left) = (number, records);
         transaction.slots.clear();
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));
-        self.route(WaitingRequest { token, number, tries: 0, request });
+        self.route(WaitingRequest {
+            token,
+            number,
+            tries: 0,
+            request,
+        });
     }
 
     fn finish(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) {
@@ -205,13 +253,20 @@ impl Client {
         let connection = &mut self.connections[slot];
         connection.end();
         connection.unsent.clear();
-        let completion_time = CompletionTime { at_ns: self.net.now(), unseen_ns: 0 };
-        for PendingReply { token, tries, part } in std::mem::take(&mut self.connections[slot].pending_replies) {
+        let completion_time = CompletionTime {
+            at_ns: self.net.now(),
+            unseen_ns: 0,
+        };
+        for PendingReply { token, tries, part } in
+            std::mem::take(&mut self.connections[slot].pending_replies)
+        {
             let Some(token) = token else { continue };
             // The request may have been sent.
             let lost = Answer::lost(errno, true);
             match part {
-                Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, completion_time)),
+                Some(part) => part
+                    .rest()
+                    .for_each(|key| self.record(token, key, tries, lost, completion_time)),
                 None if self.retry_read(token, tries) => {}
                 None => self.finish(token, lost, completion_time),
             }
@@ -223,15 +278,35 @@ impl Client {
     fn vacate(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.is_over() {
-            let Connection { node, is_free, is_listed, .. } = *connection;
-            *connection = Connection { node, is_free, is_listed, ..Connection::default() };
+            let Connection {
+                node,
+                is_free,
+                is_listed,
+                ..
+            } = *connection;
+            *connection = Connection {
+                node,
+                is_free,
+                is_listed,
+                ..Connection::default()
+            };
         }
     }
 
     fn event(&mut self, event: SocketCompletion) {
-        let SocketCompletion { token, outcome, op, seen_ns, unseen_ns, .. } = event;
+        let SocketCompletion {
+            token,
+            outcome,
+            op,
+            seen_ns,
+            unseen_ns,
+            ..
+        } = event;
         let slot = token as usize / 2;
-        let completion_time = CompletionTime { at_ns: seen_ns, unseen_ns };
+        let completion_time = CompletionTime {
+            at_ns: seen_ns,
+            unseen_ns,
+        };
         match op {
             Some(NetOp::Send { mut bytes, .. }) => {
                 let connection = &mut self.connections[slot];
@@ -282,7 +357,9 @@ impl Client {
         for slot in std::mem::take(&mut self.slots_to_flush) {
             let connection = &mut self.connections[slot];
             connection.is_listed = false;
-            let Some(socket) = &connection.socket else { continue };
+            let Some(socket) = &connection.socket else {
+                continue;
+            };
             if !connection.is_sending && !connection.is_ending && connection.has_unsent() {
                 let socket = socket.clone();
                 let Ok(bytes) = connection.take_unsent() else {
@@ -290,17 +367,29 @@ impl Client {
                     continue;
                 };
                 connection.is_sending = true;
-                self.net.submit(NetOp::Send { token: 2 * slot as u32 + 1, socket, bytes });
+                self.net.submit(NetOp::Send {
+                    token: 2 * slot as u32 + 1,
+                    socket,
+                    bytes,
+                });
             }
         }
     }
 
     /// Time of the next action if nothing arrives.
     fn timer_ns(&self, now_ns: u64) -> u64 {
-        let deadline_ns = self.deadlines.front().map_or(u64::MAX, |(until_ns, ..)| *until_ns);
+        let deadline_ns = self
+            .deadlines
+            .front()
+            .map_or(u64::MAX, |(until_ns, ..)| *until_ns);
         let deadline_ns = deadline_ns.min(self.issuer.again_ns());
-        let is_waiting = !self.unowned.is_empty() || self.nodes.iter().any(|node| !node.waiting.is_empty());
-        if is_waiting { deadline_ns.min(now_ns + MAP_NS) } else { deadline_ns }
+        let is_waiting =
+            !self.unowned.is_empty() || self.nodes.iter().any(|node| !node.waiting.is_empty());
+        if is_waiting {
+            deadline_ns.min(now_ns + MAP_NS)
+        } else {
+            deadline_ns
+        }
     }
 }
 
@@ -315,10 +404,16 @@ impl IoEngine for Client {
 
     fn submit(&mut self, op: Op) {
         let (token, now_ns) = (op.token, self.net.now());
-        let batch = self.settings.batch.as_ref().filter(|_| op.kind == OpKind::Read);
+        let batch = self
+            .settings
+            .batch
+            .as_ref()
+            .filter(|_| op.kind == OpKind::Read);
         if let (Some(BatchReads { records, .. }), Some(next_key)) = (batch, &mut self.keys) {
             let first = op.offset;
-            let keys = std::iter::once(first).chain(std::iter::repeat_with(next_key)).take(*records as usize);
+            let keys = std::iter::once(first)
+                .chain(std::iter::repeat_with(next_key))
+                .take(*records as usize);
             let digests = self.issuer.begin_batch(op, keys, now_ns);
             self.start(token, Request::Batch((0..).zip(digests).collect()));
         } else if let Some(transaction) = self.issuer.begin(op, now_ns) {
@@ -337,7 +432,11 @@ impl IoEngine for Client {
                 self.start(token, Request::One(transaction));
             }
             self.flush();
-            let until_ns = if out.len() >= enough { 0 } else { wait.until_ns.min(self.timer_ns(now_ns)) };
+            let until_ns = if out.len() >= enough {
+                0
+            } else {
+                wait.until_ns.min(self.timer_ns(now_ns))
+            };
             let mut events = std::mem::take(&mut self.events);
             self.net.reap(Wait { until_ns, ..wait }, &mut events)?;
             let seen_ns = self.net.now();

@@ -49,7 +49,12 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
     Fields::take(body, header.fields)?;
     let bins = message::take_ops(body, header.ops)?;
     let is_last = header.info[2] & info3::LAST != 0;
-    Ok(Entry { code: header.result, index: header.timeout, is_last, bins })
+    Ok(Entry {
+        code: header.result,
+        index: header.timeout,
+        is_last,
+        bins,
+    })
 }
 
 /// Partitions of a node.
@@ -67,20 +72,45 @@ pub struct NodePartitions {
 ///
 /// Errors: a sentence, if the maps are malformed.
 pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePartitions>, String> {
-    let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
-    let parse_error = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
+    let Some(value) = of_namespace(replicas, namespace) else {
+        return Ok(None);
+    };
+    let parse_error = || {
+        format!(
+            "expected partitions such as {namespace}:0,1,MAP, found {}",
+            begin_of(value)
+        )
+    };
     let mut parts = value.split(',');
-    let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(parse_error)?;
+    let regime = parts
+        .next()
+        .and_then(|regime| regime.parse().ok())
+        .ok_or_else(parse_error)?;
     // Maps of a wrong length are not decoded: a reply may have 16 MiB.
     let short = |map: &&str| map.len() < 2 * MAP_BYTES;
-    let decoded = |map: &str| BASE64.decode(Some(map).filter(short)?).ok().filter(|map| map.len() == MAP_BYTES);
-    let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(parse_error)?;
-    if copies.is_empty() { Err(parse_error()) } else { Ok(Some(NodePartitions { regime, copies })) }
+    let decoded = |map: &str| {
+        BASE64
+            .decode(Some(map).filter(short)?)
+            .ok()
+            .filter(|map| map.len() == MAP_BYTES)
+    };
+    let copies: Vec<_> = parts
+        .skip(1)
+        .take(COPIES_MAX)
+        .map(decoded)
+        .collect::<Option<_>>()
+        .ok_or_else(parse_error)?;
+    if copies.is_empty() {
+        Err(parse_error())
+    } else {
+        Ok(Some(NodePartitions { regime, copies }))
+    }
 }
 
 /// The value of a namespace among `ns:value;ns:value`.
 fn of_namespace<'a>(text: &'a str, namespace: &str) -> Option<&'a str> {
-    text.split(';').find_map(|one| one.strip_prefix(namespace)?.strip_prefix(':'))
+    text.split(';')
+        .find_map(|one| one.strip_prefix(namespace)?.strip_prefix(':'))
 }
 
 /// The rack of a node in `namespace`: `ns:rack;ns:rack`.
@@ -105,13 +135,25 @@ impl ClientSettings {
     pub fn probe_record(&self, key: u64) -> Result<Option<Stored>, String> {
         let transaction = self.object.transaction(OpKind::Read, key, 0);
         let map = self.cluster.map();
-        let Some(node) = map.master(&transaction.digest) else { return Ok(None) };
+        let Some(node) = map.master(&transaction.digest) else {
+            return Ok(None);
+        };
         let mut request = Vec::new();
-        put_request(&mut request, self.namespace.as_bytes(), &transaction, self.timeout_ms);
-        let mut connection = connect_node(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
+        put_request(
+            &mut request,
+            self.namespace.as_bytes(),
+            &transaction,
+            self.timeout_ms,
+        );
+        let mut connection =
+            connect_node(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
         let body = connection.exchange(FrameKind::Message, &request)?;
         let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
-        Ok(if entry.code == 0 { of(entry.bins) } else { None })
+        Ok(if entry.code == 0 {
+            of(entry.bins)
+        } else {
+            None
+        })
     }
 }
 
@@ -124,7 +166,10 @@ fn of(bins: &[u8]) -> Option<Stored> {
         particle::BLOB => ValueType::Blob(bytes),
         _ => return None,
     };
-    Some(Stored { bins: ops::entries(bins).count() as u16, value })
+    Some(Stored {
+        bins: ops::entries(bins).count() as u16,
+        value,
+    })
 }
 
 #[cfg(test)]
@@ -138,19 +183,35 @@ mod tests {
 
     #[test]
     fn a_map_has_a_bit_for_each_partition_and_copy() {
-        let (all, none) = (format!("{}8=", "/".repeat(682)), format!("{}A=", "A".repeat(682)));
+        let (all, none) = (
+            format!("{}8=", "/".repeat(682)),
+            format!("{}A=", "A".repeat(682)),
+        );
         let of = |text: &str| {
             let NodePartitions { regime, copies } = parse_partitions(text, "test").unwrap()?;
             let bits = |map: &Vec<u8>| map.iter().map(|byte| byte.count_ones()).sum::<u32>();
             Some((regime, copies.iter().map(bits).collect::<Vec<_>>()))
         };
-        assert_eq!(of(&format!("bar:0,1,{none};test:7,2,{all},{none}")), Some((7, vec![4096, 0])));
+        assert_eq!(
+            of(&format!("bar:0,1,{none};test:7,2,{all},{none}")),
+            Some((7, vec![4096, 0]))
+        );
         assert_eq!(of(&format!("testx:0,1,{all}")), None);
         assert_eq!((of(""), of("test")), (None, None));
         let long = format!("test:0,1,{}", "/".repeat(1 << 20));
-        for wrong in ["test:", "test:0,1", "test:0,1,////", "test:0,1,!", &format!("test:x,1,{all}"), &long] {
+        for wrong in [
+            "test:",
+            "test:0,1",
+            "test:0,1,////",
+            "test:0,1,!",
+            &format!("test:x,1,{all}"),
+            &long,
+        ] {
             let error = parse_partitions(wrong, "test").unwrap_err();
-            assert!(error.starts_with("expected partitions such as") && error.len() < 200, "{error}");
+            assert!(
+                error.starts_with("expected partitions such as") && error.len() < 200,
+                "{error}"
+            );
         }
     }
 
@@ -158,18 +219,34 @@ mod tests {
     fn racks_are_read_as_servers_write_them() {
         assert_eq!(rack("bar:1;test:22", "test"), Some(22));
         assert_eq!(
-            (rack("ERROR:25:enterprise only", "test"), rack("test:-1", "test"), rack("test", "test")),
+            (
+                rack("ERROR:25:enterprise only", "test"),
+                rack("test:-1", "test"),
+                rack("test", "test")
+            ),
             (None, None, None)
         );
     }
 
     #[test]
     fn a_reply_that_is_torn_or_lies_is_no_reply() {
-        let object = RecordSpec { set: [].into(), began: 9, ..records(2, ValueType::Blob(9)) };
-        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
+        let object = RecordSpec {
+            set: [].into(),
+            began: 9,
+            ..records(2, ValueType::Blob(9))
+        };
+        let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else {
+            panic!()
+        };
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);
-        Header { result: 3, fields: 1, ops: 2, ..Header::default() }.put(&mut bytes);
+        Header {
+            result: 3,
+            fields: 1,
+            ops: 2,
+            ..Header::default()
+        }
+        .put(&mut bytes);
         message::put_field(&mut bytes, 99, b"of a later server");
         bytes.extend_from_slice(&ops);
         frame::end(&mut bytes, begin);
@@ -180,12 +257,22 @@ mod tests {
             }
         }
         let entry = first(&bytes).unwrap().unwrap();
-        assert_eq!((entry.code, entry.bins, entry.is_last), (3, &ops[..], false));
+        assert_eq!(
+            (entry.code, entry.bins, entry.is_last),
+            (3, &ops[..], false)
+        );
         for end in 0..bytes.len() {
             assert_eq!(first(&bytes[..end]), Ok(None));
         }
         // The header claims in turn more fields, more operations, another kind, a length of a gigabyte.
-        for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
+        for (at, value) in [
+            (8 + 19, 9),
+            (8 + 21, 3),
+            (1, 1),
+            (1, 77),
+            (4, 0x40),
+            (8, 200),
+        ] {
             let mut lies = bytes.clone();
             lies[at] = value;
             assert!(first(&lies).is_err(), "byte {at}");

@@ -94,10 +94,16 @@ impl Client {
         let map = self.map.clone();
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
-                let connection = connect_node(node, &self.settings.cluster.access).map_err(|(_, error)| {
-                    io::Error::other(format!("cannot connect to node {} at {} - {error}", node.name, node.host))
-                })?;
-                let Some(slot) = self.slot(node.number) else { break };
+                let connection =
+                    connect_node(node, &self.settings.cluster.access).map_err(|(_, error)| {
+                        io::Error::other(format!(
+                            "cannot connect to node {} at {} - {error}",
+                            node.name, node.host
+                        ))
+                    })?;
+                let Some(slot) = self.slot(node.number) else {
+                    break;
+                };
                 self.begin(slot, connection);
             }
         }
@@ -106,8 +112,9 @@ impl Client {
 
     /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
-        let is_empty =
-            |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting;
+        let is_empty = |slot: &usize| {
+            self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting
+        };
         if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
             return Some(slot);
         }
@@ -122,10 +129,18 @@ impl Client {
             // Reuse a slot of a node that left.
             false => (0..self.connections.len()).find(is_empty)?,
         };
-        let Connection { node: old_node, is_listed, .. } = self.connections[slot];
+        let Connection {
+            node: old_node,
+            is_listed,
+            ..
+        } = self.connections[slot];
         self.nodes[old_node].slots.retain(|of| *of != slot);
         self.nodes[old_node].free.retain(|of| *of != slot);
-        self.connections[slot] = Connection { node, is_listed, ..Connection::default() };
+        self.connections[slot] = Connection {
+            node,
+            is_listed,
+            ..Connection::default()
+        };
         self.nodes[node].slots.push(slot);
         Some(slot)
     }
@@ -137,7 +152,10 @@ impl Client {
         connection.tls = tls;
         connection.socket = Some(socket.clone());
         connection.is_receiving = true;
-        self.net.submit(NetOp::Receive { token: 2 * slot as u32, socket });
+        self.net.submit(NetOp::Receive {
+            token: 2 * slot as u32,
+            socket,
+        });
         self.free(slot);
     }
 
@@ -146,7 +164,9 @@ impl Client {
         let pipeline_max = self.settings.pipeline.max(1) as usize;
         let node = self.connections[slot].node;
         while self.connections[slot].takes(pipeline_max) {
-            let Some(waiting) = self.nodes[node].waiting.pop_front() else { break };
+            let Some(waiting) = self.nodes[node].waiting.pop_front() else {
+                break;
+            };
             if self.transactions[waiting.token as usize].number == waiting.number {
                 self.send(slot, waiting);
             }
@@ -173,7 +193,12 @@ impl Client {
 
     /// Sends a request, or queues it for its node. A batch is split among its nodes.
     pub(super) fn route(&mut self, waiting: WaitingRequest) {
-        let WaitingRequest { token, number, tries, request } = waiting;
+        let WaitingRequest {
+            token,
+            number,
+            tries,
+            request,
+        } = waiting;
         match request {
             Request::One(transaction) => {
                 let replica = match transaction.work {
@@ -181,24 +206,50 @@ impl Client {
                     _ => self.settings.replica,
                 };
                 let node = self.node_of(&transaction.digest, replica, number, tries);
-                self.route_to(node, WaitingRequest { token, number, tries, request: Request::One(transaction) });
+                self.route_to(
+                    node,
+                    WaitingRequest {
+                        token,
+                        number,
+                        tries,
+                        request: Request::One(transaction),
+                    },
+                );
             }
             Request::Batch(keys) => {
                 let node_of = |key: IndexedDigest| {
-                    (self.node_of(&key.1, self.settings.replica, number.wrapping_add(key.0.into()), tries), key)
+                    (
+                        self.node_of(
+                            &key.1,
+                            self.settings.replica,
+                            number.wrapping_add(key.0.into()),
+                            tries,
+                        ),
+                        key,
+                    )
                 };
                 let mut keys: Vec<_> = keys.into_iter().map(node_of).collect();
                 keys.sort_by_key(|(node, _)| *node);
                 for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
                     let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
-                    self.route_to(part[0].0, WaitingRequest { token, number, tries, request });
+                    self.route_to(
+                        part[0].0,
+                        WaitingRequest {
+                            token,
+                            number,
+                            tries,
+                            request,
+                        },
+                    );
                 }
             }
         }
     }
 
     fn route_to(&mut self, node: Option<usize>, waiting: WaitingRequest) {
-        let Some(node) = node else { return self.unowned.push_back(waiting) };
+        let Some(node) = node else {
+            return self.unowned.push_back(waiting);
+        };
         match self.pick(node) {
             Some(slot) => self.send(slot, waiting),
             None => self.nodes[node].waiting.push_back(waiting),
@@ -207,7 +258,13 @@ impl Client {
 
     /// The node for a request about a record, after attempts with `tries` other nodes. `number` spreads requests over
     /// the copies.
-    fn node_of(&self, digest: &Digest, replica: Replica, number: u64, tries: usize) -> Option<usize> {
+    fn node_of(
+        &self,
+        digest: &Digest,
+        replica: Replica,
+        number: u64,
+        tries: usize,
+    ) -> Option<usize> {
         if replica == Replica::Master {
             return self.map.master(digest);
         }
@@ -216,13 +273,19 @@ impl Client {
         match replica {
             Replica::Any => nodes.rotate_left(number as usize % count),
             // The sort is stable, so the master comes before the other nodes of its group.
-            Replica::PreferRack => nodes.sort_by_key(|node| self.map.nodes[*node].rack != self.settings.rack),
+            Replica::PreferRack => {
+                nodes.sort_by_key(|node| self.map.nodes[*node].rack != self.settings.rack)
+            }
             Replica::Master | Replica::Sequence => {}
         }
         nodes.rotate_left(tries % count);
         let is_up = |node: &&usize| {
             let node_route = &self.nodes[**node];
-            node_route.errno.is_none() || node_route.slots.iter().any(|slot| self.connections[*slot].socket.is_some())
+            node_route.errno.is_none()
+                || node_route
+                    .slots
+                    .iter()
+                    .any(|slot| self.connections[*slot].socket.is_some())
         };
         nodes.iter().find(is_up).or(nodes.first()).copied()
     }
@@ -236,8 +299,12 @@ impl Client {
         let map = self.settings.cluster.map();
         if !Arc::ptr_eq(&map, &self.map) {
             self.map = map;
-            self.nodes.resize_with(self.map.nodes.len(), NodeRoute::default);
-            let waiting = self.nodes.iter_mut().flat_map(|node| node.waiting.drain(..));
+            self.nodes
+                .resize_with(self.map.nodes.len(), NodeRoute::default);
+            let waiting = self
+                .nodes
+                .iter_mut()
+                .flat_map(|node| node.waiting.drain(..));
             let waiting: Vec<_> = waiting.chain(self.unowned.drain(..)).collect();
             self.route_again(waiting);
         }
@@ -258,7 +325,10 @@ impl Client {
     fn supply(&mut self, node: usize, now_ns: u64) {
         let transactions = &self.transactions;
         let node_route = &mut self.nodes[node];
-        while node_route.waiting.front().is_some_and(|first| transactions[first.token as usize].number != first.number)
+        while node_route
+            .waiting
+            .front()
+            .is_some_and(|first| transactions[first.token as usize].number != first.number)
         {
             node_route.waiting.pop_front();
         }
@@ -267,16 +337,25 @@ impl Client {
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
         // A node that did not answer gets one attempt to connect at a time, because each attempt has a thread.
-        let attempts_max = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
+        let attempts_max = if self.nodes[node].errno.is_some() {
+            1
+        } else {
+            ATTEMPTS_MAX
+        };
         while self.nodes[node].connecting < attempts_max
             && self.nodes[node].connecting * pipeline < self.nodes[node].waiting.len()
         {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_connecting = true;
             self.nodes[node].connecting += 1;
-            let (node, connect_sender, waker) =
-                (self.map.nodes[node].clone(), self.connect_sender.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(node, slot, connect_sender, waker);
+            let (node, connect_sender, waker) = (
+                self.map.nodes[node].clone(),
+                self.connect_sender.clone(),
+                self.net.waker().clone(),
+            );
+            self.settings
+                .cluster
+                .connect(node, slot, connect_sender, waker);
         }
     }
 
@@ -304,11 +383,18 @@ impl Client {
 
 impl Client {
     /// Takes received bytes; returns an error number if they violate the protocol.
-    pub(super) fn arrived(&mut self, slot: usize, bytes: &[u8], completion_time: CompletionTime) -> Option<i32> {
+    pub(super) fn arrived(
+        &mut self,
+        slot: usize,
+        bytes: &[u8],
+        completion_time: CompletionTime,
+    ) -> Option<i32> {
         if self.connections[slot].is_ending {
             return None;
         }
-        let Ok(bytes) = self.connections[slot].received(bytes) else { return Some(libc::EPROTO) };
+        let Ok(bytes) = self.connections[slot].received(bytes) else {
+            return Some(libc::EPROTO);
+        };
         if self.connections[slot].has_unsent() {
             self.list(slot);
         }
@@ -334,9 +420,10 @@ impl Client {
         completion_time: CompletionTime,
     ) -> (&'a [u8], Option<i32>) {
         loop {
-            match take_reply(&mut bytes)
-                .and_then(|body| body.map(|body| self.reply(slot, body, completion_time)).transpose())
-            {
+            match take_reply(&mut bytes).and_then(|body| {
+                body.map(|body| self.reply(slot, body, completion_time))
+                    .transpose()
+            }) {
                 Ok(Some(())) => {}
                 Ok(None) => break,
                 Err(_) => return (bytes, Some(libc::EPROTO)),
@@ -349,7 +436,12 @@ impl Client {
     /// Takes a reply to the oldest request of a connection.
     ///
     /// Errors: `body` is not a valid reply.
-    fn reply(&mut self, slot: usize, mut body: &[u8], completion_time: CompletionTime) -> Result<(), Malformed> {
+    fn reply(
+        &mut self,
+        slot: usize,
+        mut body: &[u8],
+        completion_time: CompletionTime,
+    ) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
@@ -371,7 +463,8 @@ impl Client {
                 self.connections[slot].pending_replies.pop_front();
             }
             if let Some(token) = token {
-                keys.into_iter().for_each(|key| self.record(token, key, tries, answer, completion_time));
+                keys.into_iter()
+                    .for_each(|key| self.record(token, key, tries, answer, completion_time));
             }
             if entry.is_last || body.is_empty() {
                 return Ok(());
@@ -381,16 +474,25 @@ impl Client {
 
     /// Sends a read to another node with a copy of the record. `false`: no such node is left, or `token` is not a read.
     pub(super) fn retry_read(&mut self, token: u32, tries: usize) -> bool {
-        let read = self.issuer.transaction(token).filter(|transaction| matches!(transaction.work, Work::ReadAll));
+        let read = self
+            .issuer
+            .transaction(token)
+            .filter(|transaction| matches!(transaction.work, Work::ReadAll));
         read.is_some_and(|read| self.retry(token, tries, read.digest, Request::One(read)))
     }
 
     fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: Request) -> bool {
         let tries = tries + 1;
-        let can_retry = self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
+        let can_retry =
+            self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
         if can_retry {
             let number = self.transactions[token as usize].number;
-            self.route(WaitingRequest { token, number, tries, request });
+            self.route(WaitingRequest {
+                token,
+                number,
+                tries,
+                request,
+            });
         }
         can_retry
     }
@@ -406,7 +508,8 @@ impl Client {
     ) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
         let request = Request::Batch(vec![key]);
-        if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request) {
+        if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request)
+        {
             return;
         }
         self.issuer.answer(token, key.0, answer);
@@ -438,26 +541,40 @@ impl Client {
             if current_number != number {
                 continue;
             }
-            let completion_time = CompletionTime { at_ns: now_ns, unseen_ns: 0 };
+            let completion_time = CompletionTime {
+                at_ns: now_ns,
+                unseen_ns: 0,
+            };
             let slots = std::mem::take(&mut self.transactions[token as usize].slots);
             if slots.is_empty() {
                 // The request was certainly never sent. The reason is the node's error, if there is one.
-                let connect_errno =
-                    self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
-                self.finish(token, Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false), completion_time);
+                let connect_errno = self
+                    .nodes
+                    .iter()
+                    .filter(|node| !node.waiting.is_empty())
+                    .find_map(|node| node.errno);
+                self.finish(
+                    token,
+                    Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false),
+                    completion_time,
+                );
                 continue;
             }
             let mut stuck_slots = Vec::new();
             for slot in slots {
                 let pending_replies = &mut self.connections[slot].pending_replies;
-                let of_token = pending_replies.iter_mut().filter(|one| one.token == Some(token));
+                let of_token = pending_replies
+                    .iter_mut()
+                    .filter(|one| one.token == Some(token));
                 let is_in_flight = of_token.map(|one| one.token = None).count() > 0;
                 if is_in_flight && pending_replies.iter().all(|one| one.token.is_none()) {
                     stuck_slots.push(slot);
                 }
             }
             self.finish(token, Answer::lost(libc::ETIMEDOUT, true), completion_time);
-            stuck_slots.into_iter().for_each(|slot| self.end(slot, libc::ETIMEDOUT));
+            stuck_slots
+                .into_iter()
+                .for_each(|slot| self.end(slot, libc::ETIMEDOUT));
         }
     }
 }

@@ -18,24 +18,41 @@ use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WrongRecord};
 
 fn seed(address: SocketAddr) -> Host {
-    Host { name: address.ip().to_string(), port: address.port() }
+    Host {
+        name: address.ip().to_string(),
+        port: address.port(),
+    }
 }
 
 fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
-    Cluster::find(&[seed(address)], namespace, access, false).err().expect("a cluster was found")
+    Cluster::find(&[seed(address)], namespace, access, false)
+        .err()
+        .expect("a cluster was found")
 }
 
 /// `None`, with a message, if the kernel has no io_uring with sockets: the test is skipped.
 fn ring() -> Option<()> {
-    let ring = NetEngine::new(Vec::new(), ReceiveBuffers { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
-    ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}")).ok().map(|_| ())
+    let ring = NetEngine::new(
+        Vec::new(),
+        ReceiveBuffers {
+            buffers: 1,
+            bytes: 4096,
+        },
+        Setup::new(1, 0),
+    );
+    ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}"))
+        .ok()
+        .map(|_| ())
 }
 
 /// Performs operations as [`all`] does, at most eight at once. All must succeed.
 #[track_caller]
 fn succeed(client: &mut Client, kind: OpKind, keys: u64) {
     let outcomes = all(client, kind, keys, 8);
-    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{kind}: {outcomes:?}");
+    assert!(
+        outcomes.iter().all(|outcome| outcome.is_done()),
+        "{kind}: {outcomes:?}"
+    );
 }
 
 const PATIENT_MS: u32 = 30_000;
@@ -50,9 +67,15 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
             succeed(&mut client, kind, 300);
         }
         // The client has another connection for cluster queries.
-        assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
+        assert_eq!(
+            server.state.connections.load(Ordering::Relaxed),
+            connections + 1
+        );
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
-        assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");
+        assert!(
+            most_at_once <= pipeline,
+            "{most_at_once} at once, {pipeline} allowed"
+        );
         assert_eq!(server.state.requests.load(Ordering::Relaxed), 1_200);
     }
 }
@@ -66,25 +89,50 @@ fn what_a_server_forgets_or_changes_is_told() {
     server.set(FaultMode::Forgets);
     all(&mut client, OpKind::Write, 10, 8);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
-    let old = |key| Outcome::Wrong { key, wrong: WrongRecord::Old { acknowledged: 2, found: 1 } };
+    let old = |key| Outcome::Wrong {
+        key,
+        wrong: WrongRecord::Old {
+            acknowledged: 2,
+            found: 1,
+        },
+    };
     assert_eq!(outcomes[..10], (0..10).map(old).collect::<Vec<_>>());
     assert!(outcomes[10..].iter().all(|outcome| outcome.is_done()));
     server.set(FaultMode::Flips);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
     // Header and name of the bin are 12 bytes.
     let is_torn = |outcome: &Outcome| {
-        matches!(outcome, Outcome::Wrong { wrong: WrongRecord::Torn { bin: 1, at: 88, found: Some(_), .. }, .. })
+        matches!(
+            outcome,
+            Outcome::Wrong {
+                wrong: WrongRecord::Torn {
+                    bin: 1,
+                    at: 88,
+                    found: Some(_),
+                    ..
+                },
+                ..
+            }
+        )
     };
     assert!(outcomes.iter().all(is_torn), "{outcomes:?}");
     server.state.records.lock().unwrap().clear();
     server.set(FaultMode::Serves);
     let outcomes = all(&mut client, OpKind::Read, 30, 8);
-    let missing = |(key, acknowledged)| Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } };
+    let missing = |(key, acknowledged)| Outcome::Wrong {
+        key,
+        wrong: WrongRecord::Missing { acknowledged },
+    };
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
     assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
     let read = client.settings.verification.take();
     // Records 0 to 9 were old in the first read, torn in the second and missing in the third, but each is counted once.
-    let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
+    let refused = Refused {
+        old: 10,
+        missing: 10,
+        foreign: 0,
+        torn: 10,
+    };
     assert_eq!((read.records, read.refused), (40, Some(refused)));
 }
 
@@ -97,17 +145,28 @@ fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fail
     client.settings.overload.set_waits(true);
     succeed(&mut client, OpKind::Write, 50);
     assert_eq!(server.state.requests.load(Ordering::Relaxed), 80);
-    assert_eq!(client.settings.overload.waited(), 8, "those that were out: each once");
+    assert_eq!(
+        client.settings.overload.waited(),
+        8,
+        "those that were out: each once"
+    );
     succeed(&mut client, OpKind::Read, 50);
     client.settings.overload.set_waits(false);
     server.set(FaultMode::Overloaded(u32::MAX));
-    assert_eq!(all(&mut client, OpKind::Write, 9, 8), [Outcome::Result(18); 9]);
+    assert_eq!(
+        all(&mut client, OpKind::Write, 9, 8),
+        [Outcome::Result(18); 9]
+    );
 }
 
 #[test]
 fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() {
     let Some(()) = ring() else { return };
-    let lost = [Outcome::Errno(libc::ECONNRESET), Outcome::Errno(libc::EPROTO), Outcome::Errno(libc::EPIPE)];
+    let lost = [
+        Outcome::Errno(libc::ECONNRESET),
+        Outcome::Errno(libc::EPROTO),
+        Outcome::Errno(libc::EPIPE),
+    ];
     for pipeline in [1, 4] {
         let server = Server::new();
         let mut client = server.client(pipeline, PATIENT_MS);
@@ -117,51 +176,89 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
             let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
             assert!(failed > 0 || manner == FaultMode::Repeats, "{manner:?}");
             assert!(
-                outcomes.iter().all(|outcome| outcome.is_done() || lost.contains(outcome)),
+                outcomes
+                    .iter()
+                    .all(|outcome| outcome.is_done() || lost.contains(outcome)),
                 "{manner:?} {outcomes:?}"
             );
             server.set(FaultMode::Serves);
-            assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()), "after {manner:?}");
+            assert!(
+                all(&mut client, OpKind::Write, 60, 8)
+                    .iter()
+                    .all(|outcome| outcome.is_done()),
+                "after {manner:?}"
+            );
             let outcomes = all(&mut client, OpKind::Read, 60, 8);
-            assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{manner:?}: {outcomes:?}");
+            assert!(
+                outcomes.iter().all(|outcome| outcome.is_done()),
+                "{manner:?}: {outcomes:?}"
+            );
         }
     }
     let server = Server::new();
     let mut client = server.client(4, 200);
     server.set(FaultMode::Hangs);
-    assert_eq!(all(&mut client, OpKind::Write, 20, 8), [Outcome::Errno(libc::ETIMEDOUT); 20]);
+    assert_eq!(
+        all(&mut client, OpKind::Write, 20, 8),
+        [Outcome::Errno(libc::ETIMEDOUT); 20]
+    );
 }
 
 #[test]
 fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() {
     let Some(()) = ring() else { return };
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
-    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    let (one, other) = (
+        Server::with("A1", &half(255, 0)),
+        Server::with("A2", &half(0, 255)),
+    );
     *one.state.peers.lock().unwrap() = format!("1,3000,[[A2,,[{}]]]", other.address);
     let mut client = one.client(4, PATIENT_MS);
     succeed(&mut client, OpKind::Write, 200);
     let counts = [&one, &other].map(|server| server.state.requests.load(Ordering::Relaxed));
-    assert!(counts.iter().all(|count| *count > 60) && counts.iter().sum::<u32>() == 200, "{counts:?}");
+    assert!(
+        counts.iter().all(|count| *count > 60) && counts.iter().sum::<u32>() == 200,
+        "{counts:?}"
+    );
     other.set(FaultMode::Refuses(11));
     let outcomes = all(&mut client, OpKind::Read, 200, 8);
-    let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::Result(11)).count();
+    let refused = outcomes
+        .iter()
+        .filter(|outcome| **outcome == Outcome::Result(11))
+        .count();
     assert_eq!(refused as u32, counts[1]);
-    assert!(outcomes.iter().all(|outcome| outcome.is_done() || *outcome == Outcome::Result(11)));
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome.is_done() || *outcome == Outcome::Result(11))
+    );
 }
 
 #[test]
 fn a_cluster_that_is_not_there_or_has_no_such_namespace_is_refused_with_the_reason() {
     let server = Server::new();
     let error = refusal(server.address, "foo", Access::default());
-    assert!(error.contains("namespace \"foo\"") && error.contains("\"other\", \"test\""), "{error}");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(
+        error.contains("namespace \"foo\"") && error.contains("\"other\", \"test\""),
+        "{error}"
+    );
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let error = refusal(free, "test", Access::default());
-    assert!(error.contains("no seed answered") && error.contains("refused"), "{error}");
+    assert!(
+        error.contains("no seed answered") && error.contains("refused"),
+        "{error}"
+    );
 }
 
 fn me(password: &str) -> Access {
     let login = Login::new("me", password.to_owned(), false).unwrap();
-    Access { login: Some(login), ..Access::default() }
+    Access {
+        login: Some(login),
+        ..Access::default()
+    }
 }
 
 #[test]
@@ -170,10 +267,23 @@ fn each_connection_logs_in_by_the_session_of_the_first() {
     let server = Server::new();
     *server.state.password.lock().unwrap() = Some("secret");
     let mut client = server.client_with(me("secret"), 300, 4, PATIENT_MS);
-    let logins = || server.state.logins.each_ref().map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(logins(), [1, 2], "for the queries, and for two connections of four transactions");
+    let logins = || {
+        server
+            .state
+            .logins
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
+    };
+    assert_eq!(
+        logins(),
+        [1, 2],
+        "for the queries, and for two connections of four transactions"
+    );
     succeed(&mut client, OpKind::Write, 60);
-    assert!(client.settings.probe_record(0).unwrap().is_some(), "a probe logs in, too");
+    assert!(
+        client.settings.probe_record(0).unwrap().is_some(),
+        "a probe logs in, too"
+    );
     assert_eq!(logins(), [1, 3]);
     // New connections log in with the token of the same session.
     server.set(FaultMode::Closes);
@@ -188,11 +298,21 @@ fn a_login_that_is_missing_or_wrong_is_refused_with_the_reason() {
     let server = Server::new();
     *server.state.password.lock().unwrap() = Some("secret");
     for (access, reason) in [
-        (Access::default(), "the server wants a login: \"ERROR:80:not authenticated\" - give --user"),
-        (me("guess"), "user me cannot log in - the password is wrong (code 65)"),
+        (
+            Access::default(),
+            "the server wants a login: \"ERROR:80:not authenticated\" - give --user",
+        ),
+        (
+            me("guess"),
+            "user me cannot log in - the password is wrong (code 65)",
+        ),
     ] {
         let error = refusal(server.address, "test", access);
-        assert!(error.starts_with("cannot find the cluster - no seed answered: ") && error.contains(reason), "{error}");
+        assert!(
+            error.starts_with("cannot find the cluster - no seed answered: ")
+                && error.contains(reason),
+            "{error}"
+        );
     }
 }
 
@@ -201,30 +321,55 @@ fn over_tls_records_of_any_size_are_written_and_read() {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let Some(()) = ring() else { return };
-    let file =
-        |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../flashproof/tests/data/tls").join(name);
-    let certificates = CertificateDer::pem_file_iter(file("node.pem")).unwrap().map(Result::unwrap).collect();
+    let file = |name: &str| {
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../flashproof/tests/data/tls")
+            .join(name)
+    };
+    let certificates = CertificateDer::pem_file_iter(file("node.pem"))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     let key = PrivateKeyDer::from_pem_file(file("node.key")).unwrap();
-    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
     let config = Arc::new(builder.with_single_cert(certificates, key).unwrap());
     let server = Server::with_tls("BB9", &format!("{}8=", "/".repeat(682)), Some(config));
     *server.state.password.lock().unwrap() = Some("secret");
     let access = |name: &str| {
         let tls = Tls::new(&file("ca.pem"), None, Some(name.to_owned())).unwrap();
-        Access { tls: Some(tls), ..me("secret") }
+        Access {
+            tls: Some(tls),
+            ..me("secret")
+        }
     };
     // The longest records are longer than the buffers of TLS.
     for bytes in [8, 20_000, 400_000] {
         let mut client = server.client_with(access("node.test"), bytes, 4, PATIENT_MS);
         for kind in [OpKind::Write, OpKind::Read] {
-            assert!(all(&mut client, kind, 40, 8).iter().all(|outcome| outcome.is_done()), "{kind} of {bytes} bytes");
+            assert!(
+                all(&mut client, kind, 40, 8)
+                    .iter()
+                    .all(|outcome| outcome.is_done()),
+                "{kind} of {bytes} bytes"
+            );
         }
         server.state.records.lock().unwrap().clear();
     }
     let mut client = server.client_with(access("node.test"), 300, 1, PATIENT_MS);
     server.set(FaultMode::Lies);
-    assert_eq!(all(&mut client, OpKind::Write, 8, 8), [Outcome::Errno(libc::EPROTO); 8]);
+    assert_eq!(
+        all(&mut client, OpKind::Write, 8, 8),
+        [Outcome::Errno(libc::EPROTO); 8]
+    );
     let error = refusal(server.address, "test", access("other.test"));
-    assert!(error.contains("cannot begin TLS with other.test - invalid peer certificate"), "{error}");
+    assert!(
+        error.contains("cannot begin TLS with other.test - invalid peer certificate"),
+        "{error}"
+    );
 }

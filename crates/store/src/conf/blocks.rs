@@ -29,11 +29,21 @@ pub(super) struct Directive<'a> {
 /// Reads the directives of `text`, as the block of a directive without a name. An unreadable directive adds a problem,
 /// and the rest is still read.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> {
-    let mut block = Directive { line: 0, name: "", values: Vec::new(), block: Some(Vec::new()) };
+    let mut block = Directive {
+        line: 0,
+        name: "",
+        values: Vec::new(),
+        block: Some(Vec::new()),
+    };
     // The file and the blocks that contain `block`, the file first.
     let mut outer_blocks = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
-        let mut words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let mut words: Vec<_> = text
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
         let opens_block = words.last() == Some(&"{");
         words.truncate(words.len() - usize::from(opens_block));
         let (name, values) = match words.split_first() {
@@ -51,19 +61,27 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> 
             None => continue,
         };
         if let Some(brace) = words.iter().find(|word| word.contains(['{', '}'])) {
-            let what = "is in the middle of a line - end the line after {, and write } on a separate line";
+            let what =
+                "is in the middle of a line - end the line after {, and write } on a separate line";
             problems.add(line, format!("{} {what}", quoted(brace)));
             if !opens_block {
                 continue;
             }
         }
-        let directive = Directive { line, name, values, block: opens_block.then(Vec::new) };
+        let directive = Directive {
+            line,
+            name,
+            values,
+            block: opens_block.then(Vec::new),
+        };
         if !opens_block {
             block.block.get_or_insert_default().push(directive);
         } else if outer_blocks.len() < DEPTH_MAX {
             outer_blocks.push(std::mem::replace(&mut block, directive));
         } else {
-            let what = format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read");
+            let what = format!(
+                "blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read"
+            );
             problems.add(line, what);
             return outer_blocks.swap_remove(0);
         }
@@ -76,7 +94,10 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> 
 
 /// Ends `block`, and continues with the last of `outer_blocks`. Returns the line and the name of the ended block;
 /// `None` for the file itself.
-fn close<'a>(block: &mut Directive<'a>, outer_blocks: &mut Vec<Directive<'a>>) -> Option<(usize, &'a str)> {
+fn close<'a>(
+    block: &mut Directive<'a>,
+    outer_blocks: &mut Vec<Directive<'a>>,
+) -> Option<(usize, &'a str)> {
     let closed = std::mem::replace(block, outer_blocks.pop()?);
     let position = (closed.line, closed.name);
     block.block.get_or_insert_default().push(closed);
@@ -85,7 +106,10 @@ fn close<'a>(block: &mut Directive<'a>, outer_blocks: &mut Vec<Directive<'a>>) -
 
 impl Problems {
     pub(super) fn add(&mut self, line: usize, text: String) {
-        self.0.push(Problem { line: Some(line), text });
+        self.0.push(Problem {
+            line: Some(line),
+            text,
+        });
     }
 }
 
@@ -94,7 +118,10 @@ pub(super) fn text<'a>(directive: &Directive<'a>) -> Result<&'a str, String> {
     match directive.values[..] {
         [value] => Ok(value),
         [] => Err("the value is missing".to_owned()),
-        _ => Err(format!("expected one value, found {}", directive.values.len())),
+        _ => Err(format!(
+            "expected one value, found {}",
+            directive.values.len()
+        )),
     }
 }
 
@@ -103,15 +130,22 @@ pub(super) fn flag(directive: &Directive<'_>) -> Result<bool, String> {
     match directive.values[..] {
         [] | ["true" | "yes"] => Ok(true),
         ["false" | "no"] => Ok(false),
-        _ => Err(format!("expected true or false, found {}", quoted(&directive.values.join(" ")))),
+        _ => Err(format!(
+            "expected true or false, found {}",
+            quoted(&directive.values.join(" "))
+        )),
     }
 }
 
 fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
-    let found = suffixes.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(*suffix)?, *factor)));
+    let found = suffixes
+        .iter()
+        .find_map(|(suffix, factor)| Some((text.strip_suffix(*suffix)?, *factor)));
     let (digits, factor) = found.unwrap_or((text, 1));
     // `parse` alone would accept a sign.
-    digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse::<u64>().ok()?.checked_mul(factor))?
+    digits
+        .starts_with(|c: char| c.is_ascii_digit())
+        .then(|| digits.parse::<u64>().ok()?.checked_mul(factor))?
 }
 
 /// A whole number of any size.
@@ -127,27 +161,54 @@ fn within<T: Number>(
 ) -> Result<T, String> {
     let text = text(directive)?;
     let ascii = text.to_ascii_uppercase();
-    let value = suffixed(&ascii, suffixes).ok_or_else(|| format!("expected {expected}, found {}", quoted(text)))?;
+    let value = suffixed(&ascii, suffixes)
+        .ok_or_else(|| format!("expected {expected}, found {}", quoted(text)))?;
     T::try_from(value)
         .ok()
         .filter(|value| range.contains(value))
-        .ok_or_else(|| format!("{text} is out of range: {} to {}", range.start(), range.end()))
+        .ok_or_else(|| {
+            format!(
+                "{text} is out of range: {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
 }
 
 /// Parses a whole number.
-pub(super) fn number<T: Number>(directive: &Directive<'_>, range: RangeInclusive<T>) -> Result<T, String> {
+pub(super) fn number<T: Number>(
+    directive: &Directive<'_>,
+    range: RangeInclusive<T>,
+) -> Result<T, String> {
     within(directive, &[], range, "a whole number")
 }
 
 /// Parses bytes: `128K`, `4G`.
-pub(super) fn bytes<T: Number>(directive: &Directive<'_>, range: RangeInclusive<T>) -> Result<T, String> {
-    let suffixes = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40), ('P', 1 << 50)];
+pub(super) fn bytes<T: Number>(
+    directive: &Directive<'_>,
+    range: RangeInclusive<T>,
+) -> Result<T, String> {
+    let suffixes = [
+        ('K', 1 << 10),
+        ('M', 1 << 20),
+        ('G', 1 << 30),
+        ('T', 1 << 40),
+        ('P', 1 << 50),
+    ];
     within(directive, &suffixes, range, "bytes such as 128K")
 }
 
 /// Seconds: `30`, `5m`, `2h`, `7d`.
-pub(super) fn seconds(directive: &Directive<'_>, range: RangeInclusive<u32>) -> Result<u32, String> {
-    within(directive, &[('S', 1), ('M', 60), ('H', 3_600), ('D', 86_400)], range, "a time such as 30 or 2h")
+pub(super) fn seconds(
+    directive: &Directive<'_>,
+    range: RangeInclusive<u32>,
+) -> Result<u32, String> {
+    within(
+        directive,
+        &[('S', 1), ('M', 60), ('H', 3_600), ('D', 86_400)],
+        range,
+        "a time such as 30 or 2h",
+    )
 }
 
 #[cfg(test)]
@@ -160,10 +221,23 @@ mod tests {
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
         let read = read(text, &mut problems).block.unwrap();
         assert_eq!(problems.0, []);
-        assert_eq!((read[0].line, read[0].name, read[0].block.as_ref().unwrap()[0].values[0]), (2, "service", "10"));
+        assert_eq!(
+            (
+                read[0].line,
+                read[0].name,
+                read[0].block.as_ref().unwrap()[0].values[0]
+            ),
+            (2, "service", "10")
+        );
         let storage = &read[1].block.as_ref().unwrap()[0];
-        assert_eq!((read[1].values[0], storage.line, storage.values[0]), ("test", 7, "device"));
-        assert_eq!(storage.block.as_ref().unwrap()[0].values, ["/dev/a", "/dev/b"]);
+        assert_eq!(
+            (read[1].values[0], storage.line, storage.values[0]),
+            ("test", 7, "device")
+        );
+        assert_eq!(
+            storage.block.as_ref().unwrap()[0].values,
+            ["/dev/a", "/dev/b"]
+        );
     }
 
     #[test]
@@ -173,14 +247,27 @@ mod tests {
             let read = read(text, &mut problems).block.unwrap();
             (problems.to_string(), read.len())
         };
-        assert_eq!(of("}\na 1"), ("line 1: } without an open block".to_owned(), 1));
+        assert_eq!(
+            of("}\na 1"),
+            ("line 1: } without an open block".to_owned(), 1)
+        );
         assert_eq!(
             of("a {\nb {\nc 1").0,
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
         );
         assert_eq!(of("{\n}").0, "line 1: { without a name before it");
-        assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" is in the middle of a line"), "{:?}", of("a { b 1 }"));
-        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: blocks are nested more than 4 deep"));
+        assert!(
+            of("a { b 1 }")
+                .0
+                .starts_with("line 1: \"{\" is in the middle of a line"),
+            "{:?}",
+            of("a { b 1 }")
+        );
+        assert!(
+            of(&"a {\n".repeat(100_000))
+                .0
+                .starts_with("line 5: blocks are nested more than 4 deep")
+        );
     }
 }
 
@@ -189,22 +276,50 @@ mod values_tests {
     use super::*;
 
     fn of<'a>(values: &[&'a str]) -> Directive<'a> {
-        Directive { line: 1, name: "", values: values.to_vec(), block: None }
+        Directive {
+            line: 1,
+            name: "",
+            values: values.to_vec(),
+            block: None,
+        }
     }
 
     #[test]
     fn values_are_read_with_their_suffixes_and_within_their_ranges() {
         assert_eq!(bytes(&of(&["128K"]), 0..=u64::MAX), Ok(131_072));
         assert_eq!(bytes(&of(&["4g"]), 0..=u64::MAX), Ok(4 << 30));
-        assert_eq!(bytes(&of(&["4G"]), 0..=u32::MAX), Err("4G is out of range: 0 to 4294967295".to_owned()));
+        assert_eq!(
+            bytes(&of(&["4G"]), 0..=u32::MAX),
+            Err("4G is out of range: 0 to 4294967295".to_owned())
+        );
         assert_eq!(seconds(&of(&["2h"]), 0..=u32::MAX), Ok(7_200));
         assert_eq!(number(&of(&["5"]), 1..=99u8), Ok(5));
-        assert_eq!(number(&of(&["300"]), 1..=99u8), Err("300 is out of range: 1 to 99".to_owned()));
-        for wrong in ["", "K", "+1", "-1", "1.5K", "1KK", "99999999999999999999", "17179869184G", "é"] {
+        assert_eq!(
+            number(&of(&["300"]), 1..=99u8),
+            Err("300 is out of range: 1 to 99".to_owned())
+        );
+        for wrong in [
+            "",
+            "K",
+            "+1",
+            "-1",
+            "1.5K",
+            "1KK",
+            "99999999999999999999",
+            "17179869184G",
+            "é",
+        ] {
             let error = bytes(&of(&[wrong]), 0..=u64::MAX).unwrap_err();
-            assert_eq!(error, format!("expected bytes such as 128K, found {}", quoted(wrong)));
+            assert_eq!(
+                error,
+                format!("expected bytes such as 128K, found {}", quoted(wrong))
+            );
         }
         assert_eq!((flag(&of(&[])), flag(&of(&["no"]))), (Ok(true), Ok(false)));
-        assert!(flag(&of(&["1"])).is_err() && text(&of(&[])).is_err() && text(&of(&["a", "b"])).is_err());
+        assert!(
+            flag(&of(&["1"])).is_err()
+                && text(&of(&[])).is_err()
+                && text(&of(&["a", "b"])).is_err()
+        );
     }
 }

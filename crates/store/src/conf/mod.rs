@@ -62,7 +62,10 @@ impl Default for Config {
             microsecond_histograms: false,
             log_millis: false,
             logs: Vec::new(),
-            listen: Listen { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], port: 3_000 },
+            listen: Listen {
+                addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+                port: 3_000,
+            },
             access: None,
             nodes: Vec::new(),
             namespaces: Vec::new(),
@@ -127,7 +130,11 @@ pub struct NamespaceConfig {
 impl NamespaceConfig {
     /// Word for the namespace's devices in statistics: `device`, or `file`.
     pub(crate) fn device_kind(&self) -> &'static str {
-        if self.file_bytes.is_some() { "file" } else { "device" }
+        if self.file_bytes.is_some() {
+            "file"
+        } else {
+            "device"
+        }
     }
 }
 

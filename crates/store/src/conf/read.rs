@@ -16,19 +16,43 @@ const DEVICES_MAX: usize = 128;
 pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     let mut problems = Problems::default();
     if file.len() > FILE_BYTES_MAX {
-        let text = format!("the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read", file.len());
+        let text = format!(
+            "the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read",
+            file.len()
+        );
         return Err(Problems(vec![Problem { line: None, text }]));
     }
     let text = std::str::from_utf8(file).map_err(|error| {
-        let line = 1 + file[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Problems(vec![Problem { line: Some(line), text: "invalid UTF-8".to_owned() }])
+        let line = 1 + file[..error.valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        Problems(vec![Problem {
+            line: Some(line),
+            text: "invalid UTF-8".to_owned(),
+        }])
     })?;
     let file = blocks::read(text, &mut problems);
-    let (mut config, mut reader) = (Config::default(), Reader { problems, notes: Vec::new() });
+    let (mut config, mut reader) = (
+        Config::default(),
+        Reader {
+            problems,
+            notes: Vec::new(),
+        },
+    );
     reader.file(&file, &mut config);
-    let Reader { mut problems, notes } = reader;
-    problems.0.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
-    if problems.0.is_empty() { Ok(ParsedConfig { config, notes }) } else { Err(problems) }
+    let Reader {
+        mut problems,
+        notes,
+    } = reader;
+    problems
+        .0
+        .sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
+    if problems.0.is_empty() {
+        Ok(ParsedConfig { config, notes })
+    } else {
+        Err(problems)
+    }
 }
 
 struct Reader {
@@ -38,10 +62,17 @@ struct Reader {
 
 impl Reader {
     /// Sets `setting`, or adds a problem if the value is invalid. Returns true, because the directive is known.
-    fn set<T>(&mut self, setting: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
+    fn set<T>(
+        &mut self,
+        setting: &mut T,
+        directive: &Directive<'_>,
+        value: Result<T, String>,
+    ) -> bool {
         match value {
             Ok(value) => *setting = value,
-            Err(why) => self.problems.add(directive.line, format!("{}: {why}", directive.name)),
+            Err(why) => self
+                .problems
+                .add(directive.line, format!("{}: {why}", directive.name)),
         }
         true
     }
@@ -62,15 +93,23 @@ impl Reader {
         mut handle: impl FnMut(&mut Self, &Directive<'_>) -> bool,
     ) -> bool {
         let Some(directives) = &parent.block else {
-            return self
-                .refuse(parent, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
+            return self.refuse(
+                parent,
+                format!("{context} needs a block - give {context} {{, and }} on a separate line"),
+            );
         };
         let mut first_lines: HashMap<&str, usize> = HashMap::new();
         for directive in directives {
             if !repeated.contains(&directive.name)
                 && let Some(first) = first_lines.insert(directive.name, directive.line)
             {
-                self.refuse(directive, format!("{} was already given in line {first}", printable(directive.name)));
+                self.refuse(
+                    directive,
+                    format!(
+                        "{} was already given in line {first}",
+                        printable(directive.name)
+                    ),
+                );
             } else if !handle(self, directive) {
                 self.unknown(directive, context);
             } else if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
@@ -82,12 +121,18 @@ impl Reader {
 
     fn unknown(&mut self, directive: &Directive<'_>, context: &str) {
         let Directive { line, name, .. } = *directive;
-        let has_no_effect = NO_EFFECT.iter().any(|(of, names)| *of == context && names.split(' ').any(|of| of == name));
+        let has_no_effect = NO_EFFECT
+            .iter()
+            .any(|(of, names)| *of == context && names.split(' ').any(|of| of == name));
         let missing = MISSING.iter().find(|(missing, _)| *missing == name);
-        let is_off = directive.block.is_none() && matches!(directive.values[..], [value] if OFF.contains(&value));
+        let is_off = directive.block.is_none()
+            && matches!(directive.values[..], [value] if OFF.contains(&value));
         if has_no_effect || missing.is_some() && is_off {
             let text = format!("{name} has no effect in this server");
-            return self.notes.push(Problem { line: Some(line), text });
+            return self.notes.push(Problem {
+                line: Some(line),
+                text,
+            });
         }
         let text = match missing {
             Some((_, feature)) => format!("{name}: this server does not have {feature}"),
@@ -97,20 +142,31 @@ impl Reader {
     }
 
     fn file(&mut self, file: &Directive<'_>, config: &mut Config) {
-        self.block(file, "the file", &["namespace"], |reader, directive| match directive.name {
-            "service" => reader.service(directive, config),
-            "logging" => reader.logging(directive, &mut config.logs),
-            "network" => reader.network(directive, config),
-            "namespace" => reader.namespace(directive, &mut config.namespaces),
-            _ => false,
-        });
+        self.block(
+            file,
+            "the file",
+            &["namespace"],
+            |reader, directive| match directive.name {
+                "service" => reader.service(directive, config),
+                "logging" => reader.logging(directive, &mut config.logs),
+                "network" => reader.network(directive, config),
+                "namespace" => reader.namespace(directive, &mut config.namespaces),
+                _ => false,
+            },
+        );
         if config.node_id.is_some() && config.nodes.len() > 1 {
             let text = "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
-            self.notes.push(Problem { line: None, text: text.to_owned() });
+            self.notes.push(Problem {
+                line: None,
+                text: text.to_owned(),
+            });
         }
         // The real server's default is 2, but a single node has one copy.
         let copies = if config.nodes.is_empty() { 1 } else { 2 };
-        let left_out = config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
+        let left_out = config
+            .namespaces
+            .iter_mut()
+            .filter(|namespace| namespace.replication_factor == 0);
         left_out.for_each(|namespace| namespace.replication_factor = copies);
         if config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
@@ -124,12 +180,24 @@ impl Reader {
         self.block(directive, "service", &[], |reader, d| match d.name {
             "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
             "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
-            "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
+            "service-threads" => reader.set(
+                &mut config.service_threads,
+                d,
+                number(d, 1..=1_024).map(Some),
+            ),
             "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000)),
-            "proto-fd-idle-ms" => reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000)),
-            "batch-max-requests" => reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000)),
-            "transaction-max-ms" => reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000)),
-            "ticker-interval" => reader.set(&mut config.ticker_interval_sec, d, seconds(d, 1..=3_600)),
+            "proto-fd-idle-ms" => {
+                reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000))
+            }
+            "batch-max-requests" => {
+                reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000))
+            }
+            "transaction-max-ms" => {
+                reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000))
+            }
+            "ticker-interval" => {
+                reader.set(&mut config.ticker_interval_sec, d, seconds(d, 1..=3_600))
+            }
             "microsecond-histograms" => reader.set(&mut config.microsecond_histograms, d, flag(d)),
             "log-millis" => reader.set(&mut config.log_millis, d, flag(d)),
             _ => false,
@@ -141,27 +209,42 @@ impl Reader {
             if !matches!(d.name, "file" | "console") {
                 return false;
             }
-            let mut log = Log { path: None, any: Level::Critical, drv_ssd: None };
+            let mut log = Log {
+                path: None,
+                any: Level::Critical,
+                drv_ssd: None,
+            };
             match (d.name, &d.values[..]) {
                 ("console", []) => {}
                 ("file", [path]) => log.path = Some((*path).to_owned()),
                 _ => _ = reader.refuse(d, "give file PATH { or console {".to_owned()),
             }
-            reader.block(d, d.name, &["context"], |reader, d| match (d.name, &d.values[..]) {
-                ("context", [context, level]) => match (level_of(level), *context) {
-                    (Some(level), "any") => reader.set(&mut log.any, d, Ok(level)),
-                    (Some(level), "drv_ssd") => reader.set(&mut log.drv_ssd, d, Ok(Some(level))),
-                    (Some(_), _) => {
-                        reader.refuse(d, format!("unknown context {} - give any or drv_ssd", quoted(context)))
-                    }
-                    (None, _) => reader.refuse(
+            reader.block(d, d.name, &["context"], |reader, d| {
+                match (d.name, &d.values[..]) {
+                    ("context", [context, level]) => match (level_of(level), *context) {
+                        (Some(level), "any") => reader.set(&mut log.any, d, Ok(level)),
+                        (Some(level), "drv_ssd") => {
+                            reader.set(&mut log.drv_ssd, d, Ok(Some(level)))
+                        }
+                        (Some(_), _) => reader.refuse(
+                            d,
+                            format!("unknown context {} - give any or drv_ssd", quoted(context)),
+                        ),
+                        (None, _) => reader.refuse(
+                            d,
+                            format!(
+                                "unknown level {} - give critical, warning, info, debug or detail",
+                                quoted(level)
+                            ),
+                        ),
+                    },
+                    ("context", _) => reader.refuse(
                         d,
-                        format!("unknown level {} - give critical, warning, info, debug or detail", quoted(level)),
+                        "context needs a name and a level - give for example \"context any info\""
+                            .to_owned(),
                     ),
-                },
-                ("context", _) => reader
-                    .refuse(d, "context needs a name and a level - give for example \"context any info\"".to_owned()),
-                _ => false,
+                    _ => false,
+                }
             });
             logs.push(log);
             true
@@ -179,21 +262,27 @@ impl Reader {
     fn clients(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
         let mut addresses = Vec::new();
         let (mut access_address, mut access_port) = (None, None);
-        self.block(directive, "service of network", &["address"], |reader, d| match d.name {
-            "address" => {
-                let mut address = None;
-                reader.set(&mut address, d, own_address(d).map(Some));
-                addresses.extend(address);
-                true
-            }
-            "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
-            "access-address" => {
-                let value = text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
-                reader.set(&mut access_address, d, value.map(Some))
-            }
-            "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
-            _ => false,
-        });
+        self.block(
+            directive,
+            "service of network",
+            &["address"],
+            |reader, d| match d.name {
+                "address" => {
+                    let mut address = None;
+                    reader.set(&mut address, d, own_address(d).map(Some));
+                    addresses.extend(address);
+                    true
+                }
+                "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
+                "access-address" => {
+                    let value =
+                        text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
+                    reader.set(&mut access_address, d, value.map(Some))
+                }
+                "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
+                _ => false,
+            },
+        );
         if !addresses.is_empty() {
             config.listen.addresses = addresses;
         }
@@ -205,30 +294,47 @@ impl Reader {
     }
 
     fn heartbeat(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
-        self.block(directive, "heartbeat", &["mesh-seed-address-port"], |reader, d| match d.name {
-            "mode" if text(d) == Ok("mesh") => true,
-            "mode" => reader.refuse(d, "mode: this server supports only mesh".to_owned()),
-            "mesh-seed-address-port" => match d.values[..] {
-                [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
-                    config.nodes.push((host.to_owned(), port.parse().unwrap_or_default()));
-                    true
-                }
-                _ => reader.refuse(d, "give mesh-seed-address-port HOST PORT".to_owned()),
+        self.block(
+            directive,
+            "heartbeat",
+            &["mesh-seed-address-port"],
+            |reader, d| match d.name {
+                "mode" if text(d) == Ok("mesh") => true,
+                "mode" => reader.refuse(d, "mode: this server supports only mesh".to_owned()),
+                "mesh-seed-address-port" => match d.values[..] {
+                    [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
+                        config
+                            .nodes
+                            .push((host.to_owned(), port.parse().unwrap_or_default()));
+                        true
+                    }
+                    _ => reader.refuse(d, "give mesh-seed-address-port HOST PORT".to_owned()),
+                },
+                _ => false,
             },
-            _ => false,
-        })
+        )
     }
 
-    fn namespace(&mut self, directive: &Directive<'_>, namespaces: &mut Vec<NamespaceConfig>) -> bool {
+    fn namespace(
+        &mut self,
+        directive: &Directive<'_>,
+        namespaces: &mut Vec<NamespaceConfig>,
+    ) -> bool {
         let name = match name(directive, 31) {
             Ok(name) => name,
             Err(why) => return self.refuse(directive, format!("namespace: {why}")),
         };
         if namespaces.iter().any(|other| other.settings.name == name) {
-            return self.refuse(directive, format!("namespace {} was already given", quoted(&name)));
+            return self.refuse(
+                directive,
+                format!("namespace {} was already given", quoted(&name)),
+            );
         }
         if namespaces.len() == NAMESPACES_MAX {
-            return self.refuse(directive, format!("too many namespaces - give at most {NAMESPACES_MAX}"));
+            return self.refuse(
+                directive,
+                format!("too many namespaces - give at most {NAMESPACES_MAX}"),
+            );
         }
         let mut namespace = NamespaceConfig {
             settings: Namespace::new(&name),
@@ -243,21 +349,38 @@ impl Reader {
         self.block(directive, "namespace", &[], |reader, d| {
             let settings = &mut namespace.settings;
             match d.name {
-                "replication-factor" => reader.set(&mut namespace.replication_factor, d, number(d, 1..=2)),
+                "replication-factor" => {
+                    reader.set(&mut namespace.replication_factor, d, number(d, 1..=2))
+                }
                 "memory-size" | "indexes-memory-budget" => {
                     reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50))
                 }
-                "default-ttl" => reader.set(&mut settings.default_ttl_sec, d, seconds(d, 0..=315_360_000)),
-                "tomb-raider-period" => {
-                    reader.set(&mut settings.tomb_raider_period_sec, d, seconds(d, 0..=315_360_000))
+                "default-ttl" => reader.set(
+                    &mut settings.default_ttl_sec,
+                    d,
+                    seconds(d, 0..=315_360_000),
+                ),
+                "tomb-raider-period" => reader.set(
+                    &mut settings.tomb_raider_period_sec,
+                    d,
+                    seconds(d, 0..=315_360_000),
+                ),
+                "nsup-period" => {
+                    reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400))
                 }
-                "nsup-period" => reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400)),
                 "single-bin" => reader.set(&mut settings.single_bin, d, flag(d)),
-                "migrate-sleep" => reader.set(&mut namespace.migrate_sleep_us, d, number(d, 0..=1_000_000_000)),
+                "migrate-sleep" => reader.set(
+                    &mut namespace.migrate_sleep_us,
+                    d,
+                    number(d, 0..=1_000_000_000),
+                ),
                 "write-commit-level-override" => match text(d) {
                     Ok("off" | "all") => true,
                     Ok("master") => reader.set(&mut namespace.answers_before_replica, d, Ok(true)),
-                    _ => reader.refuse(d, "write-commit-level-override: give off, all or master".to_owned()),
+                    _ => reader.refuse(
+                        d,
+                        "write-commit-level-override: give off, all or master".to_owned(),
+                    ),
                 },
                 "storage-engine" => {
                     has_storage = true;
@@ -283,46 +406,89 @@ impl Reader {
     ) -> bool {
         if directive.values != ["device"] {
             let found = quoted(&directive.values.join(" "));
-            return self.refuse(directive, format!("storage-engine {found}: this server supports only device"));
+            return self.refuse(
+                directive,
+                format!("storage-engine {found}: this server supports only device"),
+            );
         }
         let mut files = Vec::new();
         let mut cache_bytes = None;
-        self.block(directive, "storage-engine", &["device", "file"], |reader, d| {
-            let settings = &mut namespace.settings;
-            match d.name {
-                "device" => reader.device(d, &mut namespace.devices, others),
-                "file" => reader.device(d, &mut files, others),
-                "filesize" => reader.set(&mut namespace.file_bytes, d, bytes(d, 1 << 20..=1 << 50).map(Some)),
-                "write-block-size" => {
-                    let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes.is_power_of_two() {
-                        true => Ok(bytes),
-                        false => Err(format!("{bytes} is not a power of two")),
-                    });
-                    reader.set(&mut settings.write_block_bytes, d, value)
+        self.block(
+            directive,
+            "storage-engine",
+            &["device", "file"],
+            |reader, d| {
+                let settings = &mut namespace.settings;
+                match d.name {
+                    "device" => reader.device(d, &mut namespace.devices, others),
+                    "file" => reader.device(d, &mut files, others),
+                    "filesize" => reader.set(
+                        &mut namespace.file_bytes,
+                        d,
+                        bytes(d, 1 << 20..=1 << 50).map(Some),
+                    ),
+                    "write-block-size" => {
+                        let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes
+                            .is_power_of_two()
+                        {
+                            true => Ok(bytes),
+                            false => Err(format!("{bytes} is not a power of two")),
+                        });
+                        reader.set(&mut settings.write_block_bytes, d, value)
+                    }
+                    "defrag-lwm-pct" => {
+                        reader.set(&mut settings.defrag_lwm_pct, d, number(d, 1..=99))
+                    }
+                    "defrag-sleep" => reader.set(
+                        &mut settings.defrag_sleep_us,
+                        d,
+                        number(d, 0..=1_000_000_000),
+                    ),
+                    "tomb-raider-sleep" => reader.set(
+                        &mut settings.tomb_raider_sleep_us,
+                        d,
+                        number(d, 0..=1_000_000_000),
+                    ),
+                    "flush-max-ms" => {
+                        reader.set(&mut settings.flush_max_ms, d, number(d, 0..=1_000))
+                    }
+                    "post-write-queue" => {
+                        reader.set(&mut settings.post_write_blocks, d, number(d, 0..=8_192))
+                    }
+                    "post-write-cache" => {
+                        reader.set(&mut cache_bytes, d, bytes(d, 0..=64u64 << 30).map(Some))
+                    }
+                    "max-write-cache" => reader.set(
+                        &mut settings.max_write_cache_bytes,
+                        d,
+                        bytes(d, 1 << 20..=1 << 40),
+                    ),
+                    "commit-to-device" => reader.set(&mut settings.commit_to_device, d, flag(d)),
+                    "min-avail-pct" | "stop-writes-avail-pct" => {
+                        reader.set(&mut settings.min_avail_pct, d, number(d, 0..=100))
+                    }
+                    "enable-benchmarks-storage" => {
+                        reader.set(&mut namespace.benchmarks_storage, d, flag(d))
+                    }
+                    _ => false,
                 }
-                "defrag-lwm-pct" => reader.set(&mut settings.defrag_lwm_pct, d, number(d, 1..=99)),
-                "defrag-sleep" => reader.set(&mut settings.defrag_sleep_us, d, number(d, 0..=1_000_000_000)),
-                "tomb-raider-sleep" => reader.set(&mut settings.tomb_raider_sleep_us, d, number(d, 0..=1_000_000_000)),
-                "flush-max-ms" => reader.set(&mut settings.flush_max_ms, d, number(d, 0..=1_000)),
-                "post-write-queue" => reader.set(&mut settings.post_write_blocks, d, number(d, 0..=8_192)),
-                "post-write-cache" => reader.set(&mut cache_bytes, d, bytes(d, 0..=64u64 << 30).map(Some)),
-                "max-write-cache" => reader.set(&mut settings.max_write_cache_bytes, d, bytes(d, 1 << 20..=1 << 40)),
-                "commit-to-device" => reader.set(&mut settings.commit_to_device, d, flag(d)),
-                "min-avail-pct" | "stop-writes-avail-pct" => {
-                    reader.set(&mut settings.min_avail_pct, d, number(d, 0..=100))
-                }
-                "enable-benchmarks-storage" => reader.set(&mut namespace.benchmarks_storage, d, flag(d)),
-                _ => false,
-            }
-        });
+            },
+        );
         if let Some(bytes) = cache_bytes {
-            namespace.settings.post_write_blocks = (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
+            namespace.settings.post_write_blocks =
+                (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
         }
-        let problem = match (namespace.devices.is_empty(), files.is_empty(), namespace.file_bytes) {
+        let problem = match (
+            namespace.devices.is_empty(),
+            files.is_empty(),
+            namespace.file_bytes,
+        ) {
             (true, true, _) => "give device PATH, or file PATH and filesize",
             (false, false, _) => "give devices or files, not both",
             (true, false, None) => "a file needs filesize",
-            (false, true, Some(_)) => "filesize applies only to files - a device is used with its full size",
+            (false, true, Some(_)) => {
+                "filesize applies only to files - a device is used with its full size"
+            }
             _ => "",
         };
         if !problem.is_empty() && directive.block.is_some() {
@@ -332,19 +498,33 @@ impl Reader {
         true
     }
 
-    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>, others: &[NamespaceConfig]) -> bool {
+    fn device(
+        &mut self,
+        directive: &Directive<'_>,
+        devices: &mut Vec<String>,
+        others: &[NamespaceConfig],
+    ) -> bool {
         let [path] = directive.values[..] else {
             return match directive.values.len() {
-                2 => self.refuse(directive, "this server does not have shadow devices".to_owned()),
+                2 => self.refuse(
+                    directive,
+                    "this server does not have shadow devices".to_owned(),
+                ),
                 _ => self.refuse(directive, format!("give {} PATH", directive.name)),
             };
         };
-        let mut used_paths = others.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
+        let mut used_paths = others
+            .iter()
+            .flat_map(|namespace| &namespace.devices)
+            .chain(&*devices);
         if used_paths.any(|other| other == path) {
             return self.refuse(directive, format!("{} was already given", quoted(path)));
         }
         if devices.len() == DEVICES_MAX {
-            return self.refuse(directive, format!("too many devices - give at most {DEVICES_MAX}"));
+            return self.refuse(
+                directive,
+                format!("too many devices - give at most {DEVICES_MAX}"),
+            );
         }
         devices.push(path.to_owned());
         true
@@ -357,17 +537,25 @@ fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
     match text.len() <= bytes_max && text.chars().all(allowed) {
         true => Ok(text.to_owned()),
-        false => {
-            Err(format!("{} is not a valid name - give at most {bytes_max} letters, digits and _-.$", quoted(text)))
-        }
+        false => Err(format!(
+            "{} is not a valid name - give at most {bytes_max} letters, digits and _-.$",
+            quoted(text)
+        )),
     }
 }
 
 fn node_id(directive: &Directive<'_>) -> Result<u64, String> {
     let text = text(directive)?;
     let digits = text.len() <= 16 && text.chars().all(|c| c.is_ascii_hexdigit());
-    let id = u64::from_str_radix(text, 16).ok().filter(|id| digits && *id != 0);
-    id.ok_or_else(|| format!("expected up to 16 hexadecimal digits, found {}", quoted(text)))
+    let id = u64::from_str_radix(text, 16)
+        .ok()
+        .filter(|id| digits && *id != 0);
+    id.ok_or_else(|| {
+        format!(
+            "expected up to 16 hexadecimal digits, found {}",
+            quoted(text)
+        )
+    })
 }
 
 fn expected_address(text: &str) -> String {
@@ -379,13 +567,17 @@ fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
     match text(directive)? {
         "any" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         "local" | "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        text => text.parse().map_err(|_| format!("{} - give an address, any or local", expected_address(text))),
+        text => text
+            .parse()
+            .map_err(|_| format!("{} - give an address, any or local", expected_address(text))),
     }
 }
 
 fn level_of(text: &str) -> Option<Level> {
     use Level::*;
-    [Critical, Warning, Info, Debug, Detail].into_iter().find(|level| level.word().to_ascii_lowercase() == text)
+    [Critical, Warning, Info, Debug, Detail]
+        .into_iter()
+        .find(|level| level.word().to_ascii_lowercase() == text)
 }
 
 /// Valid blocks: the parent, and the block's name.
@@ -410,7 +602,10 @@ pub(super) const NO_EFFECT: [(&str, &str); 6] = [
          enforce-best-practices enable-health-check",
     ),
     ("network", "fabric info admin"),
-    ("service of network", "reuse-address alternate-access-address alternate-access-port"),
+    (
+        "service of network",
+        "reuse-address alternate-access-address alternate-access-port",
+    ),
     ("heartbeat", "address port interval timeout protocol"),
     (
         "namespace",
@@ -427,7 +622,10 @@ pub(super) const NO_EFFECT: [(&str, &str); 6] = [
 
 /// Blocks and directives of missing features.
 pub(super) const MISSING: [(&str, &str); 24] = [
-    ("security", "logins: anybody who can connect may read and write"),
+    (
+        "security",
+        "logins: anybody who can connect may read and write",
+    ),
     ("xdr", "replication to other clusters"),
     ("mod-lua", "user-defined functions"),
     ("tls", "TLS"),
@@ -449,7 +647,10 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("read-page-cache", "reads through the page cache"),
     ("disable-odsync", "unsynced writes (without O_DSYNC)"),
     ("disable-odirect", "reads and writes through the page cache"),
-    ("cold-start-empty", "starts that ignore the records on a device"),
+    (
+        "cold-start-empty",
+        "starts that ignore the records on a device",
+    ),
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 

@@ -13,13 +13,37 @@ fn minimal(storage: &str) -> String {
 #[test]
 fn the_example_says_what_it_seems_to() {
     let parsed = parse(include_bytes!("../../../../examples/serve.conf")).unwrap();
-    let Config { namespaces, listen, logs, .. } = &parsed.config;
+    let Config {
+        namespaces,
+        listen,
+        logs,
+        ..
+    } = &parsed.config;
     assert_eq!(parsed.notes, []);
-    assert_eq!((listen.addresses[0].is_loopback(), listen.port), (true, 3_000));
-    assert_eq!(logs, &[Log { path: None, any: Level::Info, drv_ssd: Some(Level::Detail) }]);
-    let [namespace] = &namespaces[..] else { panic!("{namespaces:?}") };
-    let expected = Namespace { memory_bytes: 1 << 30, nsup_period_sec: 0, ..Namespace::new("test") };
-    assert_eq!((&namespace.settings, namespace.replication_factor), (&expected, 1));
+    assert_eq!(
+        (listen.addresses[0].is_loopback(), listen.port),
+        (true, 3_000)
+    );
+    assert_eq!(
+        logs,
+        &[Log {
+            path: None,
+            any: Level::Info,
+            drv_ssd: Some(Level::Detail)
+        }]
+    );
+    let [namespace] = &namespaces[..] else {
+        panic!("{namespaces:?}")
+    };
+    let expected = Namespace {
+        memory_bytes: 1 << 30,
+        nsup_period_sec: 0,
+        ..Namespace::new("test")
+    };
+    assert_eq!(
+        (&namespace.settings, namespace.replication_factor),
+        (&expected, 1)
+    );
     assert_eq!(namespace.devices, ["/tmp/flashproof.dat"]);
     assert_eq!(namespace.file_bytes, Some(4 << 30));
 }
@@ -29,20 +53,51 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
     let text = include_str!("../../tests/data/two-namespaces.conf");
     let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
     let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
-    let expected = [(3, "user"), (13, "interval"), (18, "fabric"), (35, "compression")];
-    let expected = expected.map(|(line, name)| format!("line {line}: {name} has no effect in this server"));
-    let node_id =
-        "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
+    let expected = [
+        (3, "user"),
+        (13, "interval"),
+        (18, "fabric"),
+        (35, "compression"),
+    ];
+    let expected =
+        expected.map(|(line, name)| format!("line {line}: {name} has no effect in this server"));
+    let node_id = "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
     assert_eq!(said, [&expected[..], &[node_id.to_owned()]].concat());
     assert_eq!(config.cluster_name.as_deref(), Some("pair"));
-    assert_eq!((config.node_id, config.service_threads), (Some(0xA1), Some(2)));
-    assert_eq!((config.proto_fd_max, config.ticker_interval_sec, config.log_millis), (10_000, 60, true));
-    let addresses = ["0.0.0.0", "::1"].map(|text| text.parse().unwrap()).to_vec();
-    assert_eq!(config.listen, Listen { addresses, port: 3_100 });
+    assert_eq!(
+        (config.node_id, config.service_threads),
+        (Some(0xA1), Some(2))
+    );
+    assert_eq!(
+        (
+            config.proto_fd_max,
+            config.ticker_interval_sec,
+            config.log_millis
+        ),
+        (10_000, 60, true)
+    );
+    let addresses = ["0.0.0.0", "::1"]
+        .map(|text| text.parse().unwrap())
+        .to_vec();
+    assert_eq!(
+        config.listen,
+        Listen {
+            addresses,
+            port: 3_100
+        }
+    );
     assert_eq!(config.access, Some(("10.0.0.1".parse().unwrap(), 3_100)));
-    assert_eq!(config.nodes, [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]);
-    let [test, other] = &config.namespaces[..] else { panic!() };
-    assert_eq!((test.replication_factor, test.answers_before_replica), (2, true));
+    assert_eq!(
+        config.nodes,
+        [("db1".to_owned(), 3_002), ("10.0.0.2".to_owned(), 3_003)]
+    );
+    let [test, other] = &config.namespaces[..] else {
+        panic!()
+    };
+    assert_eq!(
+        (test.replication_factor, test.answers_before_replica),
+        (2, true)
+    );
     assert_eq!(test.devices, ["/dev/a", "/dev/b"]);
     let settings = Namespace {
         write_block_bytes: 1 << 20,
@@ -55,8 +110,15 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
         ..Namespace::new("test")
     };
     assert_eq!((&test.settings, test.benchmarks_storage), (&settings, true));
-    let Namespace { single_bin, memory_bytes, .. } = other.settings;
-    assert_eq!((single_bin, memory_bytes, other.file_bytes), (true, 2 << 30, Some(1 << 30)));
+    let Namespace {
+        single_bin,
+        memory_bytes,
+        ..
+    } = other.settings;
+    assert_eq!(
+        (single_bin, memory_bytes, other.file_bytes),
+        (true, 2 << 30, Some(1 << 30))
+    );
 }
 
 #[test]
@@ -78,23 +140,49 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
     let no_path = "line 2: give device PATH, or file PATH and filesize";
     assert_eq!(of(""), no_path);
     assert_eq!(of("file a"), "line 2: a file needs filesize");
-    assert_eq!(of("device a\nfile b\nfilesize 1G"), "line 2: give devices or files, not both");
+    assert_eq!(
+        of("device a\nfile b\nfilesize 1G"),
+        "line 2: give devices or files, not both"
+    );
     let full_size = "line 2: filesize applies only to files - a device is used with its full size";
     assert_eq!(of("device a\nfilesize 1G"), full_size);
     assert_eq!(of("device a\ndevice a"), "line 4: \"a\" was already given");
-    assert_eq!(of("device a b"), format!("{no_path}\nline 3: this server does not have shadow devices"));
-    assert_eq!(of("device a\nwrite-block-size 100K"), "line 4: write-block-size: 102400 is not a power of two");
-    assert_eq!(of("device a\nwrite-block-size 16M"), "line 4: write-block-size: 16M is out of range: 32768 to 8388608");
-    let no_cache = "line 4: read-page-cache: this server does not have reads through the page cache";
+    assert_eq!(
+        of("device a b"),
+        format!("{no_path}\nline 3: this server does not have shadow devices")
+    );
+    assert_eq!(
+        of("device a\nwrite-block-size 100K"),
+        "line 4: write-block-size: 102400 is not a power of two"
+    );
+    assert_eq!(
+        of("device a\nwrite-block-size 16M"),
+        "line 4: write-block-size: 16M is out of range: 32768 to 8388608"
+    );
+    let no_cache =
+        "line 4: read-page-cache: this server does not have reads through the page cache";
     assert_eq!(of("device a\nread-page-cache true"), no_cache);
-    assert!(parse(minimal("device a\nread-page-cache false").as_bytes()).is_ok_and(|parsed| parsed.notes.len() == 1));
-    assert_eq!(problems("namespace a b {\n}\n"), "line 1: namespace: expected one value, found 2");
-    let invalid = "line 1: namespace: \"a;b\" is not a valid name - give at most 31 letters, digits and _-.$";
+    assert!(
+        parse(minimal("device a\nread-page-cache false").as_bytes())
+            .is_ok_and(|parsed| parsed.notes.len() == 1)
+    );
+    assert_eq!(
+        problems("namespace a b {\n}\n"),
+        "line 1: namespace: expected one value, found 2"
+    );
+    let invalid =
+        "line 1: namespace: \"a;b\" is not a valid name - give at most 31 letters, digits and _-.$";
     assert_eq!(problems("namespace a;b {\n}\n"), invalid);
     let twice = minimal("device a").repeat(2);
-    assert_eq!(problems(&twice), "line 6: namespace \"test\" was already given");
+    assert_eq!(
+        problems(&twice),
+        "line 6: namespace \"test\" was already given"
+    );
     let shared = minimal("device a") + &minimal("device a").replace("test", "other");
-    assert_eq!(problems(&shared).lines().next().unwrap(), "line 7: give device PATH, or file PATH and filesize");
+    assert_eq!(
+        problems(&shared).lines().next().unwrap(),
+        "line 7: give device PATH, or file PATH and filesize"
+    );
     assert_eq!(
         problems(""),
         "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
@@ -108,9 +196,26 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
 #[test]
 fn hostile_files_are_refused_in_one_harmless_line() {
     let unknown = r#"line 2: unknown directive "\u001b[2J\u0007" in service"#;
-    assert_eq!(problems("service {\n\u{1b}[2J\u{7} 1\n}\n").lines().next().unwrap(), unknown);
-    assert_eq!(problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(), r"line 2: \u001b was already given in line 1");
-    assert_eq!(parse(b"a\n\xff").unwrap_err().to_string(), "line 2: invalid UTF-8");
+    assert_eq!(
+        problems("service {\n\u{1b}[2J\u{7} 1\n}\n")
+            .lines()
+            .next()
+            .unwrap(),
+        unknown
+    );
+    assert_eq!(
+        problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(),
+        r"line 2: \u001b was already given in line 1"
+    );
+    assert_eq!(
+        parse(b"a\n\xff").unwrap_err().to_string(),
+        "line 2: invalid UTF-8"
+    );
     let long = vec![b'a'; (1 << 20) + 1];
-    assert!(parse(&long).unwrap_err().to_string().ends_with("bytes - at most 1048576 bytes are read"));
+    assert!(
+        parse(&long)
+            .unwrap_err()
+            .to_string()
+            .ends_with("bytes - at most 1048576 bytes are read")
+    );
 }

@@ -25,25 +25,41 @@ impl Host {
         let text = text.trim();
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
-                let (name, port) =
-                    rest.split_once(']').ok_or_else(|| format!("the bracket is not closed - {advice}"))?;
+                let (name, port) = rest
+                    .split_once(']')
+                    .ok_or_else(|| format!("the bracket is not closed - {advice}"))?;
                 if !port.is_empty() && !port.starts_with(':') {
-                    return Err(format!("unexpected {} after the bracket - {advice}", begin_of(port)));
+                    return Err(format!(
+                        "unexpected {} after the bracket - {advice}",
+                        begin_of(port)
+                    ));
                 }
                 (name, port.strip_prefix(':'))
             }
             // More than one colon: an IPv6 address without a port.
             None if text.matches(':').count() > 1 => (text, None),
-            None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+            None => text
+                .split_once(':')
+                .map_or((text, None), |(name, port)| (name, Some(port))),
         };
-        let is_address = |name: &str| name.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        let is_address = |name: &str| {
+            name.split('%')
+                .next()
+                .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+        };
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
         if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
             return Err(format!("{} is not a valid host - {advice}", begin_of(name)));
         }
-        let port = port.map_or(Some(default_port), |port| port.parse().ok().filter(|port| *port > 0));
-        let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {advice}"))?;
-        Ok(Self { name: name.to_owned(), port })
+        let port = port.map_or(Some(default_port), |port| {
+            port.parse().ok().filter(|port| *port > 0)
+        });
+        let port =
+            port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {advice}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            port,
+        })
     }
 }
 
@@ -78,28 +94,50 @@ pub struct PeersQuery {
 impl PeersQuery {
     /// Name of the info request, such as `peers-clear-std`.
     pub fn name(self) -> String {
-        let (tls, alternate) =
-            (if self.uses_tls { "tls" } else { "clear" }, if self.uses_alternate { "alt" } else { "std" });
+        let (tls, alternate) = (
+            if self.uses_tls { "tls" } else { "clear" },
+            if self.uses_alternate { "alt" } else { "std" },
+        );
         format!("peers-{tls}-{alternate}")
     }
 
     /// Name of the info request for servers before 3.10, which have no TLS.
     pub fn old_name(self) -> &'static str {
-        if self.uses_alternate { "services-alternate" } else { "services" }
+        if self.uses_alternate {
+            "services-alternate"
+        } else {
+            "services"
+        }
     }
 }
 
 /// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. TLS-NAME is empty without
 /// TLS; a node that left has no hosts.
 pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
-    let parse_error = || format!("expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}", begin_of(value));
+    let parse_error = || {
+        format!(
+            "expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}",
+            begin_of(value)
+        )
+    };
     let mut parts = value.splitn(3, ',');
-    let (_, port, list) = (parts.next(), parts.next().ok_or_else(parse_error)?, parts.next().ok_or_else(parse_error)?);
+    let (_, port, list) = (
+        parts.next(),
+        parts.next().ok_or_else(parse_error)?,
+        parts.next().ok_or_else(parse_error)?,
+    );
     let default_port = match port {
         "" => DEFAULT_PORT,
-        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(parse_error)?,
+        port => port
+            .parse()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or_else(parse_error)?,
     };
-    let mut rest = list.strip_prefix('[').and_then(|list| list.trim_end().strip_suffix(']')).ok_or_else(parse_error)?;
+    let mut rest = list
+        .strip_prefix('[')
+        .and_then(|list| list.trim_end().strip_suffix(']'))
+        .ok_or_else(parse_error)?;
     let mut parsed = Vec::new();
     while let Some(peer) = rest.strip_prefix('[') {
         let (node, after) = peer.split_once(',').ok_or_else(parse_error)?;
@@ -116,7 +154,11 @@ pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
         let after = after.strip_prefix(']').ok_or_else(parse_error)?;
         rest = after.strip_prefix(',').unwrap_or(after);
     }
-    if rest.is_empty() { Ok(parsed) } else { Err(parse_error()) }
+    if rest.is_empty() {
+        Ok(parsed)
+    } else {
+        Err(parse_error())
+    }
 }
 
 /// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
@@ -127,7 +169,11 @@ fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
         if let Some(after) = rest.strip_prefix(']') {
             return Some((hosts, after));
         }
-        let address = if rest.starts_with('[') { rest.find(']')? + 1 } else { 0 };
+        let address = if rest.starts_with('[') {
+            rest.find(']')? + 1
+        } else {
+            0
+        };
         let end = address + rest[address..].find([',', ']'])?;
         if hosts.len() < HOSTS_MAX {
             hosts.push(Host::parse(&rest[..end], default_port).ok()?);
@@ -138,10 +184,17 @@ fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
 
 /// Parses the value of `services`: `10.0.0.1:3000;10.0.0.2:3000`, one or more addresses for each peer.
 pub fn services(value: &str) -> Result<Vec<Peer>, String> {
-    let peers = value.split(';').filter(|host| !host.is_empty()).map(|host| {
-        let host = Host::parse(host, DEFAULT_PORT)?;
-        Ok(Peer { node: String::new(), tls_name: None, hosts: vec![host] })
-    });
+    let peers = value
+        .split(';')
+        .filter(|host| !host.is_empty())
+        .map(|host| {
+            let host = Host::parse(host, DEFAULT_PORT)?;
+            Ok(Peer {
+                node: String::new(),
+                tls_name: None,
+                hosts: vec![host],
+            })
+        });
     peers
         .collect::<Result<_, String>>()
         .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))
@@ -157,15 +210,40 @@ mod tests {
 
     #[test]
     fn hosts_are_read_with_and_without_ports_and_brackets() {
-        let texts = ["db1", "db1:3100", "10.0.0.1", "[fe80::1]:3001", "[::1]", "fe80::1%eth0"]
-            .map(|text| host(text).to_string());
+        let texts = [
+            "db1",
+            "db1:3100",
+            "10.0.0.1",
+            "[fe80::1]:3001",
+            "[::1]",
+            "fe80::1%eth0",
+        ]
+        .map(|text| host(text).to_string());
         assert_eq!(
             texts,
-            ["db1:3000", "db1:3100", "10.0.0.1:3000", "[fe80::1]:3001", "[::1]:3000", "[fe80::1%eth0]:3000"]
+            [
+                "db1:3000",
+                "db1:3100",
+                "10.0.0.1:3000",
+                "[fe80::1]:3001",
+                "[::1]:3000",
+                "[fe80::1%eth0]:3000"
+            ]
         );
-        for text in
-            ["", ":3000", "db1:", "db1:x", "db1:0", "db1:65536", "[::1", "[::1]3000", "a b", "http://x", "a,b", "[[a]"]
-        {
+        for text in [
+            "",
+            ":3000",
+            "db1:",
+            "db1:x",
+            "db1:0",
+            "db1:65536",
+            "[::1",
+            "[::1]3000",
+            "a b",
+            "http://x",
+            "a,b",
+            "[[a]",
+        ] {
             assert!(Host::parse(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
@@ -177,11 +255,23 @@ mod tests {
         let text = "7,3000,[[bb9,db2.tls,[10.0.0.2,[fe80::2]:3100,[::3],db2:3200]],[CC1,,[10.0.0.3]],[DD1,,]]";
         let read = peers(text).unwrap();
         let hosts: Vec<_> = read[0].hosts.iter().map(Host::to_string).collect();
-        assert_eq!(hosts, ["10.0.0.2:3000", "[fe80::2]:3100", "[::3]:3000", "db2:3200"]);
-        assert_eq!((read[0].node.as_str(), read[0].tls_name.as_deref()), ("BB9", Some("db2.tls")));
-        assert_eq!((&read[1].hosts, &read[1].tls_name), (&vec![host("10.0.0.3")], &None));
+        assert_eq!(
+            hosts,
+            ["10.0.0.2:3000", "[fe80::2]:3100", "[::3]:3000", "db2:3200"]
+        );
+        assert_eq!(
+            (read[0].node.as_str(), read[0].tls_name.as_deref()),
+            ("BB9", Some("db2.tls"))
+        );
+        assert_eq!(
+            (&read[1].hosts, &read[1].tls_name),
+            (&vec![host("10.0.0.3")], &None)
+        );
         assert_eq!((read.len(), read[2].hosts.len()), (3, 0));
-        assert_eq!(peers("7,4333,[[BB9,,[db]]]").unwrap()[0].hosts[0].port, 4333);
+        assert_eq!(
+            peers("7,4333,[[BB9,,[db]]]").unwrap()[0].hosts[0].port,
+            4333
+        );
     }
 
     #[test]
@@ -209,7 +299,9 @@ mod tests {
     fn old_servers_tell_addresses_alone() {
         let read = services("10.0.0.2:3000;10.0.0.3:3100;").unwrap();
         assert_eq!(
-            read.iter().map(|peer| peer.hosts[0].to_string()).collect::<Vec<_>>(),
+            read.iter()
+                .map(|peer| peer.hosts[0].to_string())
+                .collect::<Vec<_>>(),
             ["10.0.0.2:3000", "10.0.0.3:3100"]
         );
         assert_eq!(services(""), Ok(vec![]));
@@ -218,7 +310,13 @@ mod tests {
 
     #[test]
     fn a_query_for_peers_says_which_addresses() {
-        let query = PeersQuery { uses_tls: true, uses_alternate: true };
-        assert_eq!((query.name(), query.old_name()), ("peers-tls-alt".to_owned(), "services-alternate"));
+        let query = PeersQuery {
+            uses_tls: true,
+            uses_alternate: true,
+        };
+        assert_eq!(
+            (query.name(), query.old_name()),
+            ("peers-tls-alt".to_owned(), "services-alternate")
+        );
     }
 }

@@ -8,7 +8,8 @@
 use super::Host;
 use crate::wire::frame::{FrameKind, HEADER_BYTES};
 use crate::wire::query::{
-    Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply, security_result,
+    Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply,
+    security_result,
 };
 use results::files::{self, Links};
 use rustls::pki_types::pem::PemObject;
@@ -33,7 +34,11 @@ pub struct Access {
 impl Default for Access {
     /// No login, no TLS, and a timeout of two seconds.
     fn default() -> Self {
-        Self { login: None, tls: None, timeout: Duration::from_secs(2) }
+        Self {
+            login: None,
+            tls: None,
+            timeout: Duration::from_secs(2),
+        }
     }
 }
 
@@ -53,9 +58,20 @@ impl Connection {
         access: &Access,
         session: &mut Option<Vec<u8>>,
     ) -> Result<Self, String> {
-        let mut socket = DeadlineSocket { socket, deadline: Instant::now() + access.timeout };
-        let tls = access.tls.as_ref().map(|tls| tls.begin(tls_name, &mut socket, access.timeout)).transpose()?;
-        let mut connection = Self { socket, tls: tls.map(Box::new), timeout: access.timeout };
+        let mut socket = DeadlineSocket {
+            socket,
+            deadline: Instant::now() + access.timeout,
+        };
+        let tls = access
+            .tls
+            .as_ref()
+            .map(|tls| tls.begin(tls_name, &mut socket, access.timeout))
+            .transpose()?;
+        let mut connection = Self {
+            socket,
+            tls: tls.map(Box::new),
+            timeout: access.timeout,
+        };
         if let Some(login) = &access.login {
             connection.log_in(login, session)?;
         }
@@ -66,7 +82,9 @@ impl Connection {
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         let DeadlineSocket { socket, .. } = self.socket;
         // Users of the ring have their own deadlines.
-        let _ = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
+        let _ = socket
+            .set_read_timeout(None)
+            .and_then(|()| socket.set_write_timeout(None));
         (socket, self.tls)
     }
 
@@ -88,7 +106,11 @@ impl Connection {
             (result, _) = self.security(&login.old_request())?;
         }
         if result != 0 && !NO_SECURITY.contains(&result) {
-            return Err(format!("user {} cannot log in - {} (code {result})", login.user, security_result(result)));
+            return Err(format!(
+                "user {} cannot log in - {} (code {result})",
+                login.user,
+                security_result(result)
+            ));
         }
         *session = token;
         Ok(())
@@ -105,7 +127,12 @@ impl Connection {
         self.socket.deadline = Instant::now() + timeout;
         let mut stream = self.stream();
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        sent.map_err(|error| format!("cannot send a request - {}", describe_error(&error, timeout)))?;
+        sent.map_err(|error| {
+            format!(
+                "cannot send a request - {}",
+                describe_error(&error, timeout)
+            )
+        })?;
         let mut header = [0; HEADER_BYTES];
         receive(&mut stream, &mut header, 0, timeout)?;
         let length = body_bytes(header, kind)?;
@@ -133,11 +160,21 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 /// Fills `buffer`. `received_before`: bytes of the reply received before.
-fn receive(stream: &mut impl Read, buffer: &mut [u8], received_before: usize, timeout: Duration) -> Result<(), String> {
+fn receive(
+    stream: &mut impl Read,
+    buffer: &mut [u8],
+    received_before: usize,
+    timeout: Duration,
+) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
         match stream.read(&mut buffer[filled..]) {
-            Ok(0) => return Err(format!("the server closed the connection after {} bytes", received_before + filled)),
+            Ok(0) => {
+                return Err(format!(
+                    "the server closed the connection after {} bytes",
+                    received_before + filled
+                ));
+            }
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
@@ -155,7 +192,10 @@ const ADDRESSES_MAX: usize = 8;
 /// Connects to the first address of `host` that answers. `timeout`: for all addresses together.
 pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
     let mut last_error = io::Error::other("the host name has no address");
-    let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
+    let addresses: Vec<_> = (host.name.as_str(), host.port)
+        .to_socket_addrs()?
+        .take(ADDRESSES_MAX)
+        .collect();
     let timeout_each = timeout / addresses.len().max(1) as u32;
     for address in addresses {
         match TcpStream::connect_timeout(&address, timeout_each) {
@@ -206,7 +246,9 @@ impl Write for DeadlineSocket {
 /// Describes a socket error for a message.
 pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("timed out after {} s", timeout.as_secs()),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            format!("timed out after {} s", timeout.as_secs())
+        }
         _ => error.to_string(),
     }
 }
@@ -226,28 +268,45 @@ impl Tls {
     /// certificate. `name`: the name in the certificates of all nodes.
     ///
     /// Errors: a sentence about a file that cannot be used.
-    pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
+    pub fn new(
+        authorities: &Path,
+        client: Option<(&Path, &Path)>,
+        name: Option<String>,
+    ) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         let (accepted, _) = roots.add_parsable_certificates(certificates(authorities)?);
         if accepted == 0 {
-            return Err(tls_file_error(authorities, "none of its certificates can be used"));
+            return Err(tls_file_error(
+                authorities,
+                "none of its certificates can be used",
+            ));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| error.to_string())?.with_root_certificates(roots);
+        let builder =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots);
         let config = match client {
             Some((certificate, key)) => {
                 let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
-                let parsed = parsed
-                    .map_err(|error| tls_file_error(key, &format!("it has no unencrypted private key: {error}")))?;
+                let parsed = parsed.map_err(|error| {
+                    tls_file_error(key, &format!("it has no unencrypted private key: {error}"))
+                })?;
                 let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
                 config.map_err(|error| {
-                    tls_file_error(certificate, &format!("the certificate does not match its private key: {error}"))
+                    tls_file_error(
+                        certificate,
+                        &format!("the certificate does not match its private key: {error}"),
+                    )
                 })?
             }
             None => builder.with_no_client_auth(),
         };
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
     }
 
     /// Does the TLS handshake with a node. The certificate must be for `name`, or for the name that the user gave.
@@ -259,8 +318,9 @@ impl Tls {
     ) -> Result<ClientConnection, String> {
         let certificate_name = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(certificate_name.to_owned());
-        let server = server
-            .map_err(|_| format!("{certificate_name} is not a valid name for a certificate - give --tls-name"))?;
+        let server = server.map_err(|_| {
+            format!("{certificate_name} is not a valid name for a certificate - give --tls-name")
+        })?;
         let connection = ClientConnection::new(self.config.clone(), server);
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {
@@ -280,15 +340,22 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(tls_file_error(path, "it has no certificate (-----BEGIN CERTIFICATE-----)")),
+        Ok(_) => Err(tls_file_error(
+            path,
+            "it has no certificate (-----BEGIN CERTIFICATE-----)",
+        )),
         Err(error) => Err(tls_file_error(path, &error.to_string())),
     }
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    files::read(path, Links::Followed, PEM_BYTES_MAX).map_err(|error| tls_file_error(path, &error.to_string()))
+    files::read(path, Links::Followed, PEM_BYTES_MAX)
+        .map_err(|error| tls_file_error(path, &error.to_string()))
 }
 
 fn tls_file_error(path: &Path, why: &str) -> String {
-    format!("cannot use {} for TLS - {why} - give a PEM file", path.display())
+    format!(
+        "cannot use {} for TLS - {why} - give a PEM file",
+        path.display()
+    )
 }

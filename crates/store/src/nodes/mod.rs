@@ -61,12 +61,26 @@ impl Node {
     /// A node with known id and address that was not queried yet.
     pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
         let (namespaces, features) = (Vec::new(), String::new());
-        Self { id, host, tls_name, build, namespaces, features, connection: None, connections: 0, session: None }
+        Self {
+            id,
+            host,
+            tls_name,
+            build,
+            namespaces,
+            features,
+            connection: None,
+            connections: 0,
+            session: None,
+        }
     }
 
     /// Connects to the first of `hosts` that answers. Each host without an answer costs a timeout, so the total time is
     /// limited, too.
-    pub(crate) fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
+    pub(crate) fn reach(
+        hosts: &[Host],
+        tls_name: Option<&str>,
+        access: &Access,
+    ) -> Result<Self, String> {
         let (begin, mut errors) = (Instant::now(), Vec::new());
         for host in hosts {
             if begin.elapsed() > REACH_TIMEOUTS * access.timeout {
@@ -80,39 +94,64 @@ impl Node {
                 Err(error) => errors.push(format!("{host}: {error}")),
             }
         }
-        Err(if errors.is_empty() { "the node advertises no address".to_owned() } else { errors.join("; ") })
+        Err(if errors.is_empty() {
+            "the node advertises no address".to_owned()
+        } else {
+            errors.join("; ")
+        })
     }
 
     /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.ask(&names, access)?;
-        let [node, build, namespaces, features] = &values[..] else { return Err("the reply has no values".to_owned()) };
+        let [node, build, namespaces, features] = &values[..] else {
+            return Err("the reply has no values".to_owned());
+        };
         let value_of = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
             other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
         };
         let id = value_of(node).map(|id| id.to_uppercase()).and_then(|id| {
             // The id becomes a file name.
-            let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
+            let is_id =
+                !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
             if is_id { Ok(id) } else { Err(begin_of(&id)) }
         });
-        self.id = id.map_err(|found| format!("expected a node id such as BB9020011AC4202, found {found}"))?;
+        self.id = id.map_err(|found| {
+            format!("expected a node id such as BB9020011AC4202, found {found}")
+        })?;
         let is_version = |build: &String| {
-            build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
+            build.len() <= BUILD_BYTES_MAX
+                && build.starts_with(|c: char| c.is_ascii_digit())
+                && build.contains('.')
         };
-        let build =
-            value_of(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
-        self.build = build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
-        let namespaces =
-            value_of(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
-        self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let build = value_of(build).and_then(|build| {
+            if is_version(&build) {
+                Ok(build)
+            } else {
+                Err(begin_of(&build))
+            }
+        });
+        self.build =
+            build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
+        let namespaces = value_of(namespaces)
+            .map_err(|found| format!("expected names of namespaces, found {found}"))?;
+        self.namespaces = namespaces
+            .split(';')
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect();
         self.features = features.clone().unwrap_or_default();
         Ok(())
     }
 
     /// Queries the node. Makes a new connection if there is none, or if the old one is broken.
-    pub fn ask(&mut self, names: &[String], access: &Access) -> Result<Vec<Option<String>>, String> {
+    pub fn ask(
+        &mut self,
+        names: &[String],
+        access: &Access,
+    ) -> Result<Vec<Option<String>>, String> {
         // A server closes idle connections. If the error has another cause, a new connection shows it.
         if let Some(mut connection) = self.connection.take()
             && let Ok(values) = connection.ask(names)
@@ -127,20 +166,41 @@ impl Node {
     }
 
     /// As [`Self::ask`], but returns each value with its name, without the names that the server skips.
-    pub fn replies(&mut self, names: Vec<String>, access: &Access) -> Result<Vec<(String, String)>, String> {
+    pub fn replies(
+        &mut self,
+        names: Vec<String>,
+        access: &Access,
+    ) -> Result<Vec<(String, String)>, String> {
         let values = self.ask(&names, access)?;
-        Ok(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect())
+        Ok(names
+            .into_iter()
+            .zip(values)
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect())
     }
 
     fn connect(&mut self, access: &Access) -> Result<Connection, String> {
         let socket = connect(&self.host, access.timeout);
-        let socket = socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
+        let socket = socket.map_err(|error| {
+            format!(
+                "cannot connect - {}",
+                describe_error(&error, access.timeout)
+            )
+        })?;
         let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
         if !self.id.is_empty() {
             // Another node may have this address by now.
-            let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
+            let id = connection
+                .ask(&["node".to_owned()])?
+                .pop()
+                .flatten()
+                .unwrap_or_default();
             if !id.eq_ignore_ascii_case(&self.id) {
-                return Err(format!("expected node {} at this address, found node {}", self.id, begin_of(&id)));
+                return Err(format!(
+                    "expected node {} at this address, found node {}",
+                    self.id,
+                    begin_of(&id)
+                ));
             }
         }
         self.connections += 1;
@@ -154,9 +214,11 @@ impl Node {
             [Some(new), _] if !new.is_empty() && !is_refusal(new) => peers(new),
             // The old name returns only addresses without TLS.
             [_, Some(old)] if !query.uses_tls && !is_refusal(old) => services(old),
-            [new, _] => {
-                Err(format!("unexpected reply to {}: {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
-            }
+            [new, _] => Err(format!(
+                "unexpected reply to {}: {}",
+                query.name(),
+                begin_of(new.as_deref().unwrap_or("nothing"))
+            )),
             _ => Err("the reply has no values".to_owned()),
         }
     }
@@ -183,7 +245,11 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
     // Peers already tried, by id, or by address if the id is unknown.
     let mut tried: BTreeSet<String> = BTreeSet::new();
     let seeds = seeds.iter().filter(|seed| tried.insert(seed.to_string()));
-    let seed = |seed: &Host| Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] };
+    let seed = |seed: &Host| Peer {
+        node: String::new(),
+        tls_name: None,
+        hosts: vec![seed.clone()],
+    };
     let mut peers_to_ask: Vec<_> = seeds.map(seed).collect();
     for _ in 0..ROUNDS_MAX {
         let reached = in_parallel(std::mem::take(&mut peers_to_ask), |peer| {
@@ -197,7 +263,8 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         for node in reached {
             match node {
                 Ok(node)
-                    if nodes.contains_key(&node.id) || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
+                    if nodes.contains_key(&node.id)
+                        || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
                 Ok(node) => new_nodes.push(node),
                 Err(error) => missing.push(error),
             }
@@ -205,14 +272,19 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         tried.extend(new_nodes.iter().map(|node| node.id.clone()));
         if let Some(query) = query {
             peers_of_new = in_parallel(&mut new_nodes, |node| {
-                node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
+                node.peers(query, access)
+                    .map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
             });
         }
         for peers in peers_of_new {
             match peers {
                 Ok(peers) => peers_to_ask.extend(peers.into_iter().filter(|peer| {
                     let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
-                    let name = if peer.node.is_empty() { host } else { peer.node.clone() };
+                    let name = if peer.node.is_empty() {
+                        host
+                    } else {
+                        peer.node.clone()
+                    };
                     tried.len() < NODES_MAX && tried.insert(name)
                 })),
                 Err(error) => missing.push(error),
@@ -220,5 +292,8 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         }
         nodes.extend(new_nodes.into_iter().map(|node| (node.id.clone(), node)));
     }
-    DiscoveredNodes { nodes: nodes.into_values().collect(), missing }
+    DiscoveredNodes {
+        nodes: nodes.into_values().collect(),
+        missing,
+    }
 }

@@ -97,7 +97,11 @@ impl Facts {
     /// Number of records of which this node is the master, of which it is the replica, and of all other records.
     /// Estimated from the node's shares of the partitions, because stores do not distinguish these records.
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
-        let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
+        let objects = self
+            .counts
+            .namespaces
+            .get(namespace)
+            .map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
         let partition_counts: Vec<u64> = self.columns(namespace).iter().map(count).collect();
         match partition_counts.iter().sum() {
@@ -119,21 +123,42 @@ impl Facts {
 
     /// Number of partitions of all namespaces that are not compared yet with the other node.
     pub(crate) fn partitions_remaining(&self) -> u64 {
-        let migrations = self.counts.namespaces.iter().map(|counts| &counts.migration);
-        migrations.map(|migration| migration.tx_remaining + migration.rx_remaining).sum()
+        let migrations = self
+            .counts
+            .namespaces
+            .iter()
+            .map(|counts| &counts.migration);
+        migrations
+            .map(|migration| migration.tx_remaining + migration.rx_remaining)
+            .sum()
     }
 
     pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {
-        let bytes = self.device_bytes.get(namespace).and_then(|devices| devices.get(device)).copied().unwrap_or(0);
+        let bytes = self
+            .device_bytes
+            .get(namespace)
+            .and_then(|devices| devices.get(device))
+            .copied()
+            .unwrap_or(0);
         bytes / u64::from(self.config.namespaces[namespace].settings.write_block_bytes)
     }
 
     /// Free write blocks of a namespace, percent.
     pub(crate) fn available_pct(&self, namespace: usize) -> u64 {
         let devices = self.device_bytes.get(namespace).map_or(0, Vec::len);
-        let total_wblocks: u64 = (0..devices).map(|device| self.wblocks(namespace, device)).sum();
-        let store = self.counts.namespaces.get(namespace).map(|counts| &counts.store);
-        let free: u64 = store.into_iter().flat_map(|store| &store.devices).map(|device| device.free_wblocks).sum();
+        let total_wblocks: u64 = (0..devices)
+            .map(|device| self.wblocks(namespace, device))
+            .sum();
+        let store = self
+            .counts
+            .namespaces
+            .get(namespace)
+            .map(|counts| &counts.store);
+        let free: u64 = store
+            .into_iter()
+            .flat_map(|store| &store.devices)
+            .map(|device| device.free_wblocks)
+            .sum();
         free.min(total_wblocks) * 100 / total_wblocks.max(1)
     }
 }
@@ -211,7 +236,10 @@ impl Transactions {
     /// Number of transactions, and number of failures: timeouts, and transactions whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
-        let completed: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
+        let completed: u64 = kinds
+            .iter()
+            .map(|of| of.success + of.error + of.not_found)
+            .sum();
         let failed = self.refused + kinds.iter().map(|of| of.timeout).sum::<u64>();
         [completed + failed, failed]
     }
@@ -333,7 +361,10 @@ impl Merge for bool {
 
 impl Merge for Buckets {
     fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.counts
+            .iter_mut()
+            .zip(other.counts)
+            .for_each(|(count, more)| *count += more);
     }
 }
 
@@ -342,7 +373,9 @@ impl<T: Merge + Default> Merge for Vec<T> {
         if self.len() < other.len() {
             self.resize_with(other.len(), T::default);
         }
-        self.iter_mut().zip(other).for_each(|(into, from)| into.merge(from));
+        self.iter_mut()
+            .zip(other)
+            .for_each(|(into, from)| into.merge(from));
     }
 }
 

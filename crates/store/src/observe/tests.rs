@@ -66,14 +66,39 @@ fn core_after(seconds: u64) -> Counts {
     };
     for _ in 0..seconds {
         namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 0);
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::NOT_FOUND, 1);
+        namespace.record(
+            Origin::Client,
+            TransactionKind::Read,
+            ResultCode::NOT_FOUND,
+            1,
+        );
         namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 5);
-        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 1 << 20);
-        namespace.record(Origin::Client, TransactionKind::Write, ResultCode::DEVICE_OVERLOAD, 700);
-        namespace.record(Origin::Batch, TransactionKind::Read, ResultCode::TIMEOUT, 700);
+        namespace.record(
+            Origin::Client,
+            TransactionKind::Read,
+            ResultCode::OK,
+            1 << 20,
+        );
+        namespace.record(
+            Origin::Client,
+            TransactionKind::Write,
+            ResultCode::DEVICE_OVERLOAD,
+            700,
+        );
+        namespace.record(
+            Origin::Batch,
+            TransactionKind::Read,
+            ResultCode::TIMEOUT,
+            700,
+        );
         namespace.record(Origin::Client, TransactionKind::Delete, ResultCode::OK, 700);
     }
-    Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
+    Counts {
+        namespaces: vec![namespace],
+        connections_opened: 5,
+        connections_closed: 2,
+        ..Counts::default()
+    }
 }
 
 /// Runs a ticker for a minute with the counts of two cores ([`core_after`]). Returns the log's text, and the facts at
@@ -82,7 +107,10 @@ fn minute() -> (String, Facts) {
     let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
     let mut facts = facts();
     let mut ticker = Ticker::new(500);
-    let mut text: String = start_lines(&facts, CONFIGURATION).iter().map(|line| line.stamped(begin, true)).collect();
+    let mut text: String = start_lines(&facts, CONFIGURATION)
+        .iter()
+        .map(|line| line.stamped(begin, true))
+        .collect();
     for seconds in 1..=60 {
         let now_ms = 500 + seconds * 1_000;
         facts.counts = core_after(seconds);
@@ -92,7 +120,9 @@ fn minute() -> (String, Facts) {
         assert_eq!(lines.is_empty(), seconds % 10 > 0);
         // A second call at the same time returns no lines.
         assert!(ticker.tick(now_ms, &mut facts).is_empty());
-        lines.iter().for_each(|line| text.push_str(&line.stamped(at, true)));
+        lines
+            .iter()
+            .for_each(|line| text.push_str(&line.stamped(at, true)));
     }
     (text, facts)
 }
@@ -106,62 +136,121 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
     let log = server_log::read(vec![source]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());
     let start = log.starts.last().expect("a start");
-    assert_eq!((start.build.as_deref(), log.node_id.as_deref()), (Some(BUILD), Some("32C901000000FC02")));
+    assert_eq!(
+        (start.build.as_deref(), log.node_id.as_deref()),
+        (Some(BUILD), Some("32C901000000FC02"))
+    );
     assert_eq!(start.write_block_bytes["/dev/y"], 128 << 10);
     assert_eq!(start.configuration["test"]["device"], ["/dev/x", "/dev/y"]);
     let dumps = |name: &str| log.histograms[name].clone();
     let read = dumps("{test}-read");
-    assert_eq!((read.len(), read[5].unit, read[5].total), (6, Unit::Micros, 480));
-    assert_eq!((read[5].buckets[0], read[5].buckets[1], read[5].buckets[3], read[5].buckets[21]), (120, 120, 120, 120));
+    assert_eq!(
+        (read.len(), read[5].unit, read[5].total),
+        (6, Unit::Micros, 480)
+    );
+    assert_eq!(
+        (
+            read[5].buckets[0],
+            read[5].buckets[1],
+            read[5].buckets[3],
+            read[5].buckets[21]
+        ),
+        (120, 120, 120, 120)
+    );
     let sizes = dumps("{test}-device-read-size");
-    assert_eq!((sizes[0].unit, sizes[0].total, sizes[0].buckets[11]), (Unit::Bytes, 160, 160));
+    assert_eq!(
+        (sizes[0].unit, sizes[0].total, sizes[0].buckets[11]),
+        (Unit::Bytes, 160, 160)
+    );
     assert_eq!(dumps("{test}-device-write-size")[5].total, 1_200);
     assert_eq!(dumps("{test}-batch-sub-read")[5].total, 120);
-    assert!(!log.histograms.contains_key("{test}-batch-sub-write"), "there were none");
+    assert!(
+        !log.histograms.contains_key("{test}-batch-sub-write"),
+        "there were none"
+    );
     assert_eq!(dumps("{test}-/dev/y-large-block-read")[5].total, 42 * 120);
     let lines = &log.drives[&("test".to_owned(), "/dev/x".to_owned())];
     let (first, last) = (&lines[0], &lines[2]);
     assert_eq!(
-        (last.used_bytes, last.free_wblocks, last.writes, last.defrag_writes),
+        (
+            last.used_bytes,
+            last.free_wblocks,
+            last.writes,
+            last.defrag_writes
+        ),
         (2_000_000, 600, 6_000, Some(2_400))
     );
     let detail = last.detail.unwrap();
     // As in the captured servers' logs: while the number of free blocks is constant, blocks written = blocks queued for
     // defragmentation + blocks freed directly.
-    let (first_detail, difference) =
-        (first.detail.unwrap(), |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first));
+    let (first_detail, difference) = (
+        first.detail.unwrap(),
+        |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first),
+    );
     assert_eq!(
         difference(|line| line.writes),
         difference(|line| line.defrag_reads) + detail.direct_frees - first_detail.direct_frees
     );
-    let blocks_read = difference(|line| line.defrag_reads) - (detail.defrag_io_skips - first_detail.defrag_io_skips);
+    let blocks_read = difference(|line| line.defrag_reads)
+        - (detail.defrag_io_skips - first_detail.defrag_io_skips);
     assert_eq!(blocks_read, 42 * 2 * 40);
-    assert_eq!((last.printed.writes, last.printed.direct_frees), (100.0, Some(10.0)));
+    assert_eq!(
+        (last.printed.writes, last.printed.direct_frees),
+        (100.0, Some(10.0))
+    );
 }
 
 #[test]
 fn the_ticker_says_what_is_there() {
     let (text, _) = minute();
-    let last = |what: &str| text.lines().filter_map(|line| line.split_once(what)).next_back().map(|(_, rest)| rest);
-    assert_eq!(last("NODE-ID "), Some("32c901000000fc02 CLUSTER-SIZE 1 CLUSTER-NAME one"));
-    assert_eq!(last("fds: "), Some("proto (6,10,4) heartbeat (0,0,0) fabric (0,0,0)"));
-    assert_eq!(last("{test} objects: "), Some("all 1000 master 1000 prole 0 non-replica 0"));
+    let last = |what: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(what))
+            .next_back()
+            .map(|(_, rest)| rest)
+    };
+    assert_eq!(
+        last("NODE-ID "),
+        Some("32c901000000fc02 CLUSTER-SIZE 1 CLUSTER-NAME one")
+    );
+    assert_eq!(
+        last("fds: "),
+        Some("proto (6,10,4) heartbeat (0,0,0) fabric (0,0,0)")
+    );
+    assert_eq!(
+        last("{test} objects: "),
+        Some("all 1000 master 1000 prole 0 non-replica 0")
+    );
     assert_eq!(last("index-usage: "), Some("used-bytes 64000 used-pct 0"));
-    assert_eq!(last("data-usage: "), Some("used-bytes 4000000 avail-pct 60 cache-read-pct 25.00"));
+    assert_eq!(
+        last("data-usage: "),
+        Some("used-bytes 4000000 avail-pct 60 cache-read-pct 25.00")
+    );
     let client = "tsvc (0,0) proxy (0,0,0) read (360,0,0,120,0) write (0,120,0,0) delete (120,0,0,0,0) udf (0,0,0,0) lang (0,0,0,0)";
     assert_eq!(last("} client: "), Some(client));
     assert!(last("batch-sub: ").unwrap().contains("read (0,0,120,0,0)"));
     let first = text.lines().next().unwrap();
-    assert!(first.starts_with("Nov 20 2026 23:00:00.000 GMT: INFO (as): (as.c:1) <><>"), "{first}");
+    assert!(
+        first.starts_with("Nov 20 2026 23:00:00.000 GMT: INFO (as): (as.c:1) <><>"),
+        "{first}"
+    );
 }
 
 #[test]
 fn latencies_are_those_of_the_last_interval() {
     let (_, facts) = minute();
-    let [(name, read), _, (_, batch_read), (_, batch_write)] = &facts.latencies[..] else { panic!() };
+    let [(name, read), _, (_, batch_read), (_, batch_write)] = &facts.latencies[..] else {
+        panic!()
+    };
     // The reads took 0 us, 1 us, 5 us and 1 s: a quarter of the reads each.
-    assert_eq!((name.as_str(), &read[..32]), ("{test}-read", "usec,8.0,75.00,50.00,50.00,25.00"));
-    assert!(read.split(',').count() == 2 + 17 && read.ends_with(",25.00"), "{read}");
+    assert_eq!(
+        (name.as_str(), &read[..32]),
+        ("{test}-read", "usec,8.0,75.00,50.00,50.00,25.00")
+    );
+    assert!(
+        read.split(',').count() == 2 + 17 && read.ends_with(",25.00"),
+        "{read}"
+    );
     assert!(!batch_read.is_empty() && batch_write.is_empty());
 }
 
@@ -170,19 +259,38 @@ fn a_line_goes_where_its_level_is_wanted_and_stays_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let mut config = conf::Config::default();
-    let to = |name, any, drv_ssd| conf::Log { path: Some(path(name)), any, drv_ssd };
-    config.logs = vec![to("all", Level::Info, Some(Level::Detail)), to("few", Level::Warning, None)];
+    let to = |name, any, drv_ssd| conf::Log {
+        path: Some(path(name)),
+        any,
+        drv_ssd,
+    };
+    config.logs = vec![
+        to("all", Level::Info, Some(Level::Detail)),
+        to("few", Level::Warning, None),
+    ];
     std::fs::write(path("few"), "before\n").unwrap();
-    let mut logs = Logs::open(&config).map_err(|(path, error)| format!("{path}: {error}")).unwrap();
+    let mut logs = Logs::open(&config)
+        .map_err(|(path, error)| format!("{path}: {error}"))
+        .unwrap();
     let lines = [
         Line::warning("info", "a.c", "torn\nin two\u{1b}[2J".to_owned()),
-        Line { level: Level::Detail, ..Line::info("drv_ssd", "b.c", "detail".to_owned()) },
-        Line { level: Level::Detail, ..Line::info("info", "c.c", "nowhere".to_owned()) },
+        Line {
+            level: Level::Detail,
+            ..Line::info("drv_ssd", "b.c", "detail".to_owned())
+        },
+        Line {
+            level: Level::Detail,
+            ..Line::info("info", "c.c", "nowhere".to_owned())
+        },
     ];
-    logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines).unwrap();
+    logs.write("2026-11-01T03:04:05.678Z".parse().unwrap(), &lines)
+        .unwrap();
     let text = |name| std::fs::read_to_string(path(name)).unwrap();
     let warning = "Nov 01 2026 03:04:05 GMT: WARNING (info): (a.c:1) torn?in two?[2J\n";
-    assert_eq!(text("all"), format!("{warning}Nov 01 2026 03:04:05 GMT: DETAIL (drv_ssd): (b.c:1) detail\n"));
+    assert_eq!(
+        text("all"),
+        format!("{warning}Nov 01 2026 03:04:05 GMT: DETAIL (drv_ssd): (b.c:1) detail\n")
+    );
     assert_eq!(text("few"), format!("before\n{warning}"));
     config.logs = vec![to("", Level::Info, None)];
     assert_eq!(Logs::open(&config).err().unwrap().0, path(""));

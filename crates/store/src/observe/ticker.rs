@@ -30,7 +30,11 @@ pub struct Ticker {
 impl Ticker {
     /// A ticker that begins at `now_ms`, on any monotonic clock.
     pub fn new(now_ms: u64) -> Self {
-        Self { begin_ms: now_ms, previous: (now_ms, Vec::new()), ..Self::default() }
+        Self {
+            begin_ms: now_ms,
+            previous: (now_ms, Vec::new()),
+            ..Self::default()
+        }
     }
 
     fn ticker_due(&self, facts: &Facts) -> u64 {
@@ -64,18 +68,42 @@ impl Ticker {
     fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
         let default = DeviceStatistics::default();
         let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
-        for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
+        for (index, (namespace, counts)) in facts
+            .config
+            .namespaces
+            .iter()
+            .zip(&facts.counts.namespaces)
+            .enumerate()
+        {
             let name = &namespace.settings.name;
-            for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
-                let previous =
-                    self.previous_devices.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
+            for (device, (path, now)) in namespace
+                .devices
+                .iter()
+                .zip(&counts.store.devices)
+                .enumerate()
+            {
+                let previous = self
+                    .previous_devices
+                    .get(index)
+                    .and_then(|devices| devices.get(device))
+                    .unwrap_or(&default);
                 // As in the real server: the difference is divided by the nominal interval, not by the measured time.
                 let rate = |counter: fn(&DeviceStatistics) -> u64| {
                     let rate = counter(now).saturating_sub(counter(previous)) as f64 / seconds;
                     format!("({},{rate:.1})", counter(now))
                 };
-                let &DeviceStatistics { used_bytes, free_wblocks, pristine_wblocks, write_q, defrag_q, .. } = now;
-                let (write, read) = (rate(|of| of.writes + of.defrag_writes), rate(|of| of.defrag_reads));
+                let &DeviceStatistics {
+                    used_bytes,
+                    free_wblocks,
+                    pristine_wblocks,
+                    write_q,
+                    defrag_q,
+                    ..
+                } = now;
+                let (write, read) = (
+                    rate(|of| of.writes + of.defrag_writes),
+                    rate(|of| of.defrag_reads),
+                );
                 let text = format!(
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
                      defrag-q {defrag_q} defrag-read {read} defrag-write {}",
@@ -85,15 +113,25 @@ impl Ticker {
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
                 let (skips, frees) = (rate(|of| of.defrag_io_skips), rate(|of| of.direct_frees));
                 let free = format!("free-wblocks ({queued},{pristine_wblocks})");
-                let text = format!("{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}");
-                lines.push(Line { level: Level::Detail, ..Line::info("drv_ssd", "drv_ssd.c", text) });
+                let text = format!(
+                    "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
+                );
+                lines.push(Line {
+                    level: Level::Detail,
+                    ..Line::info("drv_ssd", "drv_ssd.c", text)
+                });
                 if free_wblocks == 0 {
                     let text = format!("{{{name}}} {path}: out of storage space");
                     lines.push(Line::warning("drv_ssd", "drv_ssd.c", text));
                 }
             }
         }
-        self.previous_devices = facts.counts.namespaces.iter().map(|counts| counts.store.devices.clone()).collect();
+        self.previous_devices = facts
+            .counts
+            .namespaces
+            .iter()
+            .map(|counts| counts.store.devices.clone())
+            .collect();
     }
 
     fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<Line>) {
@@ -102,36 +140,65 @@ impl Ticker {
         let default = NamespaceCounts::default();
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
-        let mut push_line = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
+        let mut push_line =
+            |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
         let [masters, replicas, others] = facts.split_objects(index);
-        push_line(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
+        push_line(format!(
+            "objects: all {} master {masters} prole {replicas} non-replica {others}",
+            store.objects
+        ));
         if store.tombstones > 0 {
             let all = store.tombstones;
-            push_line(format!("tombstones: all {all} xdr (0,0) master {all} prole 0 non-replica 0"));
+            push_line(format!(
+                "tombstones: all {all} xdr (0,0) master {all} prole 0 non-replica 0"
+            ));
         }
-        let Migration { tx_remaining, rx_remaining, .. } = counts.migration;
+        let Migration {
+            tx_remaining,
+            rx_remaining,
+            ..
+        } = counts.migration;
         let remaining = tx_remaining + rx_remaining;
         if remaining == 0 {
             push_line("migrations: complete".to_owned());
         } else {
             let [tx, rx] = [tx_remaining, rx_remaining].map(|remaining| u64::from(remaining > 0));
-            let pct = 100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS);
+            let pct =
+                100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS);
             let active = format!("active ({tx},{rx},0) complete-pct {pct:.2}");
-            push_line(format!("migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"));
+            push_line(format!(
+                "migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"
+            ));
         }
         let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
         let used_pct = u128::from(index_bytes) * 100 / u128::from(budget);
-        push_line(format!("index-usage: used-bytes {index_bytes} used-pct {used_pct}"));
+        push_line(format!(
+            "index-usage: used-bytes {index_bytes} used-pct {used_pct}"
+        ));
         let used: u64 = store.devices.iter().map(|device| device.used_bytes).sum();
-        let cached = cache_read_pct(store, self.previous.1.get(index).map(|before| &before.store));
+        let cached = cache_read_pct(
+            store,
+            self.previous.1.get(index).map(|before| &before.store),
+        );
         let available = facts.available_pct(index);
-        push_line(format!("data-usage: used-bytes {used} avail-pct {available} cache-read-pct {cached:.2}"));
+        push_line(format!(
+            "data-usage: used-bytes {used} avail-pct {available} cache-read-pct {cached:.2}"
+        ));
         if store.losses.blocks > 0 {
-            let Losses { blocks, bytes, records } = store.losses;
-            push_line(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
+            let Losses {
+                blocks,
+                bytes,
+                records,
+            } = store.losses;
+            push_line(format!(
+                "accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"
+            ));
         }
-        let origins =
-            [("client", &counts.client), ("batch-sub", &counts.batch_sub), ("from-proxy", &counts.from_proxy)];
+        let origins = [
+            ("client", &counts.client),
+            ("batch-sub", &counts.batch_sub),
+            ("from-proxy", &counts.from_proxy),
+        ];
         for (origin, origin_counts) in origins {
             if let Some(text) = transactions(origin_counts) {
                 push_line(format!("{origin}: {text}"));
@@ -139,11 +206,14 @@ impl Ticker {
         }
         if counts.key_busy + counts.record_too_big > 0 {
             let (busy, big) = (counts.key_busy, counts.record_too_big);
-            push_line(format!("special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"));
+            push_line(format!(
+                "special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"
+            ));
         }
         if store.stop_writes {
-            let text =
-                format!("{{{name}}} writes are refused: too few free blocks, or too little memory for the index");
+            let text = format!(
+                "{{{name}}} writes are refused: too few free blocks, or too little memory for the index"
+            );
             lines.push(Line::warning("nsup", "nsup.c", text));
         }
         let unit = unit(facts);
@@ -152,13 +222,38 @@ impl Ticker {
                 histogram(lines, &format!("{{{name}}}-{suffix}"), unit, times);
             }
         }
-        histogram(lines, &format!("{{{name}}}-device-read-size"), "bytes", &store.read_bytes);
-        histogram(lines, &format!("{{{name}}}-device-write-size"), "bytes", &store.write_bytes);
+        histogram(
+            lines,
+            &format!("{{{name}}}-device-read-size"),
+            "bytes",
+            &store.read_bytes,
+        );
+        histogram(
+            lines,
+            &format!("{{{name}}}-device-write-size"),
+            "bytes",
+            &store.write_bytes,
+        );
         if namespace.benchmarks_storage {
             for (path, device) in namespace.devices.iter().zip(&store.devices) {
-                histogram(lines, &format!("{{{name}}}-{path}-read"), "usec", &device.read_us);
-                histogram(lines, &format!("{{{name}}}-{path}-large-block-read"), "usec", &device.large_block_read_us);
-                histogram(lines, &format!("{{{name}}}-{path}-write"), "usec", &device.write_us);
+                histogram(
+                    lines,
+                    &format!("{{{name}}}-{path}-read"),
+                    "usec",
+                    &device.read_us,
+                );
+                histogram(
+                    lines,
+                    &format!("{{{name}}}-{path}-large-block-read"),
+                    "usec",
+                    &device.large_block_read_us,
+                );
+                histogram(
+                    lines,
+                    &format!("{{{name}}}-{path}-write"),
+                    "usec",
+                    &device.write_us,
+                );
             }
         }
     }
@@ -168,13 +263,25 @@ impl Ticker {
         let seconds = now_ms.saturating_sub(*then_ms).max(1) as f64 / 1_000.0;
         let mut latencies = Vec::new();
         let empty = NamespaceCounts::default();
-        for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
+        for (index, (namespace, counts)) in facts
+            .config
+            .namespaces
+            .iter()
+            .zip(&facts.counts.namespaces)
+            .enumerate()
+        {
             let previous_times = times(previous.get(index).unwrap_or(&empty));
             for ((suffix, now), (_, before)) in times(counts).into_iter().zip(previous_times) {
                 let name = format!("{{{}}}-{suffix}", namespace.settings.name);
                 let is_used = total(now) > 0;
-                latencies
-                    .push((name, if is_used { latency(unit(facts), seconds, now, before) } else { String::new() }));
+                latencies.push((
+                    name,
+                    if is_used {
+                        latency(unit(facts), seconds, now, before)
+                    } else {
+                        String::new()
+                    },
+                ));
             }
         }
         latencies
@@ -187,14 +294,22 @@ const COLUMNS: usize = 17;
 /// Latencies between two counts: unit, transactions per second, and for each threshold the percentage of transactions
 /// that took at least as long.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
-    let differences = now.counts.iter().zip(before.counts).map(|(now, before)| now.saturating_sub(before));
+    let differences = now
+        .counts
+        .iter()
+        .zip(before.counts)
+        .map(|(now, before)| now.saturating_sub(before));
     let differences: Vec<u64> = differences.collect();
     let total_count: u64 = differences.iter().sum();
     let mut text = format!("{unit},{:.1}", total_count as f64 / seconds);
     for column in 0..COLUMNS {
         // Bucket b begins at 2^(b-1), so values of at least 2^column are in the buckets after `column`.
         let over: u64 = differences[column + 1..].iter().sum();
-        let _ = write!(text, ",{:.2}", over as f64 * 100.0 / total_count.max(1) as f64);
+        let _ = write!(
+            text,
+            ",{:.2}",
+            over as f64 * 100.0 / total_count.max(1) as f64
+        );
     }
     text
 }
@@ -205,7 +320,11 @@ fn ticker_ms(facts: &Facts) -> u64 {
 }
 
 fn unit(facts: &Facts) -> &'static str {
-    if facts.config.microsecond_histograms { "usec" } else { "msec" }
+    if facts.config.microsecond_histograms {
+        "usec"
+    } else {
+        "msec"
+    }
 }
 
 /// Times of a namespace's transactions, with the real server's names.
@@ -235,7 +354,14 @@ fn transactions(counts: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
     let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);
     let four = |of: &Outcomes| format!("{},{}", three(of), of.not_found);
-    let Transactions { read, write, delete, proxy, refused, .. } = counts;
+    let Transactions {
+        read,
+        write,
+        delete,
+        proxy,
+        refused,
+        ..
+    } = counts;
     (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
         let (proxy, read, write, delete) = (three(proxy), four(read), three(write), four(delete));
         format!(
@@ -249,9 +375,17 @@ fn transactions(counts: &Transactions) -> Option<String> {
 fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
     let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
     lines.push(Line::info("info", "hist.c", dump));
-    let used: Vec<_> = buckets.counts.iter().enumerate().filter(|(_, count)| **count > 0).collect();
+    let used: Vec<_> = buckets
+        .counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .collect();
     for four in used.chunks(4) {
-        let text = four.iter().map(|(bucket, count)| format!(" ({bucket:02}: {count:010})")).collect();
+        let text = four
+            .iter()
+            .map(|(bucket, count)| format!(" ({bucket:02}: {count:010})"))
+            .collect();
         lines.push(Line::info("info", "hist.c", text));
     }
 }
@@ -259,15 +393,23 @@ fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
 fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
     let mut push_line = |text: String| lines.push(Line::info("info", "ticker.c", text));
     let name = facts.config.cluster_name.as_deref().unwrap_or("null");
-    push_line(format!("NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}", facts.node.id, facts.node.peers.len() + 1));
+    push_line(format!(
+        "NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}",
+        facts.node.id,
+        facts.node.peers.len() + 1
+    ));
     let counts = &facts.counts;
     push_line(format!(
         "   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0",
         counts.in_progress
     ));
-    let open = counts.connections_opened.saturating_sub(counts.connections_closed);
+    let open = counts
+        .connections_opened
+        .saturating_sub(counts.connections_closed);
     let (opened, closed) = (counts.connections_opened, counts.connections_closed);
-    push_line(format!("   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"));
+    push_line(format!(
+        "   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"
+    ));
     if counts.malformed > 0 {
         push_line(format!(
             "   early-fail: demarshal {} tsvc-client 0 tsvc-from-proxy 0 tsvc-batch-sub 0 tsvc-from-proxy-batch-sub 0 \
@@ -275,9 +417,16 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
             counts.malformed
         ));
     }
-    let Outcomes { success, error, timeout, .. } = counts.batches;
+    let Outcomes {
+        success,
+        error,
+        timeout,
+        ..
+    } = counts.batches;
     if success + error + timeout > 0 {
-        push_line(format!("   batch-index: batches ({success},{error},{timeout}) delays 0"));
+        push_line(format!(
+            "   batch-index: batches ({success},{error},{timeout}) delays 0"
+        ));
     }
 }
 
@@ -289,11 +438,18 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
     let mut lines = vec![Line::info("as", "as.c", text)];
     let configured = configuration.lines().filter(|line| !line.trim().is_empty());
     lines.extend(configured.map(|line| Line::info("config", "cfg.c", line.to_owned())));
-    lines.push(Line::info("config", "cfg.c", format!("node-id {:x}", facts.node.id)));
+    lines.push(Line::info(
+        "config",
+        "cfg.c",
+        format!("node-id {:x}", facts.node.id),
+    ));
     for (index, namespace) in facts.config.namespaces.iter().enumerate() {
         for (device, path) in namespace.devices.iter().enumerate() {
             let size = namespace.settings.write_block_bytes;
-            let text = format!("{path} has {} wblocks of size {size}", facts.wblocks(index, device));
+            let text = format!(
+                "{path} has {} wblocks of size {size}",
+                facts.wblocks(index, device)
+            );
             lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
         }
     }
@@ -313,20 +469,41 @@ pub struct Line {
 
 impl Line {
     pub fn info(context: &'static str, source: &'static str, text: String) -> Self {
-        Self { level: Level::Info, context, source, text }
+        Self {
+            level: Level::Info,
+            context,
+            source,
+            text,
+        }
     }
 
     pub fn warning(context: &'static str, source: &'static str, text: String) -> Self {
-        Self { level: Level::Warning, context, source, text }
+        Self {
+            level: Level::Warning,
+            context,
+            source,
+            text,
+        }
     }
 
     /// The line as written to the log. Control characters in the text are replaced, so that the result is one line.
     pub fn stamped(&self, time: Timestamp, has_millis: bool) -> String {
-        let format = if has_millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
+        let format = if has_millis {
+            "%b %d %Y %H:%M:%S%.3f GMT"
+        } else {
+            "%b %d %Y %H:%M:%S GMT"
+        };
         let level = self.level.word();
         let time = time.to_zoned(TimeZone::UTC).strftime(format).to_string();
-        let text: String = self.text.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect();
-        format!("{time}: {level} ({}): ({}:1) {text}\n", self.context, self.source)
+        let text: String = self
+            .text
+            .chars()
+            .map(|c| if c.is_control() && c != '\t' { '?' } else { c })
+            .collect();
+        format!(
+            "{time}: {level} ({}): ({}:1) {text}\n",
+            self.context, self.source
+        )
     }
 }
 
@@ -339,21 +516,33 @@ pub struct Logs {
 impl Logs {
     /// Checks in advance that [`Self::open`] can work, and creates no file. Errors: the path and the error.
     pub fn check(config: &Config) -> Result<(), (String, io::Error)> {
-        config.logs.iter().filter_map(|log| log.path.as_ref()).try_for_each(|name| {
-            let path = Path::new(name);
-            let checked = if path.exists() {
-                files::open_output_to_append(path).map(drop)
-            } else {
-                files::check_replaceable(path, ReplaceTarget::NewFile)
-            };
-            checked.map_err(|error| (name.clone(), error))
-        })
+        config
+            .logs
+            .iter()
+            .filter_map(|log| log.path.as_ref())
+            .try_for_each(|name| {
+                let path = Path::new(name);
+                let checked = if path.exists() {
+                    files::open_output_to_append(path).map(drop)
+                } else {
+                    files::check_replaceable(path, ReplaceTarget::NewFile)
+                };
+                checked.map_err(|error| (name.clone(), error))
+            })
     }
 
     /// Opens the destinations. Lines are appended to files. Errors: the path and the error.
     pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
-        let console = Log { path: None, any: Level::Info, drv_ssd: None };
-        let logs = if config.logs.is_empty() { vec![console] } else { config.logs.clone() };
+        let console = Log {
+            path: None,
+            any: Level::Info,
+            drv_ssd: None,
+        };
+        let logs = if config.logs.is_empty() {
+            vec![console]
+        } else {
+            config.logs.clone()
+        };
         let open = |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
             let sink: Box<dyn Write + Send> = match &log.path {
                 None => Box::new(io::stderr()),
@@ -364,7 +553,10 @@ impl Logs {
             };
             Ok((log, sink))
         };
-        Ok(Self { sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?, has_millis: config.log_millis })
+        Ok(Self {
+            sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?,
+            has_millis: config.log_millis,
+        })
     }
 
     /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
@@ -375,7 +567,11 @@ impl Logs {
                 Some(level) if line.context == "drv_ssd" => line.level <= level,
                 _ => line.level <= log.any,
             };
-            let text: String = lines.iter().filter(is_logged).map(|line| line.stamped(time, self.has_millis)).collect();
+            let text: String = lines
+                .iter()
+                .filter(is_logged)
+                .map(|line| line.stamped(time, self.has_millis))
+                .collect();
             // All lines are one write, so that a reader of the file seldom sees half a line.
             let written = sink.write_all(text.as_bytes());
             result = result.and(written);

@@ -82,14 +82,18 @@ impl Store {
         }
         // Long records leave gaps at the ends of blocks. Their copies leave the same gaps, so collecting would gain
         // nothing.
-        if volume.blocks.queue.is_empty() && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7) {
+        if volume.blocks.queue.is_empty()
+            && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7)
+        {
             self.collectors[number].next_ns = now_ns + FULL_NS;
             return now_ns + FULL_NS;
         }
         if volume.is_overloaded() || !self.io.may_begin() {
             return now_ns + PAUSE_NS;
         }
-        let Some(block) = volume.blocks.next_to_collect() else { return u64::MAX };
+        let Some(block) = volume.blocks.next_to_collect() else {
+            return u64::MAX;
+        };
         let Some(buf) = self.io.buffer(volume.block_bytes, disk) else {
             volume.blocks.put_back(block);
             return now_ns + PAUSE_NS;
@@ -98,20 +102,50 @@ impl Store {
         u64::MAX
     }
 
-    fn read_block(&mut self, number: usize, block: u32, tries: u32, buf: Buf, disk: &mut impl Disk) {
+    fn read_block(
+        &mut self,
+        number: usize,
+        block: u32,
+        tries: u32,
+        buf: Buf,
+        disk: &mut impl Disk,
+    ) {
         let volume = &self.volumes[number];
         let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
         self.collectors[number].stage = Stage::Reading { block, tries };
-        self.io.submit(OpPurpose::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
+        self.io.submit(
+            OpPurpose::Collect {
+                volume: number as u8,
+            },
+            (target, OpKind::Read),
+            bytes,
+            buf,
+            disk,
+        );
     }
 
-    pub(super) fn on_block_read(&mut self, number: usize, completion: Completion, disk: &mut impl Disk) {
-        let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage) else { return };
+    pub(super) fn on_block_read(
+        &mut self,
+        number: usize,
+        completion: Completion,
+        disk: &mut impl Disk,
+    ) {
+        let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage)
+        else {
+            return;
+        };
         let volume = &mut self.volumes[number];
-        volume.counters.large_block_read_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
+        volume
+            .counters
+            .large_block_read_us
+            .record((completion.completed_ns - completion.issued_ns) / 1_000);
         if completion.outcome.is_done() {
             let walk = BlockWalk::new(volume.block_bytes, volume.blocks.get(block).seed);
-            self.collectors[number].stage = Stage::Moving { block, buf: completion.buf, walk };
+            self.collectors[number].stage = Stage::Moving {
+                block,
+                buf: completion.buf,
+                walk,
+            };
             return;
         }
         volume.counters.read_errors += 1;
@@ -119,7 +153,12 @@ impl Store {
             return self.read_block(number, block, tries + 1, completion.buf, disk);
         }
         self.io.recycle(completion.buf);
-        self.end_collection(number, block, &completion.outcome.to_string(), disk.now_ns());
+        self.end_collection(
+            number,
+            block,
+            &completion.outcome.to_string(),
+            disk.now_ns(),
+        );
     }
 
     /// Ends the collection of a block. Logs `why` if live records are left in it.
@@ -127,15 +166,26 @@ impl Store {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
         let live = volume.blocks.get(block).live;
-        self.collectors[number].next_ns = now_ns + u64::from(self.namespace.defrag_sleep_us) * 1_000;
+        self.collectors[number].next_ns =
+            now_ns + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
             volume.abandon(block);
-            let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
+            let what = format!(
+                "{} bytes of records in write block {block}",
+                live as usize * UNIT
+            );
             self.remark(Some(number), format!("{what} could not be moved - {why}"));
         }
     }
 
-    fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: BlockWalk, disk: &mut impl Disk) -> u64 {
+    fn move_records(
+        &mut self,
+        number: usize,
+        block: u32,
+        buf: Buf,
+        mut walk: BlockWalk,
+        disk: &mut impl Disk,
+    ) -> u64 {
         let (now_ns, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
@@ -150,8 +200,17 @@ impl Store {
                 }
             };
             let units = (len / UNIT) as u32;
-            let location = RecordLocation { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
-            if self.index.get(&record.digest).is_none_or(|entry| entry.location != location) {
+            let location = RecordLocation {
+                block,
+                offset: (at / UNIT) as u32,
+                units,
+                volume: number as u8,
+            };
+            if self
+                .index
+                .get(&record.digest)
+                .is_none_or(|entry| entry.location != location)
+            {
                 continue;
             }
             let volume = &mut self.volumes[number];
@@ -164,7 +223,11 @@ impl Store {
                 continue;
             }
             let Ok(location) = volume.append_copy(&buf[at..at + len], now_ns) else {
-                self.collectors[number].stage = Stage::Moving { block, buf, walk: walk_before };
+                self.collectors[number].stage = Stage::Moving {
+                    block,
+                    buf,
+                    walk: walk_before,
+                };
                 return now_ns + PAUSE_NS;
             };
             volume.blocks.remove(block, units);

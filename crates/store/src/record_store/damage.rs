@@ -49,7 +49,9 @@ pub(super) struct Verdict {
 impl Store {
     /// Judges the suspect blocks of a volume, once all blocks were read.
     pub(super) fn judge(&mut self, number: usize) {
-        let Some(mut scan) = self.scan.take() else { return };
+        let Some(mut scan) = self.scan.take() else {
+            return;
+        };
         let progress = &mut scan.volumes[number];
         let mut verdict = Verdict::default();
         let volume = &self.volumes[number];
@@ -57,28 +59,53 @@ impl Store {
         progress.used = progress.used.max(progress.evidence.certain);
         let mut unfinished = Losses::default();
         for suspect in &mut progress.suspects {
-            let IncompleteBlock { block, sequence, last_seal, .. } = *suspect;
+            let IncompleteBlock {
+                block,
+                sequence,
+                last_seal,
+                ..
+            } = *suspect;
             verdict.blocks_to_renew.insert(block);
             if progress.evidence.has_ended(block, sequence) {
                 continue;
             }
             self.take_records(&mut std::mem::take(&mut suspect.records));
             let durable = progress.evidence.durable_bytes(sequence, block_bytes);
-            let inner = suspect.flaws.iter().map(|flaw| (*flaw, flaw.at < last_seal.max(durable)));
-            let end = suspect.end.map(|flaw| match durable.saturating_sub(flaw.at) {
-                0 => (flaw, false),
-                bytes => {
-                    let sure = UnreadablePart::unsealed(flaw.at as usize, bytes.min(flaw.bytes) as usize);
-                    (UnreadablePart { records: sure.records.max(1), ..sure }, true)
-                }
-            });
+            let inner = suspect
+                .flaws
+                .iter()
+                .map(|flaw| (*flaw, flaw.at < last_seal.max(durable)));
+            let end = suspect
+                .end
+                .map(|flaw| match durable.saturating_sub(flaw.at) {
+                    0 => (flaw, false),
+                    bytes => {
+                        let sure = UnreadablePart::unsealed(
+                            flaw.at as usize,
+                            bytes.min(flaw.bytes) as usize,
+                        );
+                        (
+                            UnreadablePart {
+                                records: sure.records.max(1),
+                                ..sure
+                            },
+                            true,
+                        )
+                    }
+                });
             // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let mut certain_flaws = Vec::new();
             for (flaw, is_sure) in inner.chain(end) {
                 match is_sure {
                     true => certain_flaws.push(flaw),
-                    false => unfinished += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() },
+                    false => {
+                        unfinished += Losses {
+                            blocks: 1,
+                            bytes: flaw.bytes.into(),
+                            records: flaw.records.into(),
+                        }
+                    }
                 }
             }
             self.add(number, block, &mut verdict.losses, &certain_flaws);
@@ -101,7 +128,16 @@ impl Store {
             if is_lost {
                 verdict.blocks_to_renew.insert(block);
                 let flaw = UnreadablePart::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
-                self.add(number, block, &mut verdict.losses, &[UnreadablePart { at: 0, bytes: block_bytes, ..flaw }]);
+                self.add(
+                    number,
+                    block,
+                    &mut verdict.losses,
+                    &[UnreadablePart {
+                        at: 0,
+                        bytes: block_bytes,
+                        ..flaw
+                    }],
+                );
             }
         }
         let no_marks = progress.mark.is_none() && progress.used > 0;
@@ -114,33 +150,65 @@ impl Store {
     /// Adds the damage of a block, and logs it.
     fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[UnreadablePart]) {
         let Some(first) = flaws.first() else { return };
-        let sum_of = |count: fn(&UnreadablePart) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
+        let sum_of = |count: fn(&UnreadablePart) -> u32| {
+            flaws.iter().map(|flaw| u64::from(count(flaw))).sum()
+        };
         let (bytes, records) = (sum_of(|flaw| flaw.bytes), sum_of(|flaw| flaw.records));
-        *losses += Losses { blocks: 1, bytes, records };
+        *losses += Losses {
+            blocks: 1,
+            bytes,
+            records,
+        };
         if losses.blocks <= NAMED_MAX {
-            let (at, bytes, records) = (Grouped(first.at.into()), count(bytes, "byte"), count(records, "record"));
+            let (at, bytes, records) = (
+                Grouped(first.at.into()),
+                count(bytes, "byte"),
+                count(records, "record"),
+            );
             let lost = format!("{bytes} that held up to {records} cannot be read");
-            self.remark(Some(number), format!("write block {block} is damaged from byte {at} on: {lost}"));
+            self.remark(
+                Some(number),
+                format!("write block {block} is damaged from byte {at} on: {lost}"),
+            );
         }
     }
 
     /// Adds the log lines about a volume.
-    fn log_findings(&mut self, number: usize, damaged_marks: usize, losses: &Losses, unfinished: &Losses) {
+    fn log_findings(
+        &mut self,
+        number: usize,
+        damaged_marks: usize,
+        losses: &Losses,
+        unfinished: &Losses,
+    ) {
         if damaged_marks > 0 {
             let why = "are missing or damaged - damage to the last writes cannot be distinguished from a crash";
-            self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));
+            self.remark(
+                Some(number),
+                format!("{damaged_marks} of the 2 end-of-log marks {why}"),
+            );
         }
         if losses.blocks > NAMED_MAX {
             let unnamed = count(losses.blocks - NAMED_MAX, "write block");
-            self.remark(Some(number), format!("{unnamed} are damaged but not listed"));
+            self.remark(
+                Some(number),
+                format!("{unnamed} are damaged but not listed"),
+            );
         }
         if losses.blocks > 0 {
             self.remark(Some(number), losses.to_string());
         }
         if unfinished.blocks > 0 {
-            let what = "the last writes before the store ended are incomplete, as after a power failure";
-            let (records, bytes) = (count(unfinished.records, "record"), count(unfinished.bytes, "byte"));
-            self.remark(Some(number), format!("{what}: up to {records} in {bytes} are missing"));
+            let what =
+                "the last writes before the store ended are incomplete, as after a power failure";
+            let (records, bytes) = (
+                count(unfinished.records, "record"),
+                count(unfinished.bytes, "byte"),
+            );
+            self.remark(
+                Some(number),
+                format!("{what}: up to {records} in {bytes} are missing"),
+            );
         }
     }
 
@@ -165,9 +233,13 @@ impl Store {
 
     /// Starts the volumes with the findings of the cold start.
     pub(super) fn start(&mut self, disk: &mut impl Disk) {
-        let Some(mut scan) = self.scan.take() else { return };
+        let Some(mut scan) = self.scan.take() else {
+            return;
+        };
         for (number, progress) in scan.volumes.iter_mut().enumerate() {
-            let Some(verdict) = progress.verdict.as_ref().filter(|_| !progress.is_started) else { continue };
+            let Some(verdict) = progress.verdict.as_ref().filter(|_| !progress.is_started) else {
+                continue;
+            };
             progress.is_started = true;
             let volume = &mut self.volumes[number];
             volume.start(
@@ -183,7 +255,9 @@ impl Store {
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
                 volume.refuses_writes = true;
                 let what = "which no store reaches - writes are refused - read the records that you need, then erase the device";
-                let text = format!("a record, block or mark has a number of at least {NUMBER_LAST}, {what}");
+                let text = format!(
+                    "a record, block or mark has a number of at least {NUMBER_LAST}, {what}"
+                );
                 self.remark(Some(number), text);
             }
             if losses.blocks > 0 {

@@ -76,15 +76,27 @@ impl Store {
             self.tomb_raider.next_ns = now_ns + period;
         }
         let is_waiting = matches!(self.tomb_raider.stage, Stage::Waiting);
-        if is_waiting && self.is_short_of_memory() && now_ns >= self.tomb_raider.retry_ns && !self.is_draining {
-            self.tomb_raider =
-                TombRaider { is_urgent: true, began_ns: now_ns, next_ns: now_ns, ..TombRaider::default() };
+        if is_waiting
+            && self.is_short_of_memory()
+            && now_ns >= self.tomb_raider.retry_ns
+            && !self.is_draining
+        {
+            self.tomb_raider = TombRaider {
+                is_urgent: true,
+                began_ns: now_ns,
+                next_ns: now_ns,
+                ..TombRaider::default()
+            };
         }
         // A periodic search becomes urgent when memory gets short.
         self.tomb_raider.is_urgent |= !is_waiting && self.is_short_of_memory();
         if now_ns < self.tomb_raider.next_ns {
             let is_short = is_waiting && !self.is_draining && self.is_short_of_memory();
-            return self.tomb_raider.next_ns.min(if is_short { self.tomb_raider.retry_ns } else { u64::MAX });
+            return self.tomb_raider.next_ns.min(if is_short {
+                self.tomb_raider.retry_ns
+            } else {
+                u64::MAX
+            });
         }
         let (stage, pause) = match std::mem::take(&mut self.tomb_raider.stage) {
             reading @ Stage::Reading(..) => {
@@ -97,22 +109,48 @@ impl Store {
             }
             _ if self.is_draining => (Stage::Waiting, period),
             // An unreadable block may hold any version of a record.
-            Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
+            Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => {
+                (Stage::Waiting, period)
+            }
             Stage::Waiting if self.tomb_raider.is_urgent => {
-                self.volumes.iter_mut().for_each(|volume| volume.blocks.begin_to_empty());
+                self.volumes
+                    .iter_mut()
+                    .for_each(|volume| volume.blocks.begin_to_empty());
                 (Stage::Emptying, 0)
             }
             Stage::Waiting => (Stage::Marking(0), 0),
             Stage::Emptying => {
-                let are_empty = self.volumes.iter_mut().all(|volume| volume.blocks.empty_some());
-                (if are_empty { Stage::Marking(0) } else { Stage::Emptying }, PAUSE_NS)
+                let are_empty = self
+                    .volumes
+                    .iter_mut()
+                    .all(|volume| volume.blocks.empty_some());
+                (
+                    if are_empty {
+                        Stage::Marking(0)
+                    } else {
+                        Stage::Emptying
+                    },
+                    PAUSE_NS,
+                )
             }
             Stage::Marking(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
                 let is_over = end_number == self.index.end();
-                let appended = || self.volumes.iter().map(|volume| volume.blocks.appended).collect();
-                (if is_over { Stage::Writing(appended()) } else { Stage::Marking(end_number) }, PAUSE_NS)
+                let appended = || {
+                    self.volumes
+                        .iter()
+                        .map(|volume| volume.blocks.appended)
+                        .collect()
+                };
+                (
+                    if is_over {
+                        Stage::Writing(appended())
+                    } else {
+                        Stage::Marking(end_number)
+                    },
+                    PAUSE_NS,
+                )
             }
             Stage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);
@@ -120,7 +158,14 @@ impl Store {
                     volume.flush();
                     volume.durable() >= *appended
                 });
-                (if is_written { Stage::Looking(0, 0) } else { Stage::Writing(appended) }, PAUSE_NS)
+                (
+                    if is_written {
+                        Stage::Looking(0, 0)
+                    } else {
+                        Stage::Writing(appended)
+                    },
+                    PAUSE_NS,
+                )
             }
             Stage::Looking(number, block) => match self.volumes.get_mut(number) {
                 None => (Stage::Removing(0), 0),
@@ -136,15 +181,21 @@ impl Store {
                 }
                 Some(volume) => {
                     let bytes = volume.block_bytes;
-                    let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
+                    let buf = if self.io.may_begin() {
+                        self.io.buffer(bytes, disk)
+                    } else {
+                        None
+                    };
                     let Some(buf) = buf else {
                         (self.tomb_raider.stage, self.tomb_raider.next_ns) =
                             (Stage::Looking(number, block), now_ns + PAUSE_NS);
                         return self.tomb_raider.next_ns;
                     };
-                    self.tomb_raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
+                    self.tomb_raider.stage =
+                        Stage::Reading(number, block, volume.blocks.get(block).seed);
                     let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
-                    self.io.submit(OpPurpose::Raid, (target, OpKind::Read), bytes, buf, disk);
+                    self.io
+                        .submit(OpPurpose::Raid, (target, OpKind::Read), bytes, buf, disk);
                     return u64::MAX;
                 }
             },
@@ -163,21 +214,36 @@ impl Store {
                         _ => {}
                     }
                 }
-                if has_unmarked && self.tomb_raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
+                if has_unmarked
+                    && self.tomb_raider.is_urgent
+                    && self.volumes[number].blocks.queue_used(block)
+                {
                     self.tomb_raider.gain += 1;
                 }
                 if !is_over {
                     (Stage::Walking(number, block, buf, walk), 0)
                 } else {
                     self.io.recycle(buf);
-                    let sleep_us = if self.tomb_raider.is_urgent { 0 } else { self.namespace.tomb_raider_sleep_us };
-                    (Stage::Looking(number, block + 1), u64::from(sleep_us) * 1_000)
+                    let sleep_us = if self.tomb_raider.is_urgent {
+                        0
+                    } else {
+                        self.namespace.tomb_raider_sleep_us
+                    };
+                    (
+                        Stage::Looking(number, block + 1),
+                        u64::from(sleep_us) * 1_000,
+                    )
                 }
             }
             Stage::Removing(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 for number in begin_number..end_number {
-                    let Some(entry) = self.index.nth(number).filter(|entry| entry.is_marked()).copied() else {
+                    let Some(entry) = self
+                        .index
+                        .nth(number)
+                        .filter(|entry| entry.is_marked())
+                        .copied()
+                    else {
                         continue;
                     };
                     let old = self.index.remove(&entry.digest);
@@ -197,8 +263,13 @@ impl Store {
         };
         if matches!(stage, Stage::Waiting) {
             // A search that gained little would gain little again.
-            let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
-            let rest_ns = if is_fruitless { REST_NS.max(now_ns - self.tomb_raider.began_ns) } else { PAUSE_NS };
+            let is_fruitless =
+                self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
+            let rest_ns = if is_fruitless {
+                REST_NS.max(now_ns - self.tomb_raider.began_ns)
+            } else {
+                PAUSE_NS
+            };
             self.tomb_raider = TombRaider {
                 next_ns: now_ns + pause,
                 retry_ns: now_ns + rest_ns,
@@ -208,9 +279,14 @@ impl Store {
         } else {
             (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now_ns + pause);
         }
-        let begins_again =
-            matches!(self.tomb_raider.stage, Stage::Waiting) && !self.is_draining && self.is_short_of_memory();
-        self.tomb_raider.next_ns.min(if begins_again { self.tomb_raider.retry_ns } else { u64::MAX })
+        let begins_again = matches!(self.tomb_raider.stage, Stage::Waiting)
+            && !self.is_draining
+            && self.is_short_of_memory();
+        self.tomb_raider.next_ns.min(if begins_again {
+            self.tomb_raider.retry_ns
+        } else {
+            u64::MAX
+        })
     }
 
     fn raid_period_ns(&self) -> u64 {
@@ -226,9 +302,15 @@ impl Store {
     }
 
     pub(super) fn on_raided(&mut self, completion: Completion) {
-        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage) else { return };
+        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage)
+        else {
+            return;
+        };
         let volume = &self.volumes[number];
-        if completion.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
+        if completion.outcome.is_done()
+            && volume.is_certain(block)
+            && volume.blocks.get(block).seed == seed
+        {
             let walk = BlockWalk::new(volume.block_bytes, seed);
             self.tomb_raider.stage = Stage::Walking(number, block, completion.buf, walk);
             return;
@@ -269,8 +351,13 @@ impl Store {
         let mut refused_number = None;
         for number in begin..end {
             let is_expired = |void_time| void_time != 0 && void_time < now_sec;
-            let entry = self.index.nth(number).filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
-            let Some(entry) = entry.copied() else { continue };
+            let entry = self
+                .index
+                .nth(number)
+                .filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
+            let Some(entry) = entry.copied() else {
+                continue;
+            };
             let digest = entry.digest;
             if self.busy.contains_key(&digest) {
                 continue;
@@ -280,7 +367,16 @@ impl Store {
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);
-            if self.save(NO_CLIENT, &tombstone, false, Reply::of(ResultCode::OK), now_ns).is_err() {
+            if self
+                .save(
+                    NO_CLIENT,
+                    &tombstone,
+                    false,
+                    Reply::of(ResultCode::OK),
+                    now_ns,
+                )
+                .is_err()
+            {
                 refused_number = Some(number);
                 break;
             }
@@ -289,7 +385,10 @@ impl Store {
         self.expiry.next_number = refused_number.unwrap_or(end);
         self.expiry.next_ns = now_ns + PAUSE_NS;
         if end == self.index.end() && refused_number.is_none() {
-            self.expiry = Expiry { next_number: 0, next_ns: now_ns + period * 1_000_000_000 };
+            self.expiry = Expiry {
+                next_number: 0,
+                next_ns: now_ns + period * 1_000_000_000,
+            };
         }
         self.expiry.next_ns
     }

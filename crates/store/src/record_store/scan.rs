@@ -9,7 +9,9 @@ use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
 use crate::index::{Entry, RecordLocation};
 use crate::io::OpPurpose;
-use crate::record::{BlockHeader, BlockItem, BlockWalk, HeaderState, UNIT, UnreadablePart, is_later, moves};
+use crate::record::{
+    BlockHeader, BlockItem, BlockWalk, HeaderState, UNIT, UnreadablePart, is_later, moves,
+};
 use crate::seal::{Evidence, Mark, NUMBER_MAX};
 use crate::volume::unwritten_max;
 use crate::{Disk, MARKS_BYTES};
@@ -67,7 +69,11 @@ pub(super) struct VolumeScan {
 
 impl Scan {
     pub(super) fn new(volumes: usize) -> Self {
-        Self { volumes: vec![VolumeScan::default(); volumes], entries: Vec::with_capacity(BATCH), is_accepted: false }
+        Self {
+            volumes: vec![VolumeScan::default(); volumes],
+            entries: Vec::with_capacity(BATCH),
+            is_accepted: false,
+        }
     }
 }
 
@@ -78,13 +84,16 @@ impl Store {
             while self.read_chunk(number, disk) {}
         }
         let all_volumes = |condition: fn(&VolumeScan) -> bool| {
-            self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(condition))
+            self.scan
+                .as_ref()
+                .is_some_and(|scan| scan.volumes.iter().all(condition))
         };
         if all_volumes(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
                 let records = self.index.len();
-                let what = "records take all of memory-size - new records are refused - raise memory-size";
+                let what =
+                    "records take all of memory-size - new records are refused - raise memory-size";
                 self.remark(None, format!("{records} {what}"));
             }
         } else if all_volumes(|progress| progress.verdict.is_some()) && self.damage().is_none() {
@@ -95,7 +104,9 @@ impl Store {
 
     /// Begins the next read of a volume, or judges its blocks if all are read.
     fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
-        let Some(scan) = &mut self.scan else { return false };
+        let Some(scan) = &mut self.scan else {
+            return false;
+        };
         let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
         if progress.verdict.is_some() || progress.in_flight >= DEPTH || !self.io.may_begin() {
             return false;
@@ -103,22 +114,29 @@ impl Store {
         if !progress.has_requested_marks {
             return self.read_marks(number, 0, disk);
         }
-        let scan_limit = progress.used.saturating_add(unwritten_max(volume.block_bytes) + 1);
+        let scan_limit = progress
+            .used
+            .saturating_add(unwritten_max(volume.block_bytes) + 1);
         let end = scan_limit.min(volume.blocks.len() as u32);
         let chunk = (chunk_bytes(volume.block_bytes) / volume.block_bytes) as u32;
         let (mut blocks, tries) = match progress.retries.pop() {
             Some(again) => again,
-            None if progress.next_block < end => (progress.next_block..end.min(progress.next_block + chunk), 0),
+            None if progress.next_block < end => {
+                (progress.next_block..end.min(progress.next_block + chunk), 0)
+            }
             None if progress.in_flight > 0 => return false,
             None => {
                 self.judge(number);
                 return false;
             }
         };
-        let buf = self.io.buffer(blocks.len() * volume.block_bytes, disk).or_else(|| {
-            blocks.end = blocks.start + 1;
-            self.io.buffer(volume.block_bytes, disk)
-        });
+        let buf = self
+            .io
+            .buffer(blocks.len() * volume.block_bytes, disk)
+            .or_else(|| {
+                blocks.end = blocks.start + 1;
+                self.io.buffer(volume.block_bytes, disk)
+            });
         let Some(buf) = buf else {
             if tries > 0 {
                 progress.retries.push((blocks, tries));
@@ -128,17 +146,36 @@ impl Store {
         progress.next_block = progress.next_block.max(blocks.end);
         progress.in_flight += 1;
         let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
-        let purpose = OpPurpose::Scan { volume: number as u8, blocks, tries };
-        self.io.submit(purpose, (target, OpKind::Read), bytes, buf, disk);
+        let purpose = OpPurpose::Scan {
+            volume: number as u8,
+            blocks,
+            tries,
+        };
+        self.io
+            .submit(purpose, (target, OpKind::Read), bytes, buf, disk);
         true
     }
 
     /// Begins to read the marks of a volume, if there is a buffer.
     fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl Disk) -> bool {
-        let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else { return false };
+        let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else {
+            return false;
+        };
         let space = &self.volumes[number].space;
-        let (target, bytes) = (space.target, space.marks_offset..space.marks_offset + MARKS_BYTES);
-        self.io.submit(OpPurpose::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
+        let (target, bytes) = (
+            space.target,
+            space.marks_offset..space.marks_offset + MARKS_BYTES,
+        );
+        self.io.submit(
+            OpPurpose::Marks {
+                volume: number as u8,
+                tries,
+            },
+            (target, OpKind::Read),
+            bytes,
+            buf,
+            disk,
+        );
         if let Some(scan) = &mut self.scan {
             let progress = &mut scan.volumes[number];
             (progress.has_requested_marks, progress.in_flight) = (true, progress.in_flight + 1);
@@ -146,14 +183,25 @@ impl Store {
         true
     }
 
-    pub(super) fn on_marks(&mut self, number: usize, tries: u32, completion: Completion, disk: &mut impl Disk) {
-        let (volume, Some(scan)) = (&mut self.volumes[number], &mut self.scan) else { return };
+    pub(super) fn on_marks(
+        &mut self,
+        number: usize,
+        tries: u32,
+        completion: Completion,
+        disk: &mut impl Disk,
+    ) {
+        let (volume, Some(scan)) = (&mut self.volumes[number], &mut self.scan) else {
+            return;
+        };
         let progress = &mut scan.volumes[number];
         progress.in_flight -= 1;
         if completion.outcome.is_done() {
-            let (marks, damaged) = Mark::read_both(&completion.buf[..MARKS_BYTES as usize], volume.space.id);
+            let (marks, damaged) =
+                Mark::read_both(&completion.buf[..MARKS_BYTES as usize], volume.space.id);
             for mark in &marks {
-                progress.evidence.add(&mark.bounds, volume.blocks.len() as u32, NUMBER_MAX);
+                progress
+                    .evidence
+                    .add(&mark.bounds, volume.blocks.len() as u32, NUMBER_MAX);
             }
             (progress.mark, progress.damaged_marks) = (marks.last().copied(), damaged);
         } else {
@@ -166,8 +214,16 @@ impl Store {
         }
     }
 
-    pub(super) fn on_scanned(&mut self, number: usize, blocks: Range<u32>, tries: u32, completion: Completion) {
-        let Some(mut scan) = self.scan.take() else { return };
+    pub(super) fn on_scanned(
+        &mut self,
+        number: usize,
+        blocks: Range<u32>,
+        tries: u32,
+        completion: Completion,
+    ) {
+        let Some(mut scan) = self.scan.take() else {
+            return;
+        };
         let progress = &mut scan.volumes[number];
         progress.in_flight -= 1;
         if completion.outcome.is_done() {
@@ -178,13 +234,18 @@ impl Store {
         } else {
             self.volumes[number].counters.read_errors += 1;
             if tries < TRIES {
-                progress.retries.extend(blocks.map(|block| (block..block + 1, tries + 1)));
+                progress
+                    .retries
+                    .extend(blocks.map(|block| (block..block + 1, tries + 1)));
             } else {
                 let why = completion.outcome;
                 for block in blocks {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
-                    self.remark(Some(number), format!("write block {block} could not be read - {why}"));
+                    self.remark(
+                        Some(number),
+                        format!("write block {block} could not be read - {why}"),
+                    );
                 }
             }
         }
@@ -216,7 +277,11 @@ impl Store {
         volume.blocks.found(block, header.sequence, header.seed());
         let blocks = volume.blocks.len() as u32;
         let mut walk = BlockWalk::new(bytes.len(), header.seed());
-        let mut suspect = IncompleteBlock { block, sequence: header.sequence, ..IncompleteBlock::default() };
+        let mut suspect = IncompleteBlock {
+            block,
+            sequence: header.sequence,
+            ..IncompleteBlock::default()
+        };
         loop {
             match walk.next(bytes) {
                 BlockItem::Seal(seal) => {
@@ -227,16 +292,23 @@ impl Store {
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
-                    let location = RecordLocation { block, offset, units, volume: number as u8 };
+                    let location = RecordLocation {
+                        block,
+                        offset,
+                        units,
+                        volume: number as u8,
+                    };
                     let mut entry = Entry::of(&record, location);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     entries.push(entry);
                 }
                 // Crafted bytes that look like a record.
-                BlockItem::Record(_, at, len) => {
-                    suspect.flaws.push(UnreadablePart { at: at as u32, bytes: len as u32, records: 1 })
-                }
+                BlockItem::Record(_, at, len) => suspect.flaws.push(UnreadablePart {
+                    at: at as u32,
+                    bytes: len as u32,
+                    records: 1,
+                }),
                 BlockItem::Flaw(flaw) => suspect.flaws.push(flaw),
                 BlockItem::End(end) => {
                     suspect.end = end;
@@ -255,7 +327,8 @@ impl Store {
         for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {
                 let batch = &entries[number..entries.len().min(number + BATCH)];
-                self.index.warm(batch.iter().map(|entry| &entry.digest), batch.len());
+                self.index
+                    .warm(batch.iter().map(|entry| &entry.digest), batch.len());
             }
             let blocks = &mut self.volumes[usize::from(entry.location.volume)].blocks;
             let old_entry = self.index.get(&entry.digest).copied();
@@ -280,11 +353,21 @@ impl Store {
 
     pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
         let target = self.volumes[number].space.target;
-        let purpose = OpPurpose::Flush { volume: number as u8, tries };
-        self.io.submit(purpose, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
+        let purpose = OpPurpose::Flush {
+            volume: number as u8,
+            tries,
+        };
+        self.io
+            .submit(purpose, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
     }
 
-    pub(super) fn on_scan_flushed(&mut self, number: usize, tries: u32, completion: &Completion, disk: &mut impl Disk) {
+    pub(super) fn on_scan_flushed(
+        &mut self,
+        number: usize,
+        tries: u32,
+        completion: &Completion,
+        disk: &mut impl Disk,
+    ) {
         if !completion.outcome.is_done() {
             self.volumes[number].counters.write_errors += 1;
             if tries < TRIES {
@@ -292,7 +375,10 @@ impl Store {
             }
             self.volumes[number].refuses_writes = true;
             let why = completion.outcome;
-            self.remark(Some(number), format!("the device could not be flushed - {why} - writes are refused"));
+            self.remark(
+                Some(number),
+                format!("the device could not be flushed - {why} - writes are refused"),
+            );
         }
         if let Some(scan) = &mut self.scan {
             scan.volumes[number].is_done = true;

@@ -17,12 +17,19 @@ const BLOCK: u64 = 32 << 10;
 const MARKS: u64 = 32 << 20;
 
 fn namespace() -> Namespace {
-    Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") }
+    Namespace {
+        write_block_bytes: BLOCK as u32,
+        post_write_blocks: 0,
+        ..Namespace::new("test")
+    }
 }
 
 /// A simulated drive that was never written.
 fn drive(name: &str) -> SimEngine {
-    SimEngine::holding(vec![QueueModel::new(&name.parse().unwrap(), 1)], vec![Contents::new(512, 1)])
+    SimEngine::holding(
+        vec![QueueModel::new(&name.parse().unwrap(), 1)],
+        vec![Contents::new(512, 1)],
+    )
 }
 
 struct Bench {
@@ -34,7 +41,11 @@ struct Bench {
 impl Bench {
     fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
         let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut engine).unwrap();
-        let mut bench = Self { engine, store, replies: Vec::new() };
+        let mut bench = Self {
+            engine,
+            store,
+            replies: Vec::new(),
+        };
         while !bench.store.is_ready() && bench.store.damage().is_none() {
             bench.step(u64::MAX);
         }
@@ -44,14 +55,30 @@ impl Bench {
     fn new(change: impl FnOnce(&mut Namespace), blocks: u64) -> Self {
         let mut namespace = namespace();
         change(&mut namespace);
-        Self::on(&namespace, &[Space { range: 0..blocks * BLOCK, ..space() }], drive("sim:capacity=64MiB"))
+        Self::on(
+            &namespace,
+            &[Space {
+                range: 0..blocks * BLOCK,
+                ..space()
+            }],
+            drive("sim:capacity=64MiB"),
+        )
     }
 
     fn step(&mut self, until_ns: u64) {
         let mut done = Vec::new();
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
+        self.engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions: 1,
+                },
+                &mut done,
+            )
+            .unwrap();
         for done in done {
-            self.store.on_completion(done, &mut self.engine, &mut self.replies);
+            self.store
+                .on_completion(done, &mut self.engine, &mut self.replies);
         }
         self.store.poll(&mut self.engine, &mut self.replies);
     }
@@ -67,8 +94,13 @@ impl Bench {
 
     fn submit(&mut self, number: u64, key: u64, work: Work) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
-        let transaction = Transaction { digest, set: (*b"s").into(), work };
-        self.store.execute(number, transaction, &mut self.engine, &mut self.replies);
+        let transaction = Transaction {
+            digest,
+            set: (*b"s").into(),
+            work,
+        };
+        self.store
+            .execute(number, transaction, &mut self.engine, &mut self.replies);
     }
 
     fn ask(&mut self, key: u64, work: Work) -> Reply {
@@ -94,23 +126,44 @@ impl Bench {
 
 fn entry(operation: u8, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    ops::put(&mut out, &ops::Entry { operation, particle: ops::particle::BLOB, name: b"b", value });
+    ops::put(
+        &mut out,
+        &ops::Entry {
+            operation,
+            particle: ops::particle::BLOB,
+            name: b"b",
+            value,
+        },
+    );
     out
 }
 
 fn write(value: &[u8], exists: Exists) -> Write {
-    let policy = Policy { exists, ..Policy::default() };
-    Write { policy, ops: entry(ops::operation::WRITE, value), ..Write::default() }
+    let policy = Policy {
+        exists,
+        ..Policy::default()
+    };
+    Write {
+        policy,
+        ops: entry(ops::operation::WRITE, value),
+        ..Write::default()
+    }
 }
 
 fn value(reply: &Reply) -> Vec<u8> {
-    ops::entries(&reply.ops).next().map_or(Vec::new(), |bin| bin.value.to_vec())
+    ops::entries(&reply.ops)
+        .next()
+        .map_or(Vec::new(), |bin| bin.value.to_vec())
 }
 
 /// Fills blocks until earlier records are no longer in memory.
 fn push_out(bench: &mut Bench) {
     for key in 1_000..1_040 {
-        bench.submit(key, key, Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)));
+        bench.submit(
+            key,
+            key,
+            Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)),
+        );
     }
     bench.run(2_000);
     bench.replies.clear();
@@ -119,69 +172,204 @@ fn push_out(bench: &mut Bench) {
 #[test]
 fn writes_of_one_record_wait_for_each_other_and_too_many_are_refused() {
     let mut bench = Bench::new(|_| {}, 64);
-    assert_eq!(bench.ask(1, Work::Write(write(b"0", Exists::Any))).result, ResultCode::OK);
+    assert_eq!(
+        bench.ask(1, Work::Write(write(b"0", Exists::Any))).result,
+        ResultCode::OK
+    );
     push_out(&mut bench);
     for number in 0..PENDING_MAX as u64 + 3 {
         let ops = entry(ops::operation::APPEND, &[b'a' + number as u8]);
-        bench.submit(number, 1, Work::Write(Write { ops, ..Write::default() }));
+        bench.submit(
+            number,
+            1,
+            Work::Write(Write {
+                ops,
+                ..Write::default()
+            }),
+        );
     }
-    assert_eq!(bench.replies.len(), 2, "beyond the one that reads and those that wait");
-    assert!(bench.replies.iter().all(|(_, reply)| reply.result == ResultCode::KEY_BUSY));
+    assert_eq!(
+        bench.replies.len(),
+        2,
+        "beyond the one that reads and those that wait"
+    );
+    assert!(
+        bench
+            .replies
+            .iter()
+            .all(|(_, reply)| reply.result == ResultCode::KEY_BUSY)
+    );
     bench.replies.clear();
     bench.run(100);
-    let numbers: Vec<_> = bench.replies.drain(..).map(|(number, reply)| (number, reply.generation)).collect();
-    let wanted: Vec<_> = (0..=PENDING_MAX as u64).map(|number| (number, number as u16 + 2)).collect();
+    let numbers: Vec<_> = bench
+        .replies
+        .drain(..)
+        .map(|(number, reply)| (number, reply.generation))
+        .collect();
+    let wanted: Vec<_> = (0..=PENDING_MAX as u64)
+        .map(|number| (number, number as u16 + 2))
+        .collect();
     assert_eq!(numbers, wanted, "in their order");
-    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"0abcdefghijklmnopqrstu");
+    assert_eq!(
+        value(&bench.ask(1, Work::ReadAll)),
+        b"0abcdefghijklmnopqrstu"
+    );
 }
 
 #[test]
 fn conditions_are_checked_before_anything_is_done() {
     let mut bench = Bench::new(|_| {}, 64);
     let mut code = |key, work| bench.ask(key, work).result;
-    assert_eq!(code(1, Work::Write(write(b"x", Exists::UpdateOnly))), ResultCode::NOT_FOUND);
-    assert_eq!(code(1, Work::Write(write(b"x", Exists::CreateOnly))), ResultCode::OK);
-    assert_eq!(code(1, Work::Write(write(b"y", Exists::CreateOnly))), ResultCode::EXISTS);
-    let policy = |generation, ttl| Policy { generation, ttl, ..Policy::default() };
-    let with = |policy| Work::Write(Write { policy, ..write(b"z", Exists::Any) });
-    assert_eq!(code(1, with(policy(Generation::Equal(2), Ttl::DEFAULT))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Less(1), Ttl::DEFAULT))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Any, Ttl(u32::MAX - 2)))), ResultCode::PARAMETER);
-    assert_eq!(code(1, Work::Write(write(&[0; 40_000], Exists::Any))), ResultCode::TOO_BIG);
-    let delete = |generation| Work::Delete(Delete { generation, wants_image: false });
-    assert_eq!(code(1, delete(Generation::Equal(9))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))), ResultCode::OK);
+    assert_eq!(
+        code(1, Work::Write(write(b"x", Exists::UpdateOnly))),
+        ResultCode::NOT_FOUND
+    );
+    assert_eq!(
+        code(1, Work::Write(write(b"x", Exists::CreateOnly))),
+        ResultCode::OK
+    );
+    assert_eq!(
+        code(1, Work::Write(write(b"y", Exists::CreateOnly))),
+        ResultCode::EXISTS
+    );
+    let policy = |generation, ttl| Policy {
+        generation,
+        ttl,
+        ..Policy::default()
+    };
+    let with = |policy| {
+        Work::Write(Write {
+            policy,
+            ..write(b"z", Exists::Any)
+        })
+    };
+    assert_eq!(
+        code(1, with(policy(Generation::Equal(2), Ttl::DEFAULT))),
+        ResultCode::GENERATION
+    );
+    assert_eq!(
+        code(1, with(policy(Generation::Less(1), Ttl::DEFAULT))),
+        ResultCode::GENERATION
+    );
+    assert_eq!(
+        code(1, with(policy(Generation::Any, Ttl(u32::MAX - 2)))),
+        ResultCode::PARAMETER
+    );
+    assert_eq!(
+        code(1, Work::Write(write(&[0; 40_000], Exists::Any))),
+        ResultCode::TOO_BIG
+    );
+    let delete = |generation| {
+        Work::Delete(Delete {
+            generation,
+            wants_image: false,
+        })
+    };
+    assert_eq!(
+        code(1, delete(Generation::Equal(9))),
+        ResultCode::GENERATION
+    );
+    assert_eq!(
+        code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))),
+        ResultCode::OK
+    );
     let reply = bench.ask(1, Work::ReadAll);
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
-    assert_eq!(bench.ask(1, delete(Generation::Equal(2))), Reply::of(ResultCode::OK), "without a generation");
-    assert_eq!(bench.ask(1, delete(Generation::Any)).result, ResultCode::NOT_FOUND);
+    assert_eq!(
+        bench.ask(1, delete(Generation::Equal(2))),
+        Reply::of(ResultCode::OK),
+        "without a generation"
+    );
+    assert_eq!(
+        bench.ask(1, delete(Generation::Any)).result,
+        ResultCode::NOT_FOUND
+    );
 }
 
 #[test]
 fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
     let mut bench = Bench::new(|namespace| namespace.nsup_period_sec = 0, 64);
-    let policy = Policy { ttl: Ttl(1), ..Policy::default() };
-    assert_eq!(bench.ask(1, Work::Write(Write { policy, ..write(b"x", Exists::Any) })).result, ResultCode::OK);
+    let policy = Policy {
+        ttl: Ttl(1),
+        ..Policy::default()
+    };
+    assert_eq!(
+        bench
+            .ask(
+                1,
+                Work::Write(Write {
+                    policy,
+                    ..write(b"x", Exists::Any)
+                })
+            )
+            .result,
+        ResultCode::OK
+    );
     bench.run(2_500);
-    let delete = |generation| Work::Delete(Delete { generation, wants_image: false });
+    let delete = |generation| {
+        Work::Delete(Delete {
+            generation,
+            wants_image: false,
+        })
+    };
     assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::NOT_FOUND);
-    assert_eq!(bench.ask(1, delete(Generation::Equal(2))).result, ResultCode::GENERATION);
-    assert_eq!(bench.ask(1, delete(Generation::Equal(1))).result, ResultCode::OK);
-    assert_eq!(bench.ask(1, delete(Generation::Any)).result, ResultCode::NOT_FOUND);
+    assert_eq!(
+        bench.ask(1, delete(Generation::Equal(2))).result,
+        ResultCode::GENERATION
+    );
+    assert_eq!(
+        bench.ask(1, delete(Generation::Equal(1))).result,
+        ResultCode::OK
+    );
+    assert_eq!(
+        bench.ask(1, delete(Generation::Any)).result,
+        ResultCode::NOT_FOUND
+    );
 }
 
 #[test]
 fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
     let mut bench = Bench::new(|_| {}, 64);
     let mut gone = Vec::new();
-    ops::put(&mut gone, &ops::Entry { operation: ops::operation::WRITE, particle: 0, name: b"b", value: b"" });
-    let remove = Work::Write(Write { ops: gone, ..Write::default() });
-    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).generation, 1);
-    let policy = Policy { exists: Exists::CreateOrReplace, ..Policy::default() };
-    let only_read = Write { policy, ops: entry(ops::operation::READ, b""), ..Write::default() };
-    assert_eq!(bench.ask(1, Work::Write(only_read)).result, ResultCode::NOT_FOUND, "a replacement by nothing");
+    ops::put(
+        &mut gone,
+        &ops::Entry {
+            operation: ops::operation::WRITE,
+            particle: 0,
+            name: b"b",
+            value: b"",
+        },
+    );
+    let remove = Work::Write(Write {
+        ops: gone,
+        ..Write::default()
+    });
+    assert_eq!(
+        bench
+            .ask(1, Work::Write(write(b"x", Exists::Any)))
+            .generation,
+        1
+    );
+    let policy = Policy {
+        exists: Exists::CreateOrReplace,
+        ..Policy::default()
+    };
+    let only_read = Write {
+        policy,
+        ops: entry(ops::operation::READ, b""),
+        ..Write::default()
+    };
+    assert_eq!(
+        bench.ask(1, Work::Write(only_read)).result,
+        ResultCode::NOT_FOUND,
+        "a replacement by nothing"
+    );
     assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"x");
-    assert_eq!(bench.ask(1, remove.clone()), Reply::of(ResultCode::OK), "without a generation");
+    assert_eq!(
+        bench.ask(1, remove.clone()),
+        Reply::of(ResultCode::OK),
+        "without a generation"
+    );
     assert_eq!(bench.ask(1, remove).result, ResultCode::NOT_FOUND);
     let statistics = bench.store.statistics();
     assert_eq!((statistics.deleted_last_bin, statistics.objects), (1, 0));
@@ -189,12 +377,23 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
 
 #[test]
 fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
-    let mut bench = Bench::new(|namespace| namespace.memory_bytes = (64 << 10) + (16 << 10), 64);
+    let mut bench = Bench::new(
+        |namespace| namespace.memory_bytes = (64 << 10) + (16 << 10),
+        64,
+    );
     assert!(!bench.store.statistics().hwm_breached);
-    let is_written = |key: &u64| bench.ask(*key, Work::Write(write(b"x", Exists::Any))).result == ResultCode::OK;
+    let is_written = |key: &u64| {
+        bench
+            .ask(*key, Work::Write(write(b"x", Exists::Any)))
+            .result
+            == ResultCode::OK
+    };
     let written = (0..).take_while(is_written).count();
     let statistics = bench.store.statistics();
-    assert!(written > 200 && statistics.stop_writes && statistics.hwm_breached, "{written} {statistics:?}");
+    assert!(
+        written > 200 && statistics.stop_writes && statistics.hwm_breached,
+        "{written} {statistics:?}"
+    );
 }
 
 #[test]
@@ -202,27 +401,63 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     let (mut master, mut replica) = (Bench::new(|_| {}, 64), Bench::new(|_| {}, 64));
     let mut images = Vec::new();
     for text in [&b"one"[..], b"two"] {
-        let reply = master.ask(5, Work::Write(Write { wants_image: true, ..write(text, Exists::Any) }));
+        let reply = master.ask(
+            5,
+            Work::Write(Write {
+                wants_image: true,
+                ..write(text, Exists::Any)
+            }),
+        );
         images.push(reply.image.unwrap());
     }
-    images.push(master.ask(5, Work::Delete(Delete { wants_image: true, ..Delete::default() })).image.unwrap());
+    images.push(
+        master
+            .ask(
+                5,
+                Work::Delete(Delete {
+                    wants_image: true,
+                    ..Delete::default()
+                }),
+            )
+            .image
+            .unwrap(),
+    );
     let mut show = |image: usize| {
         let taken = replica.ask(5, Work::Image(images[image].clone())).result;
         let reply = replica.ask(5, Work::ReadAll);
         (taken, reply.result, value(&reply), reply.generation)
     };
-    let (ok, newer, none) = (ResultCode::OK, ResultCode::GENERATION, ResultCode::NOT_FOUND);
+    let (ok, newer, none) = (
+        ResultCode::OK,
+        ResultCode::GENERATION,
+        ResultCode::NOT_FOUND,
+    );
     assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2));
     assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2), "once more");
-    assert_eq!(show(0), (newer, ok, b"two".to_vec(), 2), "an older one comes late");
+    assert_eq!(
+        show(0),
+        (newer, ok, b"two".to_vec(), 2),
+        "an older one comes late"
+    );
     assert_eq!(show(2), (ok, none, Vec::new(), 0));
-    assert_eq!(show(1), (newer, none, Vec::new(), 0), "it was deleted after that");
+    assert_eq!(
+        show(1),
+        (newer, none, Vec::new(), 0),
+        "it was deleted after that"
+    );
     let mut damaged = images[0].clone();
     damaged[50] ^= 1;
     for image in [damaged, images[0][..20].to_vec(), Vec::new()] {
-        assert_eq!(replica.ask(5, Work::Image(image)).result, ResultCode::PARAMETER);
+        assert_eq!(
+            replica.ask(5, Work::Image(image)).result,
+            ResultCode::PARAMETER
+        );
     }
-    assert_eq!(replica.ask(6, Work::Image(images[0].clone())).result, ResultCode::PARAMETER, "of another key");
+    assert_eq!(
+        replica.ask(6, Work::Image(images[0].clone())).result,
+        ResultCode::PARAMETER,
+        "of another key"
+    );
 }
 
 #[test]
@@ -232,33 +467,64 @@ fn what_blocks_become_balances_with_what_is_written() {
     for round in 0..4_000 {
         // Phases with 3 keys and with 200 keys alternate, so that blocks are freed in all ways.
         let keys = if round / 200 % 2 == 0 { 3 } else { 200 };
-        bench.submit(round, random.below(keys), Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)));
+        bench.submit(
+            round,
+            random.below(keys),
+            Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)),
+        );
         bench.run(1);
     }
-    assert!(bench.replies.iter().all(|(_, reply)| reply.result == ResultCode::OK));
+    assert!(
+        bench
+            .replies
+            .iter()
+            .all(|(_, reply)| reply.result == ResultCode::OK)
+    );
     bench.write_out();
     bench.store.check().unwrap();
     let statistics = bench.store.statistics();
     let device = &statistics.devices[0];
-    assert!(device.defrag_reads > 100 && device.direct_frees > 0 && device.defrag_io_skips > 0, "{device:?}");
+    assert!(
+        device.defrag_reads > 100 && device.direct_frees > 0 && device.defrag_io_skips > 0,
+        "{device:?}"
+    );
     let used = 64 - device.free_wblocks;
-    let open =
-        used + device.defrag_reads + device.direct_frees - device.writes - device.defrag_writes - device.defrag_q;
-    assert!(open <= 2, "blocks that are still open: {open} of {device:?}");
+    let open = used + device.defrag_reads + device.direct_frees
+        - device.writes
+        - device.defrag_writes
+        - device.defrag_q;
+    assert!(
+        open <= 2,
+        "blocks that are still open: {open} of {device:?}"
+    );
     let count = |buckets: &Buckets| buckets.counts.iter().sum::<u64>();
-    assert_eq!(count(&device.large_block_read_us), device.defrag_reads - device.defrag_io_skips - device.defrag_q);
-    assert!(count(&device.write_us) >= device.writes + device.defrag_writes + device.partial_writes);
+    assert_eq!(
+        count(&device.large_block_read_us),
+        device.defrag_reads - device.defrag_io_skips - device.defrag_q
+    );
+    assert!(
+        count(&device.write_us) >= device.writes + device.defrag_writes + device.partial_writes
+    );
     assert_eq!(count(&statistics.write_bytes), 4_000);
-    assert_eq!((statistics.objects, statistics.write_bytes.counts[12]), (200, 4_000), "3,072 bytes each");
+    assert_eq!(
+        (statistics.objects, statistics.write_bytes.counts[12]),
+        (200, 4_000),
+        "3,072 bytes each"
+    );
 }
 
 #[test]
 fn a_block_that_is_free_needs_no_write_to_be_used() {
-    let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000), 8);
+    let mut bench = Bench::new(
+        |namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000),
+        8,
+    );
     // Fill the device, except for the reserve.
     let mut code = ResultCode::OK;
     for number in 0..1_000 {
-        code = bench.ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly))).result;
+        code = bench
+            .ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly)))
+            .result;
         if code != ResultCode::OK {
             break;
         }
@@ -266,7 +532,10 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     assert_eq!(code, ResultCode::OUT_OF_SPACE);
     bench.write_out();
     for key in 0..12 {
-        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+        assert_eq!(
+            bench.ask(key, Work::Delete(Delete::default())).result,
+            ResultCode::OK
+        );
     }
     bench.write_out();
     // A transaction lets the store collect again. No buffer is dirty when a queued block turns out to be empty.
@@ -274,7 +543,12 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
     bench.run(20_000);
     assert!(bench.store.statistics().devices[0].defrag_io_skips > 0);
     for key in 500..506 {
-        assert_eq!(bench.ask(key, Work::Write(write(&[1; 10_000], Exists::Any))).result, ResultCode::OK);
+        assert_eq!(
+            bench
+                .ask(key, Work::Write(write(&[1; 10_000], Exists::Any)))
+                .result,
+            ResultCode::OK
+        );
     }
 }
 
@@ -283,20 +557,34 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
     // Fill blocks that stay unchanged, then delete the records in the last of these blocks.
     for key in 0..300 {
-        assert_eq!(bench.ask(key, Work::Write(write(&[1; 3_000], Exists::Any))).result, ResultCode::OK);
+        assert_eq!(
+            bench
+                .ask(key, Work::Write(write(&[1; 3_000], Exists::Any)))
+                .result,
+            ResultCode::OK
+        );
     }
     for key in 280..300 {
-        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+        assert_eq!(
+            bench.ask(key, Work::Delete(Delete::default())).result,
+            ResultCode::OK
+        );
     }
     // Overwrites the hidden versions.
     for round in 0..300 {
-        let reply = bench.ask(1_000 + round % 3, Work::Write(write(&[2; 10_000], Exists::Any)));
+        let reply = bench.ask(
+            1_000 + round % 3,
+            Work::Write(write(&[2; 10_000], Exists::Any)),
+        );
         assert_eq!(reply.result, ResultCode::OK);
         bench.run(20);
     }
     // The old versions of these records stay on the device, hidden by tombstones.
     for key in 270..280 {
-        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+        assert_eq!(
+            bench.ask(key, Work::Delete(Delete::default())).result,
+            ResultCode::OK
+        );
     }
     bench.run(60_000);
     assert_eq!(bench.store.statistics().tombstones, 30);
@@ -315,7 +603,8 @@ impl Disk for Noted<'_> {
     }
 
     fn submit(&mut self, op: Op) {
-        self.1.push((op.kind, op.offset..op.offset + u64::from(op.len)));
+        self.1
+            .push((op.kind, op.offset..op.offset + u64::from(op.len)));
         IoEngine::submit(self.0, op);
     }
 
@@ -326,8 +615,14 @@ impl Disk for Noted<'_> {
 
 #[test]
 fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
-    let mut bench = Bench::new(|namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0), 64);
-    let space = Space { write_unit_bytes: 4096, ..space() };
+    let mut bench = Bench::new(
+        |namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0),
+        64,
+    );
+    let space = Space {
+        write_unit_bytes: 4096,
+        ..space()
+    };
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
     let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -338,8 +633,17 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
             store.execute(1, transaction, &mut disk, &mut replies);
         }
         while disk.0.in_flight() > 0 {
-            disk.0.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
-            done.drain(..).for_each(|done| store.on_completion(done, &mut disk, &mut replies));
+            disk.0
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
+            done.drain(..)
+                .for_each(|done| store.on_completion(done, &mut disk, &mut replies));
         }
         std::mem::take(&mut replies)
     };
@@ -347,22 +651,52 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     ops.clear();
     let transaction = |key: u64, work| {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
-        Some(Transaction { digest, set: (*b"s").into(), work })
+        Some(Transaction {
+            digest,
+            set: (*b"s").into(),
+            work,
+        })
     };
     for key in 0..200 {
-        let replies = drive(store, &mut ops, transaction(key, Work::Write(write(&[1; 600], Exists::Any))));
+        let replies = drive(
+            store,
+            &mut ops,
+            transaction(key, Work::Write(write(&[1; 600], Exists::Any))),
+        );
         assert_eq!(replies[0].1.result, ResultCode::OK);
     }
-    let mut writes: Vec<_> = ops.drain(..).map(|(kind, bytes)| (bytes.start, bytes.end, kind)).collect();
+    let mut writes: Vec<_> = ops
+        .drain(..)
+        .map(|(kind, bytes)| (bytes.start, bytes.end, kind))
+        .collect();
     writes.sort_unstable_by_key(|write| (write.0, write.1));
     assert!(writes.len() >= 200 && writes.iter().all(|(.., kind)| *kind == OpKind::Write));
-    assert!(writes.iter().all(|(begin, end, _)| begin % 4096 == 0 && end % 4096 == 0), "{writes:?}");
-    assert!(writes.is_sorted_by(|one, next| one.1 <= next.0), "none is written twice: {writes:?}");
+    assert!(
+        writes
+            .iter()
+            .all(|(begin, end, _)| begin % 4096 == 0 && end % 4096 == 0),
+        "{writes:?}"
+    );
+    assert!(
+        writes.is_sorted_by(|one, next| one.1 <= next.0),
+        "none is written twice: {writes:?}"
+    );
     for key in 0..200 {
-        assert_eq!(drive(store, &mut ops, transaction(key, Work::ReadAll))[0].1.result, ResultCode::OK);
+        assert_eq!(
+            drive(store, &mut ops, transaction(key, Work::ReadAll))[0]
+                .1
+                .result,
+            ResultCode::OK
+        );
     }
-    let lens: Vec<_> = ops.iter().map(|(_, bytes)| bytes.end - bytes.start).collect();
-    assert!(lens.len() > 100 && lens.iter().all(|len| *len <= 1536), "{lens:?}");
+    let lens: Vec<_> = ops
+        .iter()
+        .map(|(_, bytes)| bytes.end - bytes.start)
+        .collect();
+    assert!(
+        lens.len() > 100 && lens.iter().all(|len| *len <= 1536),
+        "{lens:?}"
+    );
 }
 
 #[test]
@@ -374,10 +708,20 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // The space lies where the second core's space would lie after the device grew.
-    let space = Space { range: BLOCK..65 * BLOCK, ..space() };
-    let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
+    let space = Space {
+        range: BLOCK..65 * BLOCK,
+        ..space()
+    };
+    let mut bench = Bench::on(
+        &namespace,
+        &[space],
+        SimEngine::holding(vec![model], contents),
+    );
     let losses = bench.store.damage();
-    assert!(!bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2), "{losses:?}");
+    assert!(
+        !bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2),
+        "{losses:?}"
+    );
     // The owner closes the store.
     bench.store.flush(&mut bench.engine);
     assert_eq!(bench.engine.in_flight(), 0, "nothing is written");
@@ -386,8 +730,15 @@ fn a_device_of_another_size_is_not_written_over() {
 /// Opens a store on a device with these contents, and accepts all losses.
 fn opened(namespace: &Namespace, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    let space = Space { range: 0..32 * BLOCK, ..space() };
-    let mut bench = Bench::on(namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
+    let space = Space {
+        range: 0..32 * BLOCK,
+        ..space()
+    };
+    let mut bench = Bench::on(
+        namespace,
+        &[space],
+        SimEngine::holding(vec![model], vec![contents]),
+    );
     bench.store.accept_losses(&mut bench.engine);
     while !bench.store.is_ready() {
         bench.step(u64::MAX);
@@ -401,20 +752,37 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
         let mut random = Random::new(seed);
         let mut contents = Contents::new(512, seed);
         for block in 0..16 {
-            let extreme = |random: &mut Random| [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize];
-            let header = BlockHeader { id: 9, sequence: extreme(&mut random), opening: 1, block };
+            let extreme = |random: &mut Random| {
+                [random.below(50), u64::MAX, 1 << 61, 0][random.below(4) as usize]
+            };
+            let header = BlockHeader {
+                id: 9,
+                sequence: extreme(&mut random),
+                opening: 1,
+                block,
+            };
             let mut bytes: Vec<u8> = (0..BLOCK).map(|_| random.next_u64() as u8).collect();
             header.write(&mut bytes[..512]);
             let mut at = 512;
             while at + 3_000 < bytes.len() {
-                let mut part = |most: u64| -> Vec<u8> { (0..random.below(most)).map(|n| n as u8).collect() };
+                let mut part =
+                    |most: u64| -> Vec<u8> { (0..random.below(most)).map(|n| n as u8).collect() };
                 let (set, key, body) = (part(256), part(600), part(1_500));
                 let mut digest = [0; 20];
                 digest[0] = random.below(9) as u8;
                 let (version, void_time) = (extreme(&mut random), extreme(&mut random) as u32);
                 let (generation, tombstone) = (random.below(70_000) as u16, random.below(3) == 0);
                 let (set, key, body) = (&set[..], &key[..], &body[..]);
-                let record = Record { digest, version, generation, void_time, is_tombstone: tombstone, set, key, body };
+                let record = Record {
+                    digest,
+                    version,
+                    generation,
+                    void_time,
+                    is_tombstone: tombstone,
+                    set,
+                    key,
+                    body,
+                };
                 let seed = seed_at(header.seed(), at);
                 record.write(&mut bytes[at..], seed);
                 // Some records get a wrong length, with a valid checksum.
@@ -427,19 +795,37 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             }
             contents.write(u64::from(block) * BLOCK, &bytes);
         }
-        let namespace = Namespace { write_block_bytes: BLOCK as u32, defrag_lwm_pct: 90, ..Namespace::new("test") };
+        let namespace = Namespace {
+            write_block_bytes: BLOCK as u32,
+            defrag_lwm_pct: 90,
+            ..Namespace::new("test")
+        };
         let mut bench = opened(&namespace, contents);
         bench.store.check().unwrap();
         for number in 0..9 {
             let mut digest = [0; 20];
             digest[0] = number as u8;
-            for work in [Work::ReadAll, Work::Write(write(b"x", Exists::Any)), Work::Delete(Delete::default())] {
-                let transaction = Transaction { digest, set: (*b"s").into(), work };
-                bench.store.execute(number, transaction, &mut bench.engine, &mut bench.replies);
+            for work in [
+                Work::ReadAll,
+                Work::Write(write(b"x", Exists::Any)),
+                Work::Delete(Delete::default()),
+            ] {
+                let transaction = Transaction {
+                    digest,
+                    set: (*b"s").into(),
+                    work,
+                };
+                bench
+                    .store
+                    .execute(number, transaction, &mut bench.engine, &mut bench.replies);
             }
         }
         for number in 0..60 {
-            bench.submit(100 + number, number, Work::Write(write(&[1; 3_000], Exists::Any)));
+            bench.submit(
+                100 + number,
+                number,
+                Work::Write(write(&[1; 3_000], Exists::Any)),
+            );
         }
         bench.run(3_000);
         assert_eq!(bench.replies.len(), 87, "seed {seed}");
@@ -452,73 +838,156 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
     let opened_with = |sequence, version, number| {
         let mut contents = Contents::new(512, 1);
         let mut block = vec![0; BLOCK as usize];
-        let header = BlockHeader { id: 9, sequence, opening: 1, block: 0 };
+        let header = BlockHeader {
+            id: 9,
+            sequence,
+            opening: 1,
+            block: 0,
+        };
         header.write(&mut block[..512]);
         let digest = crate::digest(b"s", 1, &1_u64.to_be_bytes());
         let body = entry(ops::operation::WRITE, b"kept");
         let (set, key) = (&b"s"[..], &b""[..]);
-        let record =
-            Record { digest, version, generation: 1, void_time: 0, is_tombstone: false, set, key, body: &body };
+        let record = Record {
+            digest,
+            version,
+            generation: 1,
+            void_time: 0,
+            is_tombstone: false,
+            set,
+            key,
+            body: &body,
+        };
         record.write(&mut block[512..], seed_at(header.seed(), 512));
         contents.write(0, &block);
         let mut mark = vec![0; 512];
-        let of = Mark { number, ..Mark::default() };
+        let of = Mark {
+            number,
+            ..Mark::default()
+        };
         of.write(&mut mark, 9);
         contents.write(MARKS + of.slot(), &mark);
-        let namespace = Namespace { write_block_bytes: BLOCK as u32, ..Namespace::new("test") };
+        let namespace = Namespace {
+            write_block_bytes: BLOCK as u32,
+            ..Namespace::new("test")
+        };
         opened(&namespace, contents)
     };
     let last = NUMBER_LAST - 1;
-    assert_eq!(opened_with(last, last, last).ask(2, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
-    for (sequence, version, number) in [(NUMBER_MAX - 1, 1, 1), (1, NUMBER_MAX - 1, 1), (1, 1, NUMBER_MAX - 1)] {
+    assert_eq!(
+        opened_with(last, last, last)
+            .ask(2, Work::Write(write(b"x", Exists::Any)))
+            .result,
+        ResultCode::OK
+    );
+    for (sequence, version, number) in [
+        (NUMBER_MAX - 1, 1, 1),
+        (1, NUMBER_MAX - 1, 1),
+        (1, 1, NUMBER_MAX - 1),
+    ] {
         let mut bench = opened_with(sequence, version, number);
-        let remarks: Vec<_> = std::iter::from_fn(|| bench.store.take_remark()).map(|remark| remark.text).collect();
-        assert!(remarks.iter().any(|text| text.ends_with("then erase the device")), "{remarks:?}");
+        let remarks: Vec<_> = std::iter::from_fn(|| bench.store.take_remark())
+            .map(|remark| remark.text)
+            .collect();
+        assert!(
+            remarks
+                .iter()
+                .any(|text| text.ends_with("then erase the device")),
+            "{remarks:?}"
+        );
         let code = bench.ask(2, Work::Write(write(b"x", Exists::Any))).result;
-        assert_eq!(code, ResultCode::SERVER_ERROR, "the next cold start would not read it");
+        assert_eq!(
+            code,
+            ResultCode::SERVER_ERROR,
+            "the next cold start would not read it"
+        );
         assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"kept");
     }
 }
 
 #[test]
 fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
-    let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
-    let space = Space { range: 0..1 << 20, ..space() };
-    let mut bench = Bench::on(&namespace, &[space], drive("sim:capacity=64MiB+gone-at-s=1"));
-    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
+    let namespace = Namespace {
+        write_block_bytes: BLOCK as u32,
+        commit_to_device: true,
+        ..Namespace::new("test")
+    };
+    let space = Space {
+        range: 0..1 << 20,
+        ..space()
+    };
+    let mut bench = Bench::on(
+        &namespace,
+        &[space],
+        drive("sim:capacity=64MiB+gone-at-s=1"),
+    );
+    assert_eq!(
+        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        ResultCode::OK
+    );
     bench.run(1_000);
     // Reads see the record, and a retry may write it: in doubt.
-    assert_eq!(bench.ask(2, Work::Write(write(b"y", Exists::Any))).result, ResultCode::TIMEOUT);
-    assert_eq!((value(&bench.ask(2, Work::ReadAll)), bench.store.failing_device()), (b"y".to_vec(), Some(0)));
+    assert_eq!(
+        bench.ask(2, Work::Write(write(b"y", Exists::Any))).result,
+        ResultCode::TIMEOUT
+    );
+    assert_eq!(
+        (
+            value(&bench.ask(2, Work::ReadAll)),
+            bench.store.failing_device()
+        ),
+        (b"y".to_vec(), Some(0))
+    );
     // Later writes have no effect.
-    assert_eq!(bench.ask(2, Work::Write(write(b"z", Exists::Any))).result, ResultCode::SERVER_ERROR);
+    assert_eq!(
+        bench.ask(2, Work::Write(write(b"z", Exists::Any))).result,
+        ResultCode::SERVER_ERROR
+    );
     assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"y");
     let Remark { device, text } = bench.store.take_remark().unwrap();
-    assert!(device == Some(0) && text.starts_with("write block 0 could not be written - "), "{text}");
+    assert!(
+        device == Some(0) && text.starts_with("write block 0 could not be written - "),
+        "{text}"
+    );
     let counters = &bench.store.statistics().devices[0];
     assert_eq!((counters.read_errors, counters.write_errors), (0, 5));
 }
 
 fn note(number: u64) -> Note {
-    Note { number, text: [number as u8; crate::NOTE_BYTES] }
+    Note {
+        number,
+        text: [number as u8; crate::NOTE_BYTES],
+    }
 }
 
 /// The spaces of two devices.
 fn two_spaces() -> [Space; 2] {
-    [0, 1].map(|target| Space { target, range: 0..16 * BLOCK, id: 9 + u64::from(target), ..space() })
+    [0, 1].map(|target| Space {
+        target,
+        range: 0..16 * BLOCK,
+        id: 9 + u64::from(target),
+        ..space()
+    })
 }
 
 /// A store on two devices with two notes, the second in place of the first.
 fn noted() -> Bench {
     let models = [0, 1].map(|_| QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1));
-    let engine = SimEngine::holding(models.to_vec(), [0, 1].map(|_| Contents::new(512, 1)).to_vec());
+    let engine = SimEngine::holding(
+        models.to_vec(),
+        [0, 1].map(|_| Contents::new(512, 1)).to_vec(),
+    );
     let mut bench = Bench::on(&namespace(), &two_spaces(), engine);
-    assert_eq!((bench.store.note(), bench.store.is_noted()), (Ok(Note::default()), Ok(true)));
+    assert_eq!(
+        (bench.store.note(), bench.store.is_noted()),
+        (Ok(Note::default()), Ok(true))
+    );
     for number in [1, 2] {
         bench.store.set_note(note(number), &mut bench.engine);
         assert_eq!(bench.store.is_noted(), Ok(false));
         // Writes go on meanwhile.
-        (0..20).for_each(|key| bench.submit(key, key, Work::Write(write(&[1; 3_000], Exists::Any))));
+        (0..20)
+            .for_each(|key| bench.submit(key, key, Work::Write(write(&[1; 3_000], Exists::Any))));
         while bench.store.is_noted() == Ok(false) {
             let until_ns = bench.engine.now() + 1_000_000;
             bench.step(until_ns);
@@ -538,25 +1007,52 @@ fn a_note_is_in_both_slots_of_every_device_once_it_counts_as_written() {
             let mut buf = IoEngine::buffer(&mut bench.engine, 512).unwrap();
             buf[..512].fill(7);
             let (token, kind) = (1_000 + at as u32, OpKind::Write);
-            IoEngine::submit(&mut bench.engine, Op { token, target: *target, ..Op::new(kind, *offset, 512, buf) });
+            IoEngine::submit(
+                &mut bench.engine,
+                Op {
+                    token,
+                    target: *target,
+                    ..Op::new(kind, *offset, 512, buf)
+                },
+            );
         }
         bench.run(1_000);
-        Bench::on(&namespace(), &two_spaces(), bench.engine).store.note()
+        Bench::on(&namespace(), &two_spaces(), bench.engine)
+            .store
+            .note()
     };
     assert_eq!(found(&|_| false), Ok(note(2)));
     for left in 0..slots.len() {
-        assert_eq!(found(&|at| at != left), Ok(note(2)), "only slot {left} is left");
+        assert_eq!(
+            found(&|at| at != left),
+            Ok(note(2)),
+            "only slot {left} is left"
+        );
     }
-    assert_eq!(found(&|_| true), Err(()), "a lost note is not the same as none");
+    assert_eq!(
+        found(&|_| true),
+        Err(()),
+        "a lost note is not the same as none"
+    );
 }
 
 #[test]
 fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
-    let space = Space { range: 0..1 << 20, ..space() };
-    let mut bench = Bench::on(&namespace(), &[space], drive("sim:capacity=64MiB+bad=32MiB-33MiB"));
+    let space = Space {
+        range: 0..1 << 20,
+        ..space()
+    };
+    let mut bench = Bench::on(
+        &namespace(),
+        &[space],
+        drive("sim:capacity=64MiB+bad=32MiB-33MiB"),
+    );
     bench.store.set_note(note(1), &mut bench.engine);
     bench.run(1_000);
     assert_eq!(bench.store.is_noted(), Err(()));
-    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
+    assert_eq!(
+        bench.ask(1, Work::Write(write(b"x", Exists::Any))).result,
+        ResultCode::OK
+    );
     bench.write_out();
 }

@@ -4,7 +4,8 @@ use super::{NO_CLIENT, Store};
 use crate::index::{Entry, RecordLocation};
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{
-    Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version, Work, Write, ops,
+    Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version,
+    Work, Write, ops,
 };
 use std::cmp::Ordering;
 
@@ -37,7 +38,10 @@ impl Store {
         let refuse = |code| Step::Reply(Reply::of(code));
         // As in the real server, a deletion finds an expired record that is still in the index.
         let entry = match transaction.work {
-            Work::Delete(_) => self.index.get(&transaction.digest).filter(|entry| !entry.is_tombstone()),
+            Work::Delete(_) => self
+                .index
+                .get(&transaction.digest)
+                .filter(|entry| !entry.is_tombstone()),
             _ => entry,
         };
         let generation = entry.map_or(0, |entry| entry.generation);
@@ -45,27 +49,45 @@ impl Store {
             return refuse(ResultCode::PARAMETER);
         }
         match (&transaction.work, entry) {
-            (Work::Exists | Work::ReadAll | Work::Read(..) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
-            (Work::Exists, Some(entry)) => {
-                Step::Reply(Reply { generation, void_time_sec: entry.void_time, ..Reply::of(ResultCode::OK) })
+            (Work::Exists | Work::ReadAll | Work::Read(..) | Work::Delete(_), None) => {
+                refuse(ResultCode::NOT_FOUND)
             }
+            (Work::Exists, Some(entry)) => Step::Reply(Reply {
+                generation,
+                void_time_sec: entry.void_time,
+                ..Reply::of(ResultCode::OK)
+            }),
             (Work::ReadAll | Work::Read(..), Some(entry)) => Step::ReadRecord(entry.location),
-            (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
+            (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => {
+                refuse(ResultCode::GENERATION)
+            }
             (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
             (Work::Version, _) => {
-                let version = self.index.get(&transaction.digest).map_or(0, |entry| entry.version);
-                Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
+                let version = self
+                    .index
+                    .get(&transaction.digest)
+                    .map_or(0, |entry| entry.version);
+                Step::Reply(Reply {
+                    version,
+                    ..Reply::of(ResultCode::OK)
+                })
             }
             // An expired record still has a version here, until a tombstone replaces the record.
             (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
-                Some(own_entry) if own_entry.version == peer_version.number => Step::Reply(Reply::of(ResultCode::OK)),
-                Some(own_entry) if !own_entry.is_tombstone() => Step::ReadRecord(own_entry.location),
+                Some(own_entry) if own_entry.version == peer_version.number => {
+                    Step::Reply(Reply::of(ResultCode::OK))
+                }
+                Some(own_entry) if !own_entry.is_tombstone() => {
+                    Step::ReadRecord(own_entry.location)
+                }
                 _ => Step::Execute,
             },
             (Work::Write(write), entry) => {
                 match (write.policy.exists, entry) {
                     (Exists::CreateOnly, Some(_)) => return refuse(ResultCode::EXISTS),
-                    (Exists::UpdateOnly | Exists::ReplaceOnly, None) => return refuse(ResultCode::NOT_FOUND),
+                    (Exists::UpdateOnly | Exists::ReplaceOnly, None) => {
+                        return refuse(ResultCode::NOT_FOUND);
+                    }
                     _ => {}
                 }
                 if !allows(write.policy.generation, generation) {
@@ -99,7 +121,8 @@ impl Store {
         if self.stops_writes() || self.index.is_full() && self.index.get(digest).is_none() {
             return Some(ResultCode::OUT_OF_SPACE);
         }
-        self.is_overloaded(digest).then_some(ResultCode::DEVICE_OVERLOAD)
+        self.is_overloaded(digest)
+            .then_some(ResultCode::DEVICE_OVERLOAD)
     }
 
     /// True if too much waits to be written to the record's device.
@@ -117,13 +140,18 @@ impl Store {
         replies: &mut Replies,
     ) {
         let result = match &transaction.work {
-            Work::ReadAll | Work::Read(..) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
-                read(&transaction.work, record, self.namespace.single_bin).map(Some)
-            }),
+            Work::ReadAll | Work::Read(..) => record
+                .map_or(Err(ResultCode::SERVER_ERROR), |record| {
+                    read(&transaction.work, record, self.namespace.single_bin).map(Some)
+                }),
             Work::Write(write) => self.put(number, transaction, write, record, now_ns),
-            Work::Delete(Delete { wants_image, .. }) => {
-                self.write_tombstone(number, &transaction.digest, *wants_image, Reply::of(ResultCode::OK), now_ns)
-            }
+            Work::Delete(Delete { wants_image, .. }) => self.write_tombstone(
+                number,
+                &transaction.digest,
+                *wants_image,
+                Reply::of(ResultCode::OK),
+                now_ns,
+            ),
             Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
             Work::Compare(peer_version) => {
                 self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns)
@@ -134,8 +162,11 @@ impl Store {
             Ok(None) => {}
             Ok(Some(reply)) => replies.push((number, reply)),
             // Blocks will become free, so the write waits.
-            Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
-                self.deferred.push_back((now_ns, number, transaction.clone()));
+            Err(ResultCode::DEVICE_OVERLOAD)
+                if self.may_defer() && !self.is_overloaded(&transaction.digest) =>
+            {
+                self.deferred
+                    .push_back((now_ns, number, transaction.clone()));
             }
             Err(code) => replies.push((number, Reply::of(code))),
         }
@@ -153,12 +184,20 @@ impl Store {
         let entry = self.living(&digest, now_ns);
         // The record may have expired during the read.
         let old_record = old_record.filter(|_| entry.is_some());
-        let bins = old_record.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
+        let bins = old_record
+            .filter(|_| !replaces(write))
+            .map_or(&[][..], |old| old.body);
         let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers)?;
-        let reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
+        let reply = Reply {
+            bins: applied.reply_bins,
+            ops: applied.reply,
+            ..Reply::of(ResultCode::OK)
+        };
         if applied.bins.is_empty() {
             // As in the real server, a replacement without bins changes nothing.
-            entry.filter(|_| !replaces(write)).ok_or(ResultCode::NOT_FOUND)?;
+            entry
+                .filter(|_| !replaces(write))
+                .ok_or(ResultCode::NOT_FOUND)?;
             let answer = self.write_tombstone(number, &digest, write.wants_image, reply, now_ns)?;
             self.statistics.deleted_last_bin += 1;
             return Ok(answer);
@@ -173,12 +212,19 @@ impl Store {
             (Ttl(seconds), _) => self.now_sec(now_ns) + seconds,
         };
         let own_or_old = |own: &'_ [u8], old: Option<&'_ [u8]>| {
-            if own.is_empty() { old.unwrap_or(own).to_vec() } else { own.to_vec() }
+            if own.is_empty() {
+                old.unwrap_or(own).to_vec()
+            } else {
+                own.to_vec()
+            }
         };
         let record = Record {
             digest,
             version: self.next_version(now_ns),
-            generation: entry.map_or(0, |entry| entry.generation).checked_add(1).unwrap_or(1),
+            generation: entry
+                .map_or(0, |entry| entry.generation)
+                .checked_add(1)
+                .unwrap_or(1),
             void_time,
             is_tombstone: false,
             set: &own_or_old(&transaction.set, old_record.map(|old| old.set)),
@@ -200,7 +246,13 @@ impl Store {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now_ns);
-        self.save(number, &tombstone(*digest, version, generation, &body), wants_image, reply, now_ns)
+        self.save(
+            number,
+            &tombstone(*digest, version, generation, &body),
+            wants_image,
+            reply,
+            now_ns,
+        )
     }
 
     /// Body of a tombstone that is written now: sequence number of the first write block without older versions.
@@ -222,11 +274,22 @@ impl Store {
         }
         if let Some(code) = self.refusal(digest).filter(|_| !record.is_tombstone) {
             let is_passing = self.is_reclaiming() && !self.stops_writes();
-            return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { code });
+            return Err(if is_passing {
+                ResultCode::DEVICE_OVERLOAD
+            } else {
+                code
+            });
         }
         self.version = self.version.max(record.version);
         let body = self.tombstone_body(digest);
-        let record = if record.is_tombstone { Record { body: &body, ..record } } else { record };
+        let record = if record.is_tombstone {
+            Record {
+                body: &body,
+                ..record
+            }
+        } else {
+            record
+        };
         self.save(number, &record, false, Reply::of(ResultCode::OK), now_ns)
     }
 
@@ -243,31 +306,45 @@ impl Store {
         now_ns: u64,
     ) -> Answer {
         let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
-        let reply_with = |version| Reply { version, ..Reply::of(ResultCode::OK) };
+        let reply_with = |version| Reply {
+            version,
+            ..Reply::of(ResultCode::OK)
+        };
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
         self.version = self.version.max(peer_version.number);
         let known_version = self.index.get(digest).map(|entry| entry.version);
         match (known_version, record) {
-            (Some(version), Some(record)) if version > peer_version.number => {
-                Ok(Some(Reply { image: Some(image(record)), ..reply_with(version) }))
-            }
+            (Some(version), Some(record)) if version > peer_version.number => Ok(Some(Reply {
+                image: Some(image(record)),
+                ..reply_with(version)
+            })),
             (Some(_), Some(record)) => {
-                let record = Record { version: self.next_version(now_ns), ..*record };
+                let record = Record {
+                    version: self.next_version(now_ns),
+                    ..*record
+                };
                 self.save(number, &record, true, reply_with(record.version), now_ns)
             }
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => unchanged,
             (None, None) if peer_version.is_tombstone => unchanged,
-            (Some(version), None) if version < peer_version.number => {
-                self.write_tombstone(number, digest, true, reply_with(peer_version.number), now_ns)
-            }
+            (Some(version), None) if version < peer_version.number => self.write_tombstone(
+                number,
+                digest,
+                true,
+                reply_with(peer_version.number),
+                now_ns,
+            ),
             (known_version, None) => {
                 let version = known_version.unwrap_or_else(|| self.next_version(now_ns));
                 let body = self.tombstone_body(digest);
                 let image = image(&tombstone(*digest, version, 0, &body));
-                Ok(Some(Reply { image: Some(image), ..reply_with(version) }))
+                Ok(Some(Reply {
+                    image: Some(image),
+                    ..reply_with(version)
+                }))
             }
         }
     }
@@ -297,8 +374,17 @@ impl Store {
         self.statistics.write_bytes.record(bytes as u64);
         let image = wants_image.then(|| self::image(record));
         // As in the real server, the reply to a deletion has no generation.
-        let generation = if record.is_tombstone { 0 } else { record.generation };
-        let reply = Reply { generation, void_time_sec: record.void_time, image, ..reply };
+        let generation = if record.is_tombstone {
+            0
+        } else {
+            record.generation
+        };
+        let reply = Reply {
+            generation,
+            void_time_sec: record.void_time,
+            image,
+            ..reply
+        };
         if self.namespace.commit_to_device && number != NO_CLIENT {
             self.volumes[usize::from(location.volume)].answer_when_durable(location, number, reply);
             return Ok(None);
@@ -308,10 +394,13 @@ impl Store {
 
     /// Updates the counts of records and of tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let count_of =
-            |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
-        self.statistics.objects = self.statistics.objects + count_of(new, false) - count_of(old, false);
-        self.statistics.tombstones = self.statistics.tombstones + count_of(new, true) - count_of(old, true);
+        let count_of = |entry: Option<&Entry>, tombstone| {
+            u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone))
+        };
+        self.statistics.objects =
+            self.statistics.objects + count_of(new, false) - count_of(old, false);
+        self.statistics.tombstones =
+            self.statistics.tombstones + count_of(new, true) - count_of(old, true);
     }
 
     /// The next version: greater than all previous versions, and at least the current time, us since 1970.
@@ -322,7 +411,16 @@ impl Store {
 }
 
 pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u8]) -> Record<'_> {
-    Record { digest, version, generation, void_time: 0, is_tombstone: true, set: b"", key: b"", body }
+    Record {
+        digest,
+        version,
+        generation,
+        void_time: 0,
+        is_tombstone: true,
+        set: b"",
+        key: b"",
+        body,
+    }
 }
 
 /// A record in the form that another node receives.
@@ -334,7 +432,10 @@ fn image(record: &Record<'_>) -> Vec<u8> {
 
 /// True if the write removes all bins that it does not write.
 pub(super) fn replaces(write: &Write) -> bool {
-    matches!(write.policy.exists, Exists::CreateOrReplace | Exists::ReplaceOnly)
+    matches!(
+        write.policy.exists,
+        Exists::CreateOrReplace | Exists::ReplaceOnly
+    )
 }
 
 fn allows(condition: Generation, generation: u16) -> bool {
@@ -346,14 +447,22 @@ fn allows(condition: Generation, generation: u16) -> bool {
 }
 
 fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
-    let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
+    let reply = Reply {
+        generation: record.generation,
+        void_time_sec: record.void_time,
+        ..Reply::of(ResultCode::OK)
+    };
     match work {
         Work::Read(read_ops, answers) => {
             let applied = ops::apply(record.body, read_ops, single_bin, *answers)?;
             if applied.has_written {
                 return Err(ResultCode::PARAMETER);
             }
-            Ok(Reply { bins: applied.reply_bins, ops: applied.reply, ..reply })
+            Ok(Reply {
+                bins: applied.reply_bins,
+                ops: applied.reply,
+                ..reply
+            })
         }
         _ => {
             // A peer or a device may have supplied invalid bins.
@@ -362,7 +471,11 @@ fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, Res
                 ops::take(&mut rest).ok_or(ResultCode::SERVER_ERROR)?;
                 bins = bins.checked_add(1).ok_or(ResultCode::SERVER_ERROR)?;
             }
-            Ok(Reply { bins, ops: record.body.to_vec(), ..reply })
+            Ok(Reply {
+                bins,
+                ops: record.body.to_vec(),
+                ..reply
+            })
         }
     }
 }

@@ -35,8 +35,15 @@ impl Node {
     pub fn new(host: &str, port: u16) -> Self {
         let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
         // Some clients treat 0 as missing.
-        let id = hash[..8].iter().fold(0, |id, byte| id << 8 | u64::from(*byte)).max(1);
-        Self { host: host.to_owned(), port, id }
+        let id = hash[..8]
+            .iter()
+            .fold(0, |id, byte| id << 8 | u64::from(*byte))
+            .max(1);
+        Self {
+            host: host.to_owned(),
+            port,
+            id,
+        }
     }
 
     /// The number in the format of the protocol.
@@ -56,8 +63,14 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster of `nodes`; `own_index` is the index of this node.
     pub fn new(nodes: Vec<Node>, own_index: usize) -> Self {
-        let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
-        Self { nodes, own_index, owners }
+        let owners = (0..PARTITIONS)
+            .map(|partition| owners(&nodes, partition))
+            .collect();
+        Self {
+            nodes,
+            own_index,
+            owners,
+        }
     }
 
     pub fn nodes(&self) -> &[Node] {
@@ -70,7 +83,10 @@ impl Cluster {
 
     /// The other nodes, with their indices.
     pub fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
-        self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own_index)
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != self.own_index)
     }
 
     /// The master of `partition`.
@@ -80,7 +96,8 @@ impl Cluster {
 
     /// True if this node is the master of `partition` (`copy` 0) or its replica (1).
     pub fn has(&self, partition: u16, copy: usize) -> bool {
-        copy < self.nodes.len().min(2) && self.owners[usize::from(partition)][copy] == self.own_index
+        copy < self.nodes.len().min(2)
+            && self.owners[usize::from(partition)][copy] == self.own_index
     }
 
     /// The replica of `partition`, if this node is its master and there is another node.
@@ -91,8 +108,11 @@ impl Cluster {
 }
 
 fn owners(nodes: &[Node], partition: u16) -> [usize; 2] {
-    let mut order: Vec<_> =
-        nodes.iter().enumerate().map(|(at, node)| (hash(node.id ^ hash(partition.into())), at)).collect();
+    let mut order: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (hash(node.id ^ hash(partition.into())), at))
+        .collect();
     order.sort_by(|a, b| b.cmp(a));
     [order[0].1, order.get(1).unwrap_or(&order[0]).1]
 }
@@ -105,26 +125,55 @@ fn hash(number: u64) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeMessage<'a> {
     /// Node id, state of the node, and the settings that all nodes must share.
-    Hello { id: u64, greeting: Greeting, common: &'a [u8] },
+    Hello {
+        id: u64,
+        greeting: Greeting,
+        common: &'a [u8],
+    },
     /// Asks for an answer with the same number.
-    Ping { number: u64, mode_version: ModeVersion },
+    Ping {
+        number: u64,
+        mode_version: ModeVersion,
+    },
     /// The answer to a ping, with the sender's time since 1970, ns.
-    Pong { number: u64, mode_version: ModeVersion, wall_ns: u64 },
+    Pong {
+        number: u64,
+        mode_version: ModeVersion,
+        wall_ns: u64,
+    },
     /// A record written by the sender.
-    Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
+    Image {
+        number: u64,
+        namespace: u16,
+        digest: Digest,
+        image: &'a [u8],
+    },
     /// Result of an `Image`.
     Done { number: u64, result: ResultCode },
     /// A client's transaction on a partition of the receiver, in the format of clients.
-    Proxy { number: u64, mode_version: ModeVersion, message: &'a [u8] },
+    Proxy {
+        number: u64,
+        mode_version: ModeVersion,
+        message: &'a [u8],
+    },
     /// The reply to a `Proxy`, in the format of clients.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
-    Compare { number: u64, namespace: u16, digest: Digest, version: Version },
+    Compare {
+        number: u64,
+        namespace: u16,
+        digest: Digest,
+        version: Version,
+    },
     /// Answer to a `Compare`: the version of the record at the answering node. The answering node may just have
     /// received a newer version.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
-    ComparedAll { comparison: u16, core: u32, cores: u32 },
+    ComparedAll {
+        comparison: u16,
+        core: u32,
+        cores: u32,
+    },
 }
 
 /// Not a valid message: close the connection.
@@ -142,26 +191,67 @@ impl NodeMessage<'_> {
             body.iter().for_each(|part| out.extend_from_slice(part));
         };
         match *self {
-            NodeMessage::Hello { id, greeting, common } => {
-                let Greeting { process, mode_version, empty_namespaces, pairings } = greeting;
+            NodeMessage::Hello {
+                id,
+                greeting,
+                common,
+            } => {
+                let Greeting {
+                    process,
+                    mode_version,
+                    empty_namespaces,
+                    pairings,
+                } = greeting;
                 let (process, pairings) = (process.to_le_bytes(), pairings.to_le_bytes());
-                let body = [&process[..], &pairings, &empty_namespaces.to_le_bytes(), common];
+                let body = [
+                    &process[..],
+                    &pairings,
+                    &empty_namespaces.to_le_bytes(),
+                    common,
+                ];
                 put(0, mode_version.number(), id, &body);
             }
-            NodeMessage::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
+            NodeMessage::Image {
+                number,
+                namespace,
+                digest,
+                image,
+            } => put(1, namespace, number, &[&digest, image]),
             NodeMessage::Done { number, result } => put(2, result.0.into(), number, &[]),
-            NodeMessage::Proxy { number, mode_version, message } => put(3, mode_version.number(), number, &[message]),
+            NodeMessage::Proxy {
+                number,
+                mode_version,
+                message,
+            } => put(3, mode_version.number(), number, &[message]),
             NodeMessage::Answer { number, reply } => put(4, 0, number, &[reply]),
-            NodeMessage::Ping { number, mode_version } => put(5, mode_version.number(), number, &[]),
-            NodeMessage::Pong { number, mode_version, wall_ns } => {
+            NodeMessage::Ping {
+                number,
+                mode_version,
+            } => put(5, mode_version.number(), number, &[]),
+            NodeMessage::Pong {
+                number,
+                mode_version,
+                wall_ns,
+            } => {
                 put(6, mode_version.number(), number, &[&wall_ns.to_le_bytes()]);
             }
-            NodeMessage::Compare { number, namespace, digest, version } => {
+            NodeMessage::Compare {
+                number,
+                namespace,
+                digest,
+                version,
+            } => {
                 let version = version.number << 1 | u64::from(version.is_tombstone);
                 put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
             }
-            NodeMessage::Compared { number, version } => put(8, 0, number, &[&version.to_le_bytes()]),
-            NodeMessage::ComparedAll { comparison, core, cores } => {
+            NodeMessage::Compared { number, version } => {
+                put(8, 0, number, &[&version.to_le_bytes()])
+            }
+            NodeMessage::ComparedAll {
+                comparison,
+                core,
+                cores,
+            } => {
                 put(9, comparison, u64::from(core) << 32 | u64::from(cores), &[]);
             }
         }
@@ -178,13 +268,17 @@ fn take_field<const N: usize>(body: &mut &[u8]) -> Result<[u8; N], Malformed> {
 /// Takes the first message off `bytes`. `None` if the message is incomplete. Errors: wrong magic number, mode, or
 /// length.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
-    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Ok(None);
+    };
     let [magic, kind, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     if magic != MAGIC || len > BODY_BYTES_MAX {
         return Err(INVALID_NODE_MESSAGE);
     }
-    let Some((mut body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
+    let Some((mut body, rest)) = rest.split_at_checked(len) else {
+        return Ok(None);
+    };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
     let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
     let message = match kind {
@@ -195,24 +289,68 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
                 empty_namespaces: u32::from_le_bytes(take_field(&mut body)?),
                 mode_version: parse_mode_version()?,
             };
-            NodeMessage::Hello { id: number, greeting, common: body }
+            NodeMessage::Hello {
+                id: number,
+                greeting,
+                common: body,
+            }
         }
-        1 => NodeMessage::Image { number, namespace: word, digest: take_field(&mut body)?, image: body },
-        2 => NodeMessage::Done { number, result: ResultCode(word as u8) },
-        3 => NodeMessage::Proxy { number, mode_version: parse_mode_version()?, message: body },
-        4 => NodeMessage::Answer { number, reply: body },
-        5 => NodeMessage::Ping { number, mode_version: parse_mode_version()? },
+        1 => NodeMessage::Image {
+            number,
+            namespace: word,
+            digest: take_field(&mut body)?,
+            image: body,
+        },
+        2 => NodeMessage::Done {
+            number,
+            result: ResultCode(word as u8),
+        },
+        3 => NodeMessage::Proxy {
+            number,
+            mode_version: parse_mode_version()?,
+            message: body,
+        },
+        4 => NodeMessage::Answer {
+            number,
+            reply: body,
+        },
+        5 => NodeMessage::Ping {
+            number,
+            mode_version: parse_mode_version()?,
+        },
         6 => {
             let wall_ns = u64::from_le_bytes(take_field(&mut body)?);
-            NodeMessage::Pong { number, mode_version: parse_mode_version()?, wall_ns }
+            NodeMessage::Pong {
+                number,
+                mode_version: parse_mode_version()?,
+                wall_ns,
+            }
         }
         7 => {
-            let (digest, version) = (take_field(&mut body)?, u64::from_le_bytes(take_field(&mut body)?));
-            let version = Version { number: version >> 1, is_tombstone: version & 1 != 0 };
-            NodeMessage::Compare { number, namespace: word, digest, version }
+            let (digest, version) = (
+                take_field(&mut body)?,
+                u64::from_le_bytes(take_field(&mut body)?),
+            );
+            let version = Version {
+                number: version >> 1,
+                is_tombstone: version & 1 != 0,
+            };
+            NodeMessage::Compare {
+                number,
+                namespace: word,
+                digest,
+                version,
+            }
         }
-        8 => NodeMessage::Compared { number, version: u64::from_le_bytes(take_field(&mut body)?) },
-        9 => NodeMessage::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
+        8 => NodeMessage::Compared {
+            number,
+            version: u64::from_le_bytes(take_field(&mut body)?),
+        },
+        9 => NodeMessage::ComparedAll {
+            comparison: word,
+            core: (number >> 32) as u32,
+            cores: number as u32,
+        },
         _ => return Err(INVALID_NODE_MESSAGE),
     };
     *bytes = rest;
@@ -225,7 +363,12 @@ mod tests {
     use crate::server::pair::Mode;
 
     fn cluster(nodes: u16, own: usize) -> Cluster {
-        Cluster::new((0..nodes).map(|at| Node::new("127.0.0.1", 3000 + at)).collect(), own)
+        Cluster::new(
+            (0..nodes)
+                .map(|at| Node::new("127.0.0.1", 3000 + at))
+                .collect(),
+            own,
+        )
     }
 
     #[test]
@@ -233,21 +376,34 @@ mod tests {
         let nodes: Vec<_> = (0..3).map(|own| cluster(3, own)).collect();
         let mut masters = [0; 3];
         for partition in 0..PARTITIONS {
-            let with = |place| (0..3).filter(|at| nodes[*at].has(partition, place)).collect::<Vec<_>>();
+            let with = |place| {
+                (0..3)
+                    .filter(|at| nodes[*at].has(partition, place))
+                    .collect::<Vec<_>>()
+            };
             let (master, replica) = (with(0), with(1));
             assert!(master.len() == 1 && replica.len() == 1 && master != replica);
             assert_eq!(nodes[master[0]].replica(partition), Some(replica[0]));
             assert_eq!(nodes[replica[0]].replica(partition), None);
             masters[master[0]] += 1;
         }
-        assert!(masters.iter().all(|count| (1200..1530).contains(count)), "{masters:?}");
+        assert!(
+            masters.iter().all(|count| (1200..1530).contains(count)),
+            "{masters:?}"
+        );
         let alone = cluster(1, 0);
-        assert!((0..PARTITIONS).all(|p| alone.has(p, 0) && !alone.has(p, 1) && alone.replica(p).is_none()));
+        assert!(
+            (0..PARTITIONS)
+                .all(|p| alone.has(p, 0) && !alone.has(p, 1) && alone.replica(p).is_none())
+        );
     }
 
     #[test]
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
-        let word = |mode| ModeVersion { mode, changes: 4095 };
+        let word = |mode| ModeVersion {
+            mode,
+            changes: 4095,
+        };
         let all = [
             NodeMessage::Hello {
                 id: 7,
@@ -259,20 +415,52 @@ mod tests {
                 },
                 common: b"a\nb",
             },
-            NodeMessage::Ping { number: 8, mode_version: word(Mode::Paired) },
-            NodeMessage::Pong { number: 8, mode_version: word(Mode::Handing), wall_ns: 1 << 60 },
-            NodeMessage::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
-            NodeMessage::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
-            NodeMessage::Proxy { number: 6, mode_version: word(Mode::Behind), message: b"message" },
-            NodeMessage::Answer { number: 6, reply: b"" },
+            NodeMessage::Ping {
+                number: 8,
+                mode_version: word(Mode::Paired),
+            },
+            NodeMessage::Pong {
+                number: 8,
+                mode_version: word(Mode::Handing),
+                wall_ns: 1 << 60,
+            },
+            NodeMessage::Image {
+                number: 1 << 40,
+                namespace: 1,
+                digest: [3; 20],
+                image: b"image",
+            },
+            NodeMessage::Done {
+                number: 5,
+                result: ResultCode::OUT_OF_SPACE,
+            },
+            NodeMessage::Proxy {
+                number: 6,
+                mode_version: word(Mode::Behind),
+                message: b"message",
+            },
+            NodeMessage::Answer {
+                number: 6,
+                reply: b"",
+            },
             NodeMessage::Compare {
                 number: 7,
                 namespace: 2,
                 digest: [4; 20],
-                version: Version { number: 1 << 60, is_tombstone: true },
+                version: Version {
+                    number: 1 << 60,
+                    is_tombstone: true,
+                },
             },
-            NodeMessage::Compared { number: 7, version: 9 },
-            NodeMessage::ComparedAll { comparison: 4095, core: 3, cores: 4 },
+            NodeMessage::Compared {
+                number: 7,
+                version: 9,
+            },
+            NodeMessage::ComparedAll {
+                comparison: 4095,
+                core: 3,
+                cores: 4,
+            },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|said| said.put(&mut bytes));

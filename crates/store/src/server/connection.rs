@@ -129,8 +129,9 @@ impl Connection {
         if !self.is_first(number) {
             let mut reply = Vec::new();
             write(&mut reply);
-            let reply_slot =
-                number.checked_sub(self.first_number).and_then(|at| self.pending_replies.get_mut(at as usize));
+            let reply_slot = number
+                .checked_sub(self.first_number)
+                .and_then(|at| self.pending_replies.get_mut(at as usize));
             if let Some(slot) = reply_slot {
                 self.early_bytes += reply.len();
                 self.reply_bytes = self.reply_bytes.max(reply.len());
@@ -173,7 +174,10 @@ impl Connection {
 
     /// Bytes of memory that the connection takes.
     pub(super) fn held(&self) -> usize {
-        self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
+        self.input.capacity()
+            + self.early_bytes
+            + self.unsent()
+            + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
     /// True if a request is not answered.
@@ -193,7 +197,10 @@ impl Connection {
         }
         self.sending_bytes = self.output.len();
         self.sending_since_ns = now_ns;
-        Some(std::mem::replace(&mut self.output, std::mem::take(&mut self.spare)))
+        Some(std::mem::replace(
+            &mut self.output,
+            std::mem::take(&mut self.spare),
+        ))
     }
 
     /// Takes back the buffer of a completed send.
@@ -247,7 +254,10 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(super) const fn new() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
+        Self {
+            items: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Stores a value under the number that was freed last.
@@ -282,7 +292,9 @@ impl<T> Slab<T> {
 
     /// All values, with their numbers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
-        (0..).zip(&mut self.items).filter_map(|(number, thing)| Some((number, thing.as_mut()?)))
+        (0..)
+            .zip(&mut self.items)
+            .filter_map(|(number, thing)| Some((number, thing.as_mut()?)))
     }
 }
 
@@ -325,7 +337,10 @@ mod tests {
         connection.answer(number, |out| out.resize(UNSENT_BYTES_MAX, 0));
         assert!(!connection.may_take());
         let bytes = connection.take_out(0).unwrap();
-        assert!(!connection.may_take(), "the kernel has it, and the client has not");
+        assert!(
+            !connection.may_take(),
+            "the kernel has it, and the client has not"
+        );
         connection.sent(bytes);
         assert!(connection.may_take());
         // The previous reply was large, and two more replies of its size would exceed the limit.

@@ -41,8 +41,13 @@ const BACKLOG: i32 = 4096;
 /// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
 /// for the network's interrupts and for clients on the same machine.
 pub fn cores(config: &Config) -> u16 {
-    let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
-    config.service_threads.unwrap_or_else(|| all().saturating_sub(1)).max(1)
+    let all = || {
+        std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16)
+    };
+    config
+        .service_threads
+        .unwrap_or_else(|| all().saturating_sub(1))
+        .max(1)
 }
 
 /// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
@@ -67,7 +72,8 @@ impl Server {
     /// Errors: a sentence, if a ring or a store cannot be set up.
     pub fn start(mut setup: Setup) -> Result<Self, String> {
         for listener in &setup.listeners {
-            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen for clients - {error}"))?;
+            sys::net::set_backlog(listener, BACKLOG)
+                .map_err(|error| format!("cannot listen for clients - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
         // The first core accepts the connections of all cores; its ring owns the listeners.
@@ -85,16 +91,23 @@ impl Server {
                 std::mem::forget(failure);
                 Ok(())
             };
-            std::thread::Builder::new().name(format!("shard-{core}")).spawn(run)
+            std::thread::Builder::new()
+                .name(format!("shard-{core}"))
+                .spawn(run)
         };
-        let mut server = Self { state: state.clone(), threads: Vec::new() };
+        let mut server = Self {
+            state: state.clone(),
+            threads: Vec::new(),
+        };
         for core in 0..cores {
             let spawned = thread(core, std::mem::take(&mut listeners))
                 .map_err(|error| format!("cannot start the thread of core {core} - {error}"))?;
             server.threads.push(spawned);
         }
         for _ in 0..cores {
-            start_receiver.recv().unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
+            start_receiver
+                .recv()
+                .unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
         }
         start_links(&server.state);
         Ok(server)
@@ -114,7 +127,8 @@ impl Server {
         self.state.send_to_all(|| Message::Stop);
         // All threads write their buffers, even if one fails.
         let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
-        ends.into_iter().try_for_each(|end| end.unwrap_or_else(|_| Err("a server thread panicked".to_owned())))
+        ends.into_iter()
+            .try_for_each(|end| end.unwrap_or_else(|_| Err("a server thread panicked".to_owned())))
     }
 }
 
@@ -138,8 +152,15 @@ fn start_links(state: &Arc<State>) {
         for core in 0..state.mailboxes.len() {
             let (weak, link) = (Arc::downgrade(state), Arc::new(AtomicBool::new(false)));
             let run = move || keep_link(&weak, core, node, &link);
-            if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
-                state.warn("hb", "hb.c", format!("cannot start a thread for the connection to another node - {error}"));
+            if let Err(error) = std::thread::Builder::new()
+                .name("link".to_owned())
+                .spawn(run)
+            {
+                state.warn(
+                    "hb",
+                    "hb.c",
+                    format!("cannot start a thread for the connection to another node - {error}"),
+                );
             }
         }
     }
@@ -159,29 +180,46 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
         let (now_ns, mut is_refused) = (state.now_ns(), None);
         if is_trying {
             let peer = &state.setup.cluster.nodes()[node];
-            let addresses = (peer.host.as_str(), peer.port).to_socket_addrs().into_iter().flatten();
+            let addresses = (peer.host.as_str(), peer.port)
+                .to_socket_addrs()
+                .into_iter()
+                .flatten();
             let connected = addresses.into_iter().find_map(|address| {
                 let attempt = TcpStream::connect_timeout(&address, TRY);
-                let refuses = attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+                let refuses = attempt
+                    .as_ref()
+                    .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
                 is_refused = Some(is_refused.unwrap_or(true) && refuses);
                 attempt.ok()
             });
             if let Some(socket) = connected {
                 link.store(true, Ordering::Release);
                 pause = AGAIN_AFTER_LOSS;
-                state.mailboxes[core].push(Message::Linked { node, socket, link: link.clone() });
+                state.mailboxes[core].push(Message::Linked {
+                    node,
+                    socket,
+                    link: link.clone(),
+                });
                 state.mailboxes[core].wake();
             }
         }
-        refused_ns = is_refused.filter(|refused| *refused).and(refused_ns.or(Some(now_ns)));
+        refused_ns = is_refused
+            .filter(|refused| *refused)
+            .and(refused_ns.or(Some(now_ns)));
         if core == 0 && refused_ns.is_some() {
             state.check_takeover(refused_ns);
         }
         let is_waiting = core == 0 && is_trying && state.pair.mode().is_starting();
-        if is_waiting && now_ns > waiting_since_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
+        if is_waiting
+            && now_ns
+                > waiting_since_ns
+                    .get_or_insert(now_ns)
+                    .saturating_add(SILENCE_NS)
+        {
             waiting_since_ns = Some(u64::MAX);
             let peer = &state.setup.cluster.nodes()[node];
-            let effect = "until that node answers, requests for records with two copies get result code 11";
+            let effect =
+                "until that node answers, requests for records with two copies get result code 11";
             let (name, host, port) = (peer.name(), &peer.host, peer.port);
             state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {effect} - start that node"));
         }

@@ -40,7 +40,12 @@ impl ClockSkew {
 
     /// Takes the answer to a heartbeat: the times of both nodes since 1970. Returns a sentence for the log if the skew
     /// became large, changed, or is over; true: a warning.
-    pub(super) fn measure(&self, peer_ns: u64, own_ns: u64, round_trip_ns: u64) -> Option<(bool, String)> {
+    pub(super) fn measure(
+        &self,
+        peer_ns: u64,
+        own_ns: u64,
+        round_trip_ns: u64,
+    ) -> Option<(bool, String)> {
         if round_trip_ns > ROUND_TRIP_NS_MAX {
             return None;
         }
@@ -53,15 +58,27 @@ impl ClockSkew {
         if !is_new && !is_over {
             return None;
         }
-        self.warned_us.store(if is_new { us } else { 0 }, Ordering::Relaxed);
-        let difference =
-            format!("is {:.3} s {}", us.unsigned_abs() as f64 / 1e6, if us < 0 { "behind" } else { "ahead" });
+        self.warned_us
+            .store(if is_new { us } else { 0 }, Ordering::Relaxed);
+        let difference = format!(
+            "is {:.3} s {}",
+            us.unsigned_abs() as f64 / 1e6,
+            if us < 0 { "behind" } else { "ahead" }
+        );
         let effect = match self.ms() > STOP_MS {
             true => "writes to namespaces with an nsup-period get code 22",
             false => "records with a time to live expire too early or too late on a node",
         };
-        let remedy = "correct the clocks of both hosts (NTP), then restart the node whose clock was wrong";
-        Some((is_new, if is_new { format!("{difference} - {effect} - {remedy}") } else { difference }))
+        let remedy =
+            "correct the clocks of both hosts (NTP), then restart the node whose clock was wrong";
+        Some((
+            is_new,
+            if is_new {
+                format!("{difference} - {effect} - {remedy}")
+            } else {
+                difference
+            },
+        ))
     }
 }
 
@@ -75,7 +92,9 @@ mod tests {
     fn a_skew_is_reported_when_it_is_large_when_it_changes_and_when_it_is_over() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
-        let measure = |ahead_ms: i64| skew.measure(now_ns.wrapping_add_signed(ahead_ms * 1_000_000), now_ns, 0);
+        let measure = |ahead_ms: i64| {
+            skew.measure(now_ns.wrapping_add_signed(ahead_ms * 1_000_000), now_ns, 0)
+        };
         let begin = |report: Option<(bool, String)>| {
             report.map(|(warns, text)| (warns, text.split(" - ").next().unwrap().to_owned()))
         };
@@ -90,25 +109,38 @@ mod tests {
             (-499, Some((false, "is 0.499 s behind"))),
             (-499, None),
         ] {
-            assert_eq!(begin(measure(ahead_ms)), report.map(|(warns, text)| (warns, text.to_owned())), "{ahead_ms}");
+            assert_eq!(
+                begin(measure(ahead_ms)),
+                report.map(|(warns, text)| (warns, text.to_owned())),
+                "{ahead_ms}"
+            );
             assert_eq!(skew.ms(), ahead_ms.unsigned_abs());
         }
         assert!(measure(-40_000).unwrap().1.contains("expire too early"));
         assert!(measure(-41_000).unwrap().1.contains("get code 22"));
         skew.reset();
         assert_eq!(skew.ms(), 0);
-        assert!(measure(-41_000).is_some(), "the warning comes again after a new link");
+        assert!(
+            measure(-41_000).is_some(),
+            "the warning comes again after a new link"
+        );
     }
 
     #[test]
     fn half_of_the_round_trip_is_subtracted_and_a_long_one_is_not_used() {
         let skew = ClockSkew::default();
         let now_ns = 1_800_000_000 * SECOND_NS;
-        assert_eq!(skew.measure(now_ns - ROUND_TRIP_NS_MAX / 2, now_ns, ROUND_TRIP_NS_MAX), None);
+        assert_eq!(
+            skew.measure(now_ns - ROUND_TRIP_NS_MAX / 2, now_ns, ROUND_TRIP_NS_MAX),
+            None
+        );
         assert_eq!(skew.ms(), 0);
         assert_eq!(skew.measure(now_ns, now_ns, ROUND_TRIP_NS_MAX), None);
         assert_eq!(skew.ms(), 50);
-        assert_eq!(skew.measure(now_ns + SECOND_NS, now_ns, ROUND_TRIP_NS_MAX + 1), None);
+        assert_eq!(
+            skew.measure(now_ns + SECOND_NS, now_ns, ROUND_TRIP_NS_MAX + 1),
+            None
+        );
         assert_eq!(skew.ms(), 50);
         for forged in [0, 1 << 63, u64::MAX] {
             skew.measure(forged, now_ns, 0);

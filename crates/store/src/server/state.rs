@@ -28,9 +28,19 @@ pub(super) enum Message {
     /// A new client connection.
     Accepted(TcpStream),
     /// A new connection to a node. The receiving shard clears `link` when the connection is lost.
-    Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
+    Linked {
+        node: usize,
+        socket: TcpStream,
+        link: Arc<AtomicBool>,
+    },
     /// A transaction to execute on this core.
-    Transaction { from_core: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
+    Transaction {
+        from_core: usize,
+        number: u32,
+        namespace: u16,
+        transaction: Transaction,
+        at_master: bool,
+    },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
     /// Write the record of this node's mode.
@@ -157,7 +167,12 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl State {
     pub(super) fn new(setup: Setup, cores: usize) -> Self {
         let cluster = &setup.cluster;
-        let sizes = |devices: &Vec<Device>| devices.iter().map(|(device, _)| device.size_bytes()).collect();
+        let sizes = |devices: &Vec<Device>| {
+            devices
+                .iter()
+                .map(|(device, _)| device.size_bytes())
+                .collect()
+        };
         let facts = Facts {
             config: setup.config.clone(),
             node: observe::NodeView {
@@ -171,11 +186,22 @@ impl State {
             latencies: Vec::new(),
         };
         let began = Instant::now();
-        let has_copies = setup.config.namespaces.iter().any(|namespace| namespace.replication_factor > 1);
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let has_copies = setup
+            .config
+            .namespaces
+            .iter()
+            .any(|namespace| namespace.replication_factor > 1);
+        let since_1970 = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let state = Self {
             pair: Pair::new(&setup.cluster, has_copies, cores),
-            skews: setup.cluster.nodes().iter().map(|_| ClockSkew::default()).collect(),
+            skews: setup
+                .cluster
+                .nodes()
+                .iter()
+                .map(|_| ClockSkew::default())
+                .collect(),
             last_warning: Mutex::default(),
             process: since_1970.as_nanos() as u64,
             requests_at_loss: Mutex::default(),
@@ -207,7 +233,9 @@ impl State {
             facts.wall_ms = wall_ms();
             facts.node.clock_skew_ms = self.skew_ms();
             facts.counts = Counts::default();
-            self.counts.iter().for_each(|counts| facts.counts.merge(&lock(counts)));
+            self.counts
+                .iter()
+                .for_each(|counts| facts.counts.merge(&lock(counts)));
         }
         read(facts)
     }
@@ -220,13 +248,23 @@ impl State {
     /// Each namespace that does not open because of damage, with its losses, once all devices are read.
     pub fn damage(&self) -> Vec<(String, Losses)> {
         let damaged_shards = self.damaged_shards.load(Ordering::Acquire);
-        if damaged_shards == 0 || self.ready.load(Ordering::Acquire) + damaged_shards < self.mailboxes.len() {
+        if damaged_shards == 0
+            || self.ready.load(Ordering::Acquire) + damaged_shards < self.mailboxes.len()
+        {
             return Vec::new();
         }
         let mut counts = Counts::default();
         self.counts.iter().for_each(|of| counts.merge(&lock(of)));
-        let names = self.setup.config.namespaces.iter().map(|of| of.settings.name.clone());
-        names.zip(counts.namespaces.iter().map(|of| of.store.damage)).filter(|(_, losses)| losses.blocks > 0).collect()
+        let names = self
+            .setup
+            .config
+            .namespaces
+            .iter()
+            .map(|of| of.settings.name.clone());
+        names
+            .zip(counts.namespaces.iter().map(|of| of.store.damage))
+            .filter(|(_, losses)| losses.blocks > 0)
+            .collect()
     }
 
     /// True if each core has a link to every other node, and no node lacks records. Before that, writes with two copies
@@ -244,17 +282,30 @@ impl State {
     /// The transactions of a client's message.
     pub(super) fn parse(&self, message: &[u8]) -> Result<Command, MessageError> {
         let namespaces = &self.setup.config.namespaces;
-        let namespace_of = |name: &[u8]| namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
+        let namespace_of = |name: &[u8]| {
+            namespaces
+                .iter()
+                .position(|of| of.settings.name.as_bytes() == name)
+        };
         wire::parse(message, self.setup.limits.batch, namespace_of)
     }
 
     /// Settings that all nodes must share, one per line: the nodes in order, then the namespaces with replication
     /// factor and write-block size.
     pub(super) fn common(&self) -> Vec<u8> {
-        let nodes = self.setup.cluster.nodes().iter().map(|node| format!("{}\n", node.name()));
+        let nodes = self
+            .setup
+            .cluster
+            .nodes()
+            .iter()
+            .map(|node| format!("{}\n", node.name()));
         let namespaces = self.setup.config.namespaces.iter();
-        let namespaces = namespaces
-            .map(|of| format!("{} {} {}\n", of.settings.name, of.replication_factor, of.settings.write_block_bytes));
+        let namespaces = namespaces.map(|of| {
+            format!(
+                "{} {} {}\n",
+                of.settings.name, of.replication_factor, of.settings.write_block_bytes
+            )
+        });
         nodes.chain(namespaces).collect::<String>().into_bytes()
     }
 
@@ -270,7 +321,11 @@ impl State {
 
     /// Deadline of a transaction that begins now. `timeout_ms`: the client's timeout; 0: the client gave none.
     pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
-        match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
+        match if timeout_ms > 0 {
+            timeout_ms
+        } else {
+            self.setup.config.transaction_max_ms
+        } {
             0 => u64::MAX,
             ms => now_ns + u64::from(ms) * 1_000_000,
         }
@@ -282,7 +337,11 @@ impl State {
         let mut sums = [0; 2];
         for counts in &self.counts {
             for namespace in &lock(counts).namespaces {
-                let origins = [&namespace.client, &namespace.batch_sub, &namespace.from_proxy];
+                let origins = [
+                    &namespace.client,
+                    &namespace.batch_sub,
+                    &namespace.from_proxy,
+                ];
                 for [all, failed] in origins.map(Transactions::requests) {
                     sums = [sums[0] + all, sums[1] + failed];
                 }
@@ -297,10 +356,16 @@ impl State {
         let is_linked = self.links.load(Ordering::Acquire) > 0;
         let copy_count = cluster.nodes().len().min(2);
         let partitions: Vec<_> = (0..copy_count)
-            .map(|place| bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place)))
+            .map(|place| {
+                bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place))
+            })
             .collect();
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
-        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(|(_, node)| node.clone()).collect();
+        let peers: Vec<_> = cluster
+            .others()
+            .filter(|_| !is_alone)
+            .map(|(_, node)| node.clone())
+            .collect();
         let is_starting = mode.is_starting();
         let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
@@ -319,9 +384,16 @@ impl State {
 
     /// Takes the time in the answer to a ping that was sent at `pinged_ns`.
     pub(super) fn on_peer_time(&self, node: usize, peer_ns: u64, now_ns: u64, pinged_ns: u64) {
-        let report = self.skews[node].measure(peer_ns, self.wall_ns(now_ns), now_ns.saturating_sub(pinged_ns));
+        let report = self.skews[node].measure(
+            peer_ns,
+            self.wall_ns(now_ns),
+            now_ns.saturating_sub(pinged_ns),
+        );
         let Some((warns, skew)) = report else { return };
-        let text = format!("the clock of node {} {skew}", self.setup.cluster.nodes()[node].name());
+        let text = format!(
+            "the clock of node {} {skew}",
+            self.setup.cluster.nodes()[node].name()
+        );
         let line = if warns { Line::warning } else { Line::info };
         (self.setup.log)(line("skew", "skew_monitor.c", text));
     }
@@ -352,7 +424,10 @@ fn bitmap(has_partition: impl Fn(u16) -> bool) -> Bitmap {
 
 /// Time since 1970, ms.
 fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64
 }
 
 /// Messages for one thread.
@@ -365,7 +440,11 @@ pub(super) struct Mailbox<T> {
 
 impl<T> Mailbox<T> {
     pub(super) fn new() -> Self {
-        Self { queue: SegQueue::new(), asleep: AtomicBool::new(false), waker: OnceLock::new() }
+        Self {
+            queue: SegQueue::new(),
+            asleep: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        }
     }
 
     /// Sets the waker of the mailbox's thread. Called once, by that thread.
@@ -424,6 +503,9 @@ mod mailbox_tests {
         assert!(mailbox.may_sleep());
         mailbox.push(2);
         mailbox.wake();
-        assert!(!mailbox.asleep.load(Ordering::Relaxed), "only the first message wakes");
+        assert!(
+            !mailbox.asleep.load(Ordering::Relaxed),
+            "only the first message wakes"
+        );
     }
 }

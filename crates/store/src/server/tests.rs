@@ -33,7 +33,12 @@ impl Bench {
     fn new(cores: u16, limits: Limits) -> Option<Self> {
         let listener = listener();
         let port = listener.local_addr().unwrap().port();
-        Self::on(listener, cores, limits, Cluster::new(vec![Node::new("127.0.0.1", port)], 0))
+        Self::on(
+            listener,
+            cores,
+            limits,
+            Cluster::new(vec![Node::new("127.0.0.1", port)], 0),
+        )
     }
 
     fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
@@ -50,8 +55,12 @@ impl Bench {
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("records").to_str().unwrap().to_owned();
-        let storage = format!("file {file}\n filesize {bytes}\n write-block-size 256K\n {settings}");
-        let request = Request { file_size_bytes: Some(bytes), ..Request::new(file, "test") };
+        let storage =
+            format!("file {file}\n filesize {bytes}\n write-block-size 256K\n {settings}");
+        let request = Request {
+            file_size_bytes: Some(bytes),
+            ..Request::new(file, "test")
+        };
         Self::storing(dir, &storage, request, listener, cores, limits, cluster)
     }
 
@@ -94,7 +103,12 @@ impl Bench {
                     assert!(begin.elapsed() < LIMIT && !server.has_ended());
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                Some(Self { server: Some(server), address, _dir: dir, lines })
+                Some(Self {
+                    server: Some(server),
+                    address,
+                    _dir: dir,
+                    lines,
+                })
             }
             Err(error) => {
                 println!("skipped: no io_uring with sockets: {error}");
@@ -115,18 +129,30 @@ impl Bench {
     }
 
     fn has_said(&self, begin: &str) -> bool {
-        self.lines.lock().unwrap().iter().any(|line| line.starts_with(begin))
+        self.lines
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.starts_with(begin))
     }
 
     fn counted(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
-        self.server.as_ref().unwrap().state().facts(|facts| of(&facts.counts))
+        self.server
+            .as_ref()
+            .unwrap()
+            .state()
+            .facts(|facts| of(&facts.counts))
     }
 
     /// Waits until the condition holds.
     fn until(&self, what: &str, mut is: impl FnMut(&Self) -> bool) {
         let begin = Instant::now();
         while !is(self) {
-            assert!(begin.elapsed() < LIMIT, "{what}: {:?}", self.lines.lock().unwrap());
+            assert!(
+                begin.elapsed() < LIMIT,
+                "{what}: {:?}",
+                self.lines.lock().unwrap()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -154,7 +180,13 @@ impl Client {
         assert_eq!(kind, FrameKind::Message);
         let mut rest = &body[..];
         let header = Header::take(&mut rest).unwrap();
-        (header.result, header.generation, ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()))
+        (
+            header.result,
+            header.generation,
+            ops::entries(rest)
+                .next()
+                .map_or(Vec::new(), |op| op.value.to_vec()),
+        )
     }
 
     /// True if the server has closed the connection.
@@ -179,7 +211,14 @@ fn digest_of(key: u32) -> crate::Digest {
 fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header { info, timeout: 1000, fields: 3, ops: bins.len() as u16, ..Header::default() }.put(&mut out);
+    Header {
+        info,
+        timeout: 1000,
+        fields: 3,
+        ops: bins.len() as u16,
+        ..Header::default()
+    }
+    .put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
     message::put_field(&mut out, field::SET, b"set");
     message::put_field(&mut out, field::DIGEST, &digest_of(key));
@@ -189,7 +228,12 @@ fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
 }
 
 fn put(key: u32, value: &[u8]) -> Vec<u8> {
-    let bin = Entry { operation: operation::WRITE, particle: particle::BLOB, name: b"b", value };
+    let bin = Entry {
+        operation: operation::WRITE,
+        particle: particle::BLOB,
+        name: b"b",
+        value,
+    };
     message([0, info2::WRITE, 0, 0], key, &[bin])
 }
 
@@ -207,7 +251,9 @@ fn info(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record() {
-    let Some(bench) = Bench::new(3, Limits::default()) else { return };
+    let Some(bench) = Bench::new(3, Limits::default()) else {
+        return;
+    };
     let mut client = bench.client();
     let mut frames = Vec::new();
     for key in 0..2_000 {
@@ -221,25 +267,45 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
         assert_eq!(client.result(), (0, 1, Vec::new()));
         assert_eq!(client.result(), (0, 1, key.to_be_bytes().to_vec()));
         let (kind, text) = client.reply().unwrap();
-        assert_eq!((kind, text.starts_with(format!("x{key}\tERROR").as_bytes())), (FrameKind::Info, true));
+        assert_eq!(
+            (kind, text.starts_with(format!("x{key}\tERROR").as_bytes())),
+            (FrameKind::Info, true)
+        );
     }
     thread.join().unwrap();
     assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
     let counts = |of: &Counts| {
         let NamespaceCounts { client, store, .. } = &of.namespaces[0];
-        (store.objects, client.write.success, client.read.success, client.read.not_found, of.info_requests)
+        (
+            store.objects,
+            client.write.success,
+            client.read.success,
+            client.read.not_found,
+            of.info_requests,
+        )
     };
     let all = (2_000, 2_000, 2_000, 1, 2_000);
-    bench.until("all are counted", |bench| bench.counted(|of| u64::from(counts(of) == all)) == 1);
+    bench.until("all are counted", |bench| {
+        bench.counted(|of| u64::from(counts(of) == all)) == 1
+    });
     bench.stop();
 }
 
 #[test]
 fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
     let listener = listener();
-    let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
+    let cluster = Cluster::new(
+        vec![Node::new(
+            "127.0.0.1",
+            listener.local_addr().unwrap().port(),
+        )],
+        0,
+    );
     let settings = "commit-to-device true\n post-write-queue 0";
-    let Some(bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
+    let Some(bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
+    else {
+        return;
+    };
     let mut client = bench.client();
     let value = |key: u32| vec![key as u8; 40_000];
     for key in 0..60 {
@@ -263,21 +329,32 @@ fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
         usize::from(cores(&crate::conf::parse(text.as_bytes()).unwrap().config))
     };
     let cpus = std::thread::available_parallelism().unwrap().get();
-    assert_eq!((cores("service-threads 3"), cores("")), (3, (cpus - 1).max(1)));
+    assert_eq!(
+        (cores("service-threads 3"), cores("")),
+        (3, (cpus - 1).max(1))
+    );
 }
 
 #[test]
 fn a_frame_may_come_in_any_pieces() {
-    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let Some(bench) = Bench::new(2, Limits::default()) else {
+        return;
+    };
     let mut client = bench.client();
     let frames = [put(1, &[7; 300]), get(1)].concat();
     for byte in &frames {
         client.0.write_all(&[*byte]).unwrap();
     }
-    assert_eq!((client.result(), client.result()), ((0, 1, Vec::new()), (0, 1, vec![7; 300])));
+    assert_eq!(
+        (client.result(), client.result()),
+        ((0, 1, Vec::new()), (0, 1, vec![7; 300]))
+    );
     // Send a request that is larger than a buffer of the ring, and the next requests in the same write.
     let large = vec![9; 200_000];
-    client.0.write_all(&[put(2, &large), get(2), get(1)].concat()).unwrap();
+    client
+        .0
+        .write_all(&[put(2, &large), get(2), get(1)].concat())
+        .unwrap();
     assert_eq!(client.result(), (0, 1, Vec::new()));
     assert_eq!(client.result(), (0, 1, large));
     assert_eq!(client.result().2, [7; 300]);
@@ -285,7 +362,15 @@ fn a_frame_may_come_in_any_pieces() {
 
 #[test]
 fn what_is_no_frame_closes_its_connection_and_no_other() {
-    let Some(bench) = Bench::new(2, Limits { frame_bytes: 1 << 20, ..Limits::default() }) else { return };
+    let Some(bench) = Bench::new(
+        2,
+        Limits {
+            frame_bytes: 1 << 20,
+            ..Limits::default()
+        },
+    ) else {
+        return;
+    };
     let mut good = bench.client();
     assert_eq!(good.ask(&put(1, b"x")), (0, 1, Vec::new()));
     let mut cut = put(1, b"y");
@@ -302,7 +387,9 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         let mut bad = bench.client();
         bad.0.write_all(bytes).unwrap();
         assert!(bad.is_closed(), "{bytes:?}");
-        bench.until("it is counted", |bench| bench.counted(|of| of.malformed) == at);
+        bench.until("it is counted", |bench| {
+            bench.counted(|of| of.malformed) == at
+        });
     }
     assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
     // An unsupported request, such as a login, is answered.
@@ -316,21 +403,36 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
 
 #[test]
 fn half_a_frame_and_silence_are_not_waited_for() {
-    let limits = Limits { idle_ms: 300, stalled_ms: 300, ..Limits::default() };
-    let Some(bench) = Bench::new(1, limits) else { return };
+    let limits = Limits {
+        idle_ms: 300,
+        stalled_ms: 300,
+        ..Limits::default()
+    };
+    let Some(bench) = Bench::new(1, limits) else {
+        return;
+    };
     let (mut half, mut silent) = (bench.client(), bench.client());
     half.0.write_all(&put(1, b"x")[..20]).unwrap();
     assert!(half.is_closed() && silent.is_closed());
-    bench.until("both are counted", |bench| bench.counted(|of| of.connections_reaped) == 2);
+    bench.until("both are counted", |bench| {
+        bench.counted(|of| of.connections_reaped) == 2
+    });
     // With a longer limit, the client is served.
-    let limits = Limits { idle_ms: 60_000, ..Limits::default() };
-    let Some(bench) = Bench::new(1, limits) else { return };
+    let limits = Limits {
+        idle_ms: 60_000,
+        ..Limits::default()
+    };
+    let Some(bench) = Bench::new(1, limits) else {
+        return;
+    };
     assert_eq!(bench.client().ask(&put(1, b"x")), (0, 1, Vec::new()));
 }
 
 #[test]
 fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
-    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let Some(bench) = Bench::new(2, Limits::default()) else {
+        return;
+    };
     let mut good = bench.client();
     assert_eq!(good.ask(&put(1, &[5; 20_000])).0, 0);
     let mut greedy = bench.client();
@@ -348,7 +450,10 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     assert_eq!(good.ask(&get(1)).2.len(), 20_000);
     // The replies fill 1 MiB in the server and the kernel's socket buffers: far less than the client requested.
     let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
-    assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
+    assert!(
+        answered < 50 << 20 && answered < asked / get(1).len() * 20_000,
+        "{answered}"
+    );
     // Once the client reads, it gets all replies.
     greedy.0.set_nonblocking(false).unwrap();
     let rest = asked.next_multiple_of(get(1).len()) - asked;
@@ -364,22 +469,38 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
 
 #[test]
 fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
-    let Some(bench) = Bench::new(2, Limits { memory_bytes: 16 << 20, ..Limits::default() }) else { return };
+    let Some(bench) = Bench::new(
+        2,
+        Limits {
+            memory_bytes: 16 << 20,
+            ..Limits::default()
+        },
+    ) else {
+        return;
+    };
     let mut good = bench.client();
     let mut greedy: Vec<_> = (0..10).map(|_| bench.client()).collect();
     let part = [&[2, 3, 0, 0, 3, 0, 0, 0][..], &[22; 6 << 20]].concat();
     // Each client sends 6 MiB of a frame of 48 MiB. A client whose connection is closed cannot send everything.
-    greedy.iter_mut().for_each(|client| _ = client.0.write_all(&part));
-    bench
-        .until("those that hold most are closed", |bench| (6..10).contains(&bench.counted(|of| of.connections_reaped)));
+    greedy
+        .iter_mut()
+        .for_each(|client| _ = client.0.write_all(&part));
+    bench.until("those that hold most are closed", |bench| {
+        (6..10).contains(&bench.counted(|of| of.connections_reaped))
+    });
     assert_eq!(good.ask(&put(1, b"x")), (0, 1, Vec::new()));
 }
 
 #[test]
 fn who_sends_no_more_still_gets_what_was_asked_for() {
-    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let Some(bench) = Bench::new(2, Limits::default()) else {
+        return;
+    };
     let mut client = bench.client();
-    client.0.write_all(&[put(1, &[7; 200_000]), get(1), get(1)].concat()).unwrap();
+    client
+        .0
+        .write_all(&[put(1, &[7; 200_000]), get(1), get(1)].concat())
+        .unwrap();
     client.0.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(client.result().0, 0);
     (0..2).for_each(|_| assert_eq!(client.result().2, [7; 200_000]));
@@ -394,7 +515,15 @@ fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     if count < 10_000 {
         println!("skipped: 10,000 connections (only {count}: the limit of open files is {files})");
     }
-    let Some(bench) = Bench::new(2, Limits { connections: count, ..Limits::default() }) else { return };
+    let Some(bench) = Bench::new(
+        2,
+        Limits {
+            connections: count,
+            ..Limits::default()
+        },
+    ) else {
+        return;
+    };
     let mut clients: Vec<_> = (0..count).map(|_| bench.client()).collect();
     for (key, client) in (0..).zip(&mut clients) {
         client.0.write_all(&put(key, b"x")).unwrap();
@@ -402,7 +531,15 @@ fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     for client in &mut clients {
         assert_eq!(client.result(), (0, 1, Vec::new()));
     }
-    let connections = |bench: &Bench| bench.server.as_ref().unwrap().state().connections.load(Ordering::Relaxed);
+    let connections = |bench: &Bench| {
+        bench
+            .server
+            .as_ref()
+            .unwrap()
+            .state()
+            .connections
+            .load(Ordering::Relaxed)
+    };
     assert_eq!(connections(&bench), count);
     assert!(bench.client().is_closed());
     clients.truncate(10);
@@ -427,7 +564,12 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
     }
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header { info: [info1::READ | info1::BATCH, 0, 0, 0], fields: 1, ..Header::default() }.put(&mut out);
+    Header {
+        info: [info1::READ | info1::BATCH, 0, 0, 0],
+        fields: 1,
+        ..Header::default()
+    }
+    .put(&mut out);
     message::put_field(&mut out, field::BATCH, &body);
     frame::end(&mut out, begin);
     out
@@ -435,13 +577,18 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
 
 #[test]
 fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
-    let Some(bench) = Bench::new(3, Limits::default()) else { return };
+    let Some(bench) = Bench::new(3, Limits::default()) else {
+        return;
+    };
     let mut client = bench.client();
     for key in 0..500 {
         assert_eq!(client.ask(&put(key, &vec![key as u8; 10_000])).0, 0);
     }
     // The reply to each batch has 5 MB: more than the server buffers for a client that does not read.
-    client.0.write_all(&[get(0), batch(0..501), batch(0..501), get(1)].concat()).unwrap();
+    client
+        .0
+        .write_all(&[get(0), batch(0..501), batch(0..501), get(1)].concat())
+        .unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(client.result().2.len(), 10_000);
     for _ in 0..2 {
@@ -473,7 +620,9 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
 
 #[test]
 fn the_end_answers_what_was_asked_and_closes_connections() {
-    let Some(bench) = Bench::new(2, Limits::default()) else { return };
+    let Some(bench) = Bench::new(2, Limits::default()) else {
+        return;
+    };
     let mut client = bench.client();
     assert_eq!(client.ask(&put(1, b"x")), (0, 1, Vec::new()));
     bench.stop();
@@ -483,10 +632,19 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 #[test]
 fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
     let listener = listener();
-    let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
+    let cluster = Cluster::new(
+        vec![Node::new(
+            "127.0.0.1",
+            listener.local_addr().unwrap().port(),
+        )],
+        0,
+    );
     // Partly filled buffers are not written before the end.
     let settings = "flush-max-ms 0";
-    let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
+    let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster)
+    else {
+        return;
+    };
     // A client on each core.
     let mut clients = [bench.client(), bench.client()];
     let value = |key: u32| format!("value {key:04}");
@@ -498,47 +656,88 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
     // Requests to the failed core are neither answered nor waited for.
-    clients.iter_mut().for_each(|client| _ = client.0.write_all(&get(7)));
-    assert!(clients.iter_mut().all(|client| client.reply().is_err() || client.is_closed()));
+    clients
+        .iter_mut()
+        .for_each(|client| _ = client.0.write_all(&get(7)));
+    assert!(
+        clients
+            .iter_mut()
+            .all(|client| client.reply().is_err() || client.is_closed())
+    );
     let begin = Instant::now();
     while !server.has_ended() && begin.elapsed() < LIMIT {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert_eq!(server.stop(), Err(why.to_owned()));
     let bytes = std::fs::read(bench._dir.path().join("records")).unwrap();
-    let mut written: Vec<_> = bytes.windows(10).filter(|bytes| bytes.starts_with(b"value ")).collect();
+    let mut written: Vec<_> = bytes
+        .windows(10)
+        .filter(|bytes| bytes.starts_with(b"value "))
+        .collect();
     written.sort_unstable();
     written.dedup();
-    let of_the_other: Vec<_> =
-        (0..40).filter(|key| crate::partition(&digest_of(*key)).is_multiple_of(2)).map(value).collect();
-    assert_eq!(written, of_the_other.iter().map(String::as_bytes).collect::<Vec<_>>());
+    let of_the_other: Vec<_> = (0..40)
+        .filter(|key| crate::partition(&digest_of(*key)).is_multiple_of(2))
+        .map(value)
+        .collect();
+    assert_eq!(
+        written,
+        of_the_other
+            .iter()
+            .map(String::as_bytes)
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     let listeners = [listener(), listener()];
-    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let nodes = listeners
+        .each_ref()
+        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else { return };
+    let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else {
+        return;
+    };
     let b = Bench::on(second, 3, Limits::default(), cluster(1)).unwrap();
-    [&a, &b].iter().for_each(|of| of.until("paired", |of| of.has_said("paired with")));
+    [&a, &b]
+        .iter()
+        .for_each(|of| of.until("paired", |of| of.has_said("paired with")));
     let (mut to_a, mut to_b) = (a.client(), b.client());
     let mut masters = [0, 0];
     for key in 0..200 {
         let a_has = cluster(0).has(crate::partition(&digest_of(key)), 0);
-        let [master, other] = if a_has { [&mut to_a, &mut to_b] } else { [&mut to_b, &mut to_a] };
+        let [master, other] = if a_has {
+            [&mut to_a, &mut to_b]
+        } else {
+            [&mut to_b, &mut to_a]
+        };
         masters[usize::from(a_has)] += 1;
-        assert_eq!(other.ask(&put(key, b"x")), (0, 1, Vec::new()), "the master carries it out");
+        assert_eq!(
+            other.ask(&put(key, b"x")),
+            (0, 1, Vec::new()),
+            "the master carries it out"
+        );
         assert_eq!(master.ask(&put(key, b"y")), (0, 2, Vec::new()));
         assert_eq!(other.ask(&get(key)), (0, 2, b"y".to_vec()));
     }
     assert!(masters.iter().all(|count| *count > 50), "{masters:?}");
     let objects = |of: &Counts| of.namespaces[0].store.objects;
-    b.until("each has all", |_| a.counted(objects) == 200 && b.counted(objects) == 200);
+    b.until("each has all", |_| {
+        a.counted(objects) == 200 && b.counted(objects) == 200
+    });
     let counts = |of: &Counts| {
-        let NamespaceCounts { client, from_proxy, .. } = &of.namespaces[0];
-        [client.proxy.success, from_proxy.write.success, client.read.success, from_proxy.read.success]
+        let NamespaceCounts {
+            client, from_proxy, ..
+        } = &of.namespaces[0];
+        [
+            client.proxy.success,
+            from_proxy.write.success,
+            client.read.success,
+            from_proxy.read.success,
+        ]
     };
     // Replicas serve reads themselves.
     for (node, own) in [(&a, masters[1]), (&b, masters[0])] {
@@ -553,8 +752,16 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     }
     // The loss of a node is logged. Transactions that need the node fail; others continue.
     b.stop();
-    a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
-    let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    a.until("said", |of| {
+        of.lines
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.contains("is gone"))
+    });
+    let own = (0..200)
+        .find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0))
+        .unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
     a.until("it takes over", |of| of.has_said("this node took over"));
     for key in 0..200 {
@@ -566,40 +773,78 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
 #[test]
 fn what_a_replica_cannot_take_is_not_said_to_be_written() {
     let listeners = [listener(), listener()];
-    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let nodes = listeners
+        .each_ref()
+        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .to_vec();
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
-    let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else { return };
+    let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else {
+        return;
+    };
     let b = Bench::with(12 << 20, "", second, 1, Limits::default(), cluster(1)).unwrap();
     a.until("they are paired", |of| of.has_said("paired with"));
     let mut keys = (0..).filter(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0));
     let mut client = a.client();
-    let written = keys.by_ref().take(100).take_while(|key| client.ask(&put(*key, &[1; 100_000])).0 == 0).count();
-    assert!((8..40).contains(&written), "the other has no space for more: {written}");
+    let written = keys
+        .by_ref()
+        .take(100)
+        .take_while(|key| client.ask(&put(*key, &[1; 100_000])).0 == 0)
+        .count();
+    assert!(
+        (8..40).contains(&written),
+        "the other has no space for more: {written}"
+    );
     let refused = client.ask(&put(keys.next().unwrap(), &[2; 100_000])).0;
     assert_eq!(refused, ResultCode::TIMEOUT.0, "it may take effect later");
-    b.until("it has the others", |of| of.counted(|counts| counts.namespaces[0].store.objects) == written as u64);
+    b.until("it has the others", |of| {
+        of.counted(|counts| counts.namespaces[0].store.objects) == written as u64
+    });
 }
 
 #[test]
 fn every_node_answers_for_every_record_and_one_without_its_partition_through_the_master() {
     let listeners = [listener(), listener(), listener()];
-    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let nodes = listeners
+        .each_ref()
+        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .to_vec();
     let mut benches = Vec::new();
     for (own, listener) in listeners.into_iter().enumerate() {
-        let Some(bench) = Bench::on(listener, 2, Limits::default(), Cluster::new(nodes.clone(), own)) else { return };
+        let Some(bench) = Bench::on(
+            listener,
+            2,
+            Limits::default(),
+            Cluster::new(nodes.clone(), own),
+        ) else {
+            return;
+        };
         benches.push(bench);
     }
-    benches.iter().for_each(|bench| bench.until("linked", Bench::is_linked));
+    benches
+        .iter()
+        .for_each(|bench| bench.until("linked", Bench::is_linked));
     let mut clients: Vec<_> = benches.iter().map(Bench::client).collect();
     for key in 0..60 {
-        assert_eq!(clients[key as usize % 3].ask(&put(key, &key.to_be_bytes())), (0, 1, Vec::new()));
+        assert_eq!(
+            clients[key as usize % 3].ask(&put(key, &key.to_be_bytes())),
+            (0, 1, Vec::new())
+        );
     }
-    let linearizable = |key| message([info1::READ | info1::GET_ALL, 0, info3::READ_TYPE, 0], key, &[]);
+    let linearizable = |key| {
+        message(
+            [info1::READ | info1::GET_ALL, 0, info3::READ_TYPE, 0],
+            key,
+            &[],
+        )
+    };
     for client in &mut clients {
         for key in 0..60_u32 {
             assert_eq!(client.ask(&get(key)), (0, 1, key.to_be_bytes().to_vec()));
-            assert_eq!(client.ask(&linearizable(key)), (0, 1, key.to_be_bytes().to_vec()));
+            assert_eq!(
+                client.ask(&linearizable(key)),
+                (0, 1, key.to_be_bytes().to_vec())
+            );
         }
         assert_eq!(client.ask(&get(60)).0, 2);
         client.0.write_all(&batch(0..61)).unwrap();
@@ -612,10 +857,17 @@ fn every_node_answers_for_every_record_and_one_without_its_partition_through_the
             message::take_ops(&mut rest, header.ops).unwrap();
         }
         results.sort_unstable();
-        assert_eq!(results, [vec![0; 61], vec![2]].concat(), "60 records, the last entry, and one that is missing");
+        assert_eq!(
+            results,
+            [vec![0; 61], vec![2]].concat(),
+            "60 records, the last entry, and one that is missing"
+        );
     }
-    let counted =
-        |of: fn(&NamespaceCounts) -> u64| benches.iter().map(move |bench| bench.counted(|all| of(&all.namespaces[0])));
+    let counted = |of: fn(&NamespaceCounts) -> u64| {
+        benches
+            .iter()
+            .map(move |bench| bench.counted(|all| of(&all.namespaces[0])))
+    };
     benches[0].until("all are counted", |_| {
         counted(|of| of.client.proxy.success).sum::<u64>() > 100
             && counted(|of| of.client.read.success).all(|reads| reads > 0)

@@ -119,7 +119,11 @@ impl Blocks {
             must_renew: false,
             is_empty: true,
         };
-        Self { blocks: vec![block; count], low_water, ..Self::default() }
+        Self {
+            blocks: vec![block; count],
+            low_water,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -178,7 +182,8 @@ impl Blocks {
         };
         self.look_for_oldest(sequence);
         let entry = self.get_mut(block);
-        (entry.state, entry.sequence, entry.is_empty) = (State::Open, entry.sequence.min(sequence), false);
+        (entry.state, entry.sequence, entry.is_empty) =
+            (State::Open, entry.sequence.min(sequence), false);
         Some(block)
     }
 
@@ -189,7 +194,10 @@ impl Blocks {
 
     /// The blocks that are overwritten next. `sequence`: sequence number of the block that was begun last.
     pub(crate) fn next(&self, sequence: u64) -> Next {
-        let unwritten = self.unwritten.iter().map(|(block, sequence)| (*block, sequence - 1));
+        let unwritten = self
+            .unwritten
+            .iter()
+            .map(|(block, sequence)| (*block, sequence - 1));
         let mut next = [(NO_BLOCK, 0); NEXT];
         next.iter_mut()
             .zip(unwritten.chain(self.free.iter().map(|block| (*block, sequence))))
@@ -199,7 +207,11 @@ impl Blocks {
 
     /// Notes that these bounds are durable.
     pub(crate) fn announce(&mut self, bounds: &Bounds) {
-        for (block, ended) in bounds.next.into_iter().filter(|(block, _)| (*block as usize) < self.blocks.len()) {
+        for (block, ended) in bounds
+            .next
+            .into_iter()
+            .filter(|(block, _)| (*block as usize) < self.blocks.len())
+        {
             let known = self.announced.entry(block).or_default();
             *known = ended.max(*known);
         }
@@ -208,8 +220,15 @@ impl Blocks {
     /// True if a torn write to the block can be distinguished from damage: the block has no former use, or the former
     /// use has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
-        let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
-        !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
+        let is_used = self
+            .unwritten
+            .iter()
+            .any(|(unwritten, _)| *unwritten == block);
+        !is_used
+            || self
+                .announced
+                .get(&block)
+                .is_some_and(|ended| self.get(block).sequence <= *ended)
     }
 
     /// Notes that the header with this sequence number is on the device.
@@ -228,7 +247,9 @@ impl Blocks {
             if self.sweep_position == 0 {
                 self.sweep_min = sequence;
             }
-            self.sweep_min = self.sweep_min.min(self.blocks[self.sweep_position].sequence);
+            self.sweep_min = self
+                .sweep_min
+                .min(self.blocks[self.sweep_position].sequence);
             self.sweep_position += 1;
             if self.sweep_position == count {
                 (self.oldest_sequence, self.sweep_position) = (self.sweep_min, 0);
@@ -282,7 +303,12 @@ impl Blocks {
 
     /// Makes blocks free that waited until all records up to number `durable` are on the device.
     pub(crate) fn settle(&mut self, durable: u64) {
-        while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
+        while let Some((_, block)) = self
+            .freed
+            .front()
+            .copied()
+            .filter(|(appended, _)| *appended <= durable)
+        {
             self.freed.pop_front();
             if self.get(block).must_renew {
                 self.set_renewing(block, false);
@@ -308,7 +334,11 @@ impl Blocks {
     /// Starts to give an empty header to some free blocks with old versions of records. Returns true if all blocks that
     /// were free at the start have an empty header, or if too few blocks are free to go on.
     pub(crate) fn empty_some(&mut self) -> bool {
-        let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
+        let may_begin = self
+            .available()
+            .saturating_sub(LEFT)
+            .min(EMPTIED)
+            .saturating_sub(self.renewing);
         let mut remaining = may_begin;
         while remaining > 0
             && self.to_empty > 0
@@ -345,9 +375,12 @@ impl Blocks {
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);
-        let next = (self.next_candidate..self.next_candidate + candidates).map(|block| block % count);
+        let next =
+            (self.next_candidate..self.next_candidate + candidates).map(|block| block % count);
         let emptiest = next
-            .filter(|block| self.blocks[*block].state == State::Used && self.blocks[*block].live < units)
+            .filter(|block| {
+                self.blocks[*block].state == State::Used && self.blocks[*block].live < units
+            })
             .min_by_key(|block| self.blocks[*block].live);
         self.next_candidate = (self.next_candidate + candidates) % count.max(1);
         if let Some(block) = emptiest {
@@ -394,7 +427,8 @@ impl Blocks {
     /// Sets the state of a block with a valid header, at the cold start.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let entry = self.get_mut(block);
-        (entry.sequence, entry.seed, entry.state, entry.is_empty) = (sequence, seed, State::Open, false);
+        (entry.sequence, entry.seed, entry.state, entry.is_empty) =
+            (sequence, seed, State::Open, false);
     }
 
     /// Sets the state of a block with a damaged header: its records cannot be read.
@@ -416,7 +450,13 @@ impl Blocks {
         let mut free = Vec::new();
         for block in 0..end {
             self.get_mut(block).must_renew = blocks_to_renew.contains(&block);
-            let Block { live, state, sequence, must_renew, .. } = *self.get(block);
+            let Block {
+                live,
+                state,
+                sequence,
+                must_renew,
+                ..
+            } = *self.get(block);
             match state {
                 State::Open if live > 0 => {
                     self.get_mut(block).state = State::Used;
@@ -445,16 +485,28 @@ impl Blocks {
         for (number, block) in self.blocks.iter().enumerate() {
             let number = number as u32;
             if block.live != live(number) {
-                return Err(format!("block {number} has {} live units, but {} are indexed", block.live, live(number)));
+                return Err(format!(
+                    "block {number} has {} live units, but {} are indexed",
+                    block.live,
+                    live(number)
+                ));
             }
             total += u64::from(block.live);
             let is_pristine = number >= self.used;
             let is_free = is_pristine || block.state == State::Free;
             if is_free && block.live > 0 || is_pristine != (block.state == State::Pristine) {
-                return Err(format!("block {number} is {:?} with {} live units", block.state, block.live));
+                return Err(format!(
+                    "block {number} is {:?} with {} live units",
+                    block.state, block.live
+                ));
             }
         }
-        let state = |state| self.blocks.iter().filter(|block| block.state == state).count();
+        let state = |state| {
+            self.blocks
+                .iter()
+                .filter(|block| block.state == state)
+                .count()
+        };
         let (free, queued) = (self.free.len() + self.freed.len(), self.queue.len());
         if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
             return Err(format!(
@@ -488,7 +540,8 @@ mod tests {
                     device[block as usize][1] = sequence;
                     open.push((block, sequence));
                 } else if !open.is_empty() {
-                    let (block, sequence) = open.swap_remove(random.below(open.len() as u64) as usize);
+                    let (block, sequence) =
+                        open.swap_remove(random.below(open.len() as u64) as usize);
                     device[block as usize] = [sequence; 2];
                     blocks.written(block, sequence);
                     blocks.close(block);
@@ -502,7 +555,10 @@ mod tests {
                 );
                 risen = risen.max(blocks.oldest_sequence);
             }
-            assert!(count == 1 || risen > sequence / 2, "seed {seed}: {risen} of {sequence}");
+            assert!(
+                count == 1 || risen > sequence / 2,
+                "seed {seed}: {risen} of {sequence}"
+            );
         }
     }
 }

@@ -107,7 +107,11 @@ impl Buffer {
     /// The piece that is being filled.
     fn piece(&mut self) -> &mut Piece {
         let at = self.used_bytes;
-        self.piece.get_or_insert(Piece { at, used: at + SEAL, records: 0 })
+        self.piece.get_or_insert(Piece {
+            at,
+            used: at + SEAL,
+            records: 0,
+        })
     }
 }
 
@@ -208,13 +212,15 @@ impl Volume {
     /// True if so few blocks are free that writes will soon be refused. Collection of any block then helps.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let free = self.blocks.free();
-        free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
+        free <= RESERVED[0] + SHORT
+            || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
     }
 
     /// Handles a block whose remaining records cannot be moved. The next cold start judges the block as it is.
     pub(crate) fn abandon(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
-        self.incomplete_sequences.retain(|incomplete| *incomplete != sequence);
+        self.incomplete_sequences
+            .retain(|incomplete| *incomplete != sequence);
     }
 
     /// True if too many blocks wait to be written.
@@ -226,10 +232,16 @@ impl Volume {
     fn bounds(&self) -> Bounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
-            buffer.map_or((0, 0), |buffer| (buffer.header.sequence, buffer.durable_bytes as u32))
+            buffer.map_or((0, 0), |buffer| {
+                (buffer.header.sequence, buffer.durable_bytes as u32)
+            })
         });
         let is_open = |sequence: &u64| open.iter().any(|(open, _)| open == sequence);
-        let incomplete = self.incomplete_sequences.iter().copied().filter(|sequence| !is_open(sequence));
+        let incomplete = self
+            .incomplete_sequences
+            .iter()
+            .copied()
+            .filter(|sequence| !is_open(sequence));
         Bounds {
             sequence: self.sequence,
             closed_before: incomplete.min().unwrap_or(self.sequence + 1),
@@ -256,14 +268,16 @@ impl Volume {
         let len = units as usize * UNIT;
         let current_index = usize::from(purpose == Purpose::Collected);
         let fits = |buffer: &Buffer| buffer.room() >= len;
-        let current =
-            self.current[current_index].filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
+        let current = self.current[current_index]
+            .filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
         let number = match current {
             Some(number) => number,
             None => self.begin(purpose, current_index)?,
         };
         self.blocks.appended += 1;
-        let Some(buffer) = &mut self.buffers[number as usize] else { return Err(ResultCode::SERVER_ERROR) };
+        let Some(buffer) = &mut self.buffers[number as usize] else {
+            return Err(ResultCode::SERVER_ERROR);
+        };
         if buffer.first_unwritten.is_none() {
             (buffer.first_unwritten, buffer.since_ns) = (Some(self.blocks.appended), now_ns);
             if buffer.first_in_flight.is_none() {
@@ -274,9 +288,17 @@ impl Volume {
         let at = piece.used;
         (piece.used, piece.records) = (at + len, piece.records + 1);
         buffer.used_bytes = at + len;
-        write(&mut buffer.bytes[at..at + len], seed_at(buffer.header.seed(), at));
+        write(
+            &mut buffer.bytes[at..at + len],
+            seed_at(buffer.header.seed(), at),
+        );
         self.blocks.add(buffer.block, units);
-        Ok(RecordLocation { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
+        Ok(RecordLocation {
+            block: buffer.block,
+            offset: (at / UNIT) as u32,
+            units,
+            volume: self.number,
+        })
     }
 
     /// Begins a new block for a current buffer, and queues the previous buffer for a write.
@@ -294,14 +316,23 @@ impl Volume {
             // Blocks in `freed` become free when the buffers are written.
             self.flush();
             let is_passing = self.blocks.free() > reserved || self.blocks.is_collecting();
-            return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
+            return Err(if is_passing {
+                ResultCode::DEVICE_OVERLOAD
+            } else {
+                ResultCode::OUT_OF_SPACE
+            });
         }
         if let Some(number) = self.current[current_index].take() {
             self.close(number);
         }
-        let Some(block) = self.blocks.allocate(self.sequence + 1) else { return Err(ResultCode::OUT_OF_SPACE) };
+        let Some(block) = self.blocks.allocate(self.sequence + 1) else {
+            return Err(ResultCode::OUT_OF_SPACE);
+        };
         self.forget(block);
-        let bytes = self.spare_buffers.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
+        let bytes = self
+            .spare_buffers
+            .pop()
+            .unwrap_or_else(|| vec![0; self.block_bytes].into());
         let number = self.begin_block(block, purpose, bytes);
         self.current[current_index] = Some(number);
         Ok(number)
@@ -311,9 +342,21 @@ impl Volume {
     fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
         self.incomplete_sequences.push(self.sequence);
-        let header = BlockHeader { id: self.space.id, sequence: self.sequence, opening: self.opening, block };
+        let header = BlockHeader {
+            id: self.space.id,
+            sequence: self.sequence,
+            opening: self.opening,
+            block,
+        };
         header.write(&mut bytes[..self.sector_bytes]);
-        let buffer = Buffer { block, header, purpose, bytes, used_bytes: FIRST_BYTE, ..Buffer::default() };
+        let buffer = Buffer {
+            block,
+            header,
+            purpose,
+            bytes,
+            used_bytes: FIRST_BYTE,
+            ..Buffer::default()
+        };
         let number = self.free_numbers.pop().unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() as u32 - 1
@@ -331,7 +374,15 @@ impl Volume {
         {
             self.renewals += 1;
             self.forget(block);
-            let bytes = vec![0; if is_whole { self.block_bytes } else { self.sector_bytes }].into();
+            let bytes = vec![
+                0;
+                if is_whole {
+                    self.block_bytes
+                } else {
+                    self.sector_bytes
+                }
+            ]
+            .into();
             let number = self.begin_block(block, Purpose::Renewal, bytes);
             self.close(number);
         }
@@ -339,7 +390,9 @@ impl Volume {
 
     /// Closes a buffer: no more records are appended.
     fn close(&mut self, number: u32) {
-        let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        let Some(buffer) = &mut self.buffers[number as usize] else {
+            return;
+        };
         let used = buffer.used_bytes;
         if buffer.used_bytes < buffer.bytes.len() {
             let used = buffer.piece().used;
@@ -360,13 +413,21 @@ impl Volume {
 
     /// Start value of the checksum of the record at `location`.
     pub(crate) fn seed_of(&self, location: RecordLocation) -> u32 {
-        seed_at(self.blocks.get(location.block).seed, location.offset as usize * UNIT)
+        seed_at(
+            self.blocks.get(location.block).seed,
+            location.offset as usize * UNIT,
+        )
     }
 
     /// The bytes of a record, if its block is in memory.
     pub(crate) fn in_memory(&self, location: RecordLocation) -> Option<&[u8]> {
-        let buffer = self.buffers.get(self.blocks.get(location.block).buffer as usize)?.as_ref()?;
-        buffer.bytes.get(location.offset as usize * UNIT..(location.offset + location.units) as usize * UNIT)
+        let buffer = self
+            .buffers
+            .get(self.blocks.get(location.block).buffer as usize)?
+            .as_ref()?;
+        buffer.bytes.get(
+            location.offset as usize * UNIT..(location.offset + location.units) as usize * UNIT,
+        )
     }
 
     /// Drops the buffer that still holds the old contents of a block.
@@ -379,7 +440,9 @@ impl Volume {
     }
 
     fn drop_buffer(&mut self, number: u32) {
-        let Some(buffer) = self.buffers[number as usize].take() else { return };
+        let Some(buffer) = self.buffers[number as usize].take() else {
+            return;
+        };
         self.blocks.get_mut(buffer.block).buffer = NO_BUFFER;
         self.free_numbers.push(number);
         if self.spare_buffers.len() < SPARE_MAX && buffer.bytes.len() == self.block_bytes {
@@ -389,20 +452,42 @@ impl Volume {
 
     /// True if the block's header is durable.
     pub(crate) fn is_certain(&self, block: u32) -> bool {
-        let buffer = self.buffers.get(self.blocks.get(block).buffer as usize).and_then(Option::as_ref);
+        let buffer = self
+            .buffers
+            .get(self.blocks.get(block).buffer as usize)
+            .and_then(Option::as_ref);
         buffer.is_none_or(|buffer| buffer.durable_bytes > 0)
     }
 
     /// Copies a record into another block. `bytes`: the record as on the device.
-    pub(crate) fn append_copy(&mut self, bytes: &[u8], now_ns: u64) -> Result<RecordLocation, ResultCode> {
-        self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now_ns, |room, seed| {
-            room.copy_from_slice(bytes);
-            seal_moved(room, seed);
-        })
+    pub(crate) fn append_copy(
+        &mut self,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Result<RecordLocation, ResultCode> {
+        self.append(
+            Purpose::Collected,
+            (bytes.len() / UNIT) as u32,
+            now_ns,
+            |room, seed| {
+                room.copy_from_slice(bytes);
+                seal_moved(room, seed);
+            },
+        )
     }
 
-    pub(crate) fn append_record(&mut self, record: &Record<'_>, now_ns: u64) -> Result<RecordLocation, ResultCode> {
-        let purpose = if record.is_tombstone { Purpose::Tombstone } else { Purpose::Record };
-        self.append(purpose, record.units(), now_ns, |room, seed| record.write(room, seed))
+    pub(crate) fn append_record(
+        &mut self,
+        record: &Record<'_>,
+        now_ns: u64,
+    ) -> Result<RecordLocation, ResultCode> {
+        let purpose = if record.is_tombstone {
+            Purpose::Tombstone
+        } else {
+            Purpose::Record
+        };
+        self.append(purpose, record.units(), now_ns, |room, seed| {
+            record.write(room, seed)
+        })
     }
 }

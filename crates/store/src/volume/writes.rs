@@ -27,7 +27,9 @@ const REST_NS: u64 = 1_000_000_000;
 
 impl Volume {
     pub(super) fn enqueue(&mut self, number: u32) {
-        let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        let Some(buffer) = &mut self.buffers[number as usize] else {
+            return;
+        };
         if !buffer.is_queued && buffer.in_flight_end.is_none() {
             buffer.is_queued = true;
             self.queue.push_back(number);
@@ -37,17 +39,35 @@ impl Volume {
     /// Queues all buffers for a write.
     pub(crate) fn flush(&mut self) {
         for number in self.current.into_iter().flatten() {
-            if self.buffers[number as usize].as_ref().is_some_and(|buffer| buffer.first_unwritten.is_some()) {
+            if self.buffers[number as usize]
+                .as_ref()
+                .is_some_and(|buffer| buffer.first_unwritten.is_some())
+            {
                 self.enqueue(number);
             }
         }
     }
 
     /// Triggers the write of the record at `location`, and sends `reply` once the record is on the device.
-    pub(crate) fn answer_when_durable(&mut self, location: RecordLocation, number: u64, reply: Reply) {
+    pub(crate) fn answer_when_durable(
+        &mut self,
+        location: RecordLocation,
+        number: u64,
+        reply: Reply,
+    ) {
         let index = self.blocks.get(location.block).buffer;
-        let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        buffer.replies.push_back(((location.offset + location.units) as usize * UNIT, number, reply));
+        let Some(buffer) = self
+            .buffers
+            .get_mut(index as usize)
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
+        buffer.replies.push_back((
+            (location.offset + location.units) as usize * UNIT,
+            number,
+            reply,
+        ));
         self.enqueue(index);
     }
 
@@ -60,8 +80,13 @@ impl Volume {
             self.renew();
         }
         for number in self.current.into_iter().flatten() {
-            let Some(buffer) = &self.buffers[number as usize] else { continue };
-            if buffer.first_unwritten.is_some() && !buffer.is_queued && buffer.in_flight_end.is_none() {
+            let Some(buffer) = &self.buffers[number as usize] else {
+                continue;
+            };
+            if buffer.first_unwritten.is_some()
+                && !buffer.is_queued
+                && buffer.in_flight_end.is_none()
+            {
                 let due_ns = buffer.since_ns.saturating_add(self.flush_max_ns);
                 if due_ns <= now_ns {
                     self.enqueue(number);
@@ -83,20 +108,28 @@ impl Volume {
             return next_ns;
         }
         while self.writes_in_flight < WRITES_MAX && io.may_begin() {
-            let Some(number) = self.queue.get(at).copied() else { break };
+            let Some(number) = self.queue.get(at).copied() else {
+                break;
+            };
             let Some(buffer) = &self.buffers[number as usize] else {
                 self.queue.remove(at);
                 continue;
             };
             let is_late = buffer.retry_ns <= now_ns;
             if !is_late || !self.may_be_written(buffer) {
-                next_ns = if is_late { next_ns } else { next_ns.min(buffer.retry_ns) };
+                next_ns = if is_late {
+                    next_ns
+                } else {
+                    next_ns.min(buffer.retry_ns)
+                };
                 at += 1;
                 continue;
             }
             self.queue.remove(at);
             let bounds = self.bounds();
-            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
+            let Some(buffer) = &mut self.buffers[number as usize] else {
+                continue;
+            };
             let end = buffer.used_bytes.next_multiple_of(self.sector_bytes);
             let len = end - buffer.durable_bytes;
             let Some(mut buf) = io.buffer(len, disk) else {
@@ -107,37 +140,68 @@ impl Volume {
             buffer.used_bytes = end;
             let piece = buffer.piece.take();
             if let Some(Piece { at, used, records }) = piece {
-                let end = if buffer.is_closed { self.block_bytes } else { end };
+                let end = if buffer.is_closed {
+                    self.block_bytes
+                } else {
+                    end
+                };
                 let (at, used, end) = (at as u32, used as u32, end as u32);
-                Seal { at, end, used, records, bounds }.write(&mut buffer.bytes, buffer.header.seed());
+                Seal {
+                    at,
+                    end,
+                    used,
+                    records,
+                    bounds,
+                }
+                .write(&mut buffer.bytes, buffer.header.seed());
             }
             buffer.in_flight_piece = piece.map(|piece| (piece, bounds));
             buf[..len].copy_from_slice(&buffer.bytes[buffer.durable_bytes..end]);
-            (buffer.is_queued, buffer.in_flight_end, buffer.first_in_flight) =
-                (false, Some(end), buffer.first_unwritten.take());
+            (
+                buffer.is_queued,
+                buffer.in_flight_end,
+                buffer.first_in_flight,
+            ) = (false, Some(end), buffer.first_unwritten.take());
             self.writes_in_flight += 1;
             self.counters.partial_writes += u64::from(!buffer.is_closed);
             let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
-            let purpose = OpPurpose::Write { volume: self.number, buffer: number };
+            let purpose = OpPurpose::Write {
+                volume: self.number,
+                buffer: number,
+            };
             let bytes = begin + buffer.durable_bytes as u64..begin + end as u64;
-            io.submit(purpose, (self.space.target, OpKind::Write), bytes, buf, disk);
+            io.submit(
+                purpose,
+                (self.space.target, OpKind::Write),
+                bytes,
+                buf,
+                disk,
+            );
         }
         next_ns
     }
 
     /// Handles the completion of a write. Returns a log line if there is a new problem.
-    pub(crate) fn on_written(&mut self, number: u32, completion: &Completion, replies: &mut Replies) -> Option<String> {
+    pub(crate) fn on_written(
+        &mut self,
+        number: u32,
+        completion: &Completion,
+        replies: &mut Replies,
+    ) -> Option<String> {
         self.writes_in_flight -= 1;
         let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
         let end = buffer.in_flight_end.take()?;
-        self.counters.write_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
+        self.counters
+            .write_us
+            .record((completion.completed_ns - completion.issued_ns) / 1_000);
         if !completion.outcome.is_done() {
             self.counters.write_errors += 1;
             buffer.failures += 1;
             if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
                 let (block, sequence) = (buffer.block, buffer.header.sequence);
                 let old_sequence = self.blocks.get(block).sequence;
-                self.incomplete_sequences.retain(|incomplete| ![old_sequence, sequence].contains(incomplete));
+                self.incomplete_sequences
+                    .retain(|incomplete| ![old_sequence, sequence].contains(incomplete));
                 self.renewals -= 1;
                 self.blocks.give_up(block);
                 self.drop_buffer(number);
@@ -150,15 +214,27 @@ impl Volume {
             // The retry writes one piece, including the records appended meanwhile: a torn write must not end between
             // two pieces.
             if let Some((piece, _)) = buffer.in_flight_piece.take() {
-                let (used, records) = buffer.piece.map_or((piece.used, 0), |more| (more.used, more.records));
-                buffer.piece = Some(Piece { used, records: piece.records + records, ..piece });
+                let (used, records) = buffer
+                    .piece
+                    .map_or((piece.used, 0), |more| (more.used, more.records));
+                buffer.piece = Some(Piece {
+                    used,
+                    records: piece.records + records,
+                    ..piece
+                });
             }
-            buffer.retry_ns = completion.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
+            buffer.retry_ns =
+                completion.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
             let is_failing = buffer.failures >= TRIES && buffer.purpose != Purpose::Renewal;
             if is_failing {
                 // In doubt: reads already see the record, and a retry may still write it.
                 let in_doubt = Reply::of(ResultCode::TIMEOUT);
-                replies.extend(buffer.replies.drain(..).map(|(_, number, _)| (number, in_doubt.clone())));
+                replies.extend(
+                    buffer
+                        .replies
+                        .drain(..)
+                        .map(|(_, number, _)| (number, in_doubt.clone())),
+                );
             }
             let remark = (is_failing && !self.is_failing).then(|| {
                 format!(
@@ -171,21 +247,37 @@ impl Volume {
             return remark;
         }
         let (is_first, sequence) = (buffer.durable_bytes == 0, buffer.header.sequence);
-        (buffer.durable_bytes, buffer.first_in_flight, buffer.failures) = (end, None, 0);
+        (
+            buffer.durable_bytes,
+            buffer.first_in_flight,
+            buffer.failures,
+        ) = (end, None, 0);
         self.is_failing = false;
         self.idle_since_ns = completion.completed_ns;
         if let Some((_, bounds)) = buffer.in_flight_piece.take() {
             self.blocks.announce(&bounds);
         }
-        let durable_count = buffer.replies.partition_point(|(wanted, ..)| *wanted <= end);
-        replies.extend(buffer.replies.drain(..durable_count).map(|(_, number, reply)| (number, reply)));
-        let (block, purpose, is_full) = (buffer.block, buffer.purpose, buffer.is_closed && end == buffer.bytes.len());
+        let durable_count = buffer
+            .replies
+            .partition_point(|(wanted, ..)| *wanted <= end);
+        replies.extend(
+            buffer
+                .replies
+                .drain(..durable_count)
+                .map(|(_, number, reply)| (number, reply)),
+        );
+        let (block, purpose, is_full) = (
+            buffer.block,
+            buffer.purpose,
+            buffer.is_closed && end == buffer.bytes.len(),
+        );
         let needs_write = buffer.is_closed && !is_full || !buffer.replies.is_empty();
         let is_clean = buffer.first_unwritten.is_none();
         if is_first {
             // The first write overwrites the header of an earlier use.
             let old_sequence = self.blocks.get(block).sequence;
-            self.incomplete_sequences.retain(|incomplete| *incomplete != old_sequence || old_sequence == sequence);
+            self.incomplete_sequences
+                .retain(|incomplete| *incomplete != old_sequence || old_sequence == sequence);
             self.blocks.written(block, sequence);
         }
         if is_clean {
@@ -196,7 +288,8 @@ impl Volume {
         }
         self.blocks.settle(self.durable());
         if is_full {
-            self.incomplete_sequences.retain(|incomplete| *incomplete != sequence);
+            self.incomplete_sequences
+                .retain(|incomplete| *incomplete != sequence);
             match purpose {
                 Purpose::Collected => self.counters.defrag_writes += 1,
                 Purpose::Renewal => {
@@ -216,8 +309,13 @@ impl Volume {
 
     /// The number up to which all records are on the device.
     pub(crate) fn durable(&self) -> u64 {
-        let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
-        let first = firsts.filter_map(|buffer| buffer.first_in_flight.or(buffer.first_unwritten)).min();
+        let firsts = self
+            .active
+            .iter()
+            .filter_map(|number| self.buffers[*number as usize].as_ref());
+        let first = firsts
+            .filter_map(|buffer| buffer.first_in_flight.or(buffer.first_unwritten))
+            .min();
         first.map_or(self.blocks.appended, |first| first - 1)
     }
 
@@ -295,7 +393,11 @@ impl Volume {
     /// True once both slots have the note. Errors: the marks cannot be written.
     pub(crate) fn is_noted(&self) -> Result<bool, ()> {
         let fails = self.refuses_writes || self.marks.failures >= TRIES;
-        if fails && self.marks.noted_slots < SLOTS { Err(()) } else { Ok(self.marks.noted_slots >= SLOTS) }
+        if fails && self.marks.noted_slots < SLOTS {
+            Err(())
+        } else {
+            Ok(self.marks.noted_slots >= SLOTS)
+        }
     }
 
     /// All losses that were accepted.
@@ -319,8 +421,10 @@ impl Volume {
 
     /// True if no write is in flight or needed.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_marked =
-            self.is_failing || self.refuses_writes || self.marks.failures >= TRIES || !self.needs_mark(&self.bounds());
+        let is_marked = self.is_failing
+            || self.refuses_writes
+            || self.marks.failures >= TRIES
+            || !self.needs_mark(&self.bounds());
         self.active.is_empty()
             && self.queue.is_empty()
             && self.writes_in_flight == 0
@@ -330,7 +434,9 @@ impl Volume {
 
     /// True if the bounds differ from those of the last mark, or if a slot is still empty or has an earlier note.
     fn needs_mark(&self, bounds: &Bounds) -> bool {
-        *bounds != self.marks.last_mark.bounds || self.marks.last_mark.number == 1 || self.has_news()
+        *bounds != self.marks.last_mark.bounds
+            || self.marks.last_mark.number == 1
+            || self.has_news()
     }
 
     /// True if a slot of the marks has an earlier note.
@@ -340,7 +446,11 @@ impl Volume {
 
     /// Writes a mark if one is due. Returns the time of the next work.
     fn mark(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
-        if self.writes_in_flight > 0 || self.marks.is_in_flight || self.marks.failures >= TRIES || self.refuses_writes {
+        if self.writes_in_flight > 0
+            || self.marks.is_in_flight
+            || self.marks.failures >= TRIES
+            || self.refuses_writes
+        {
             return u64::MAX;
         }
         // A mark is urgent if buffers wait for the announcement of their blocks. The second mark directly follows the
@@ -349,7 +459,10 @@ impl Volume {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now_ns && !self.may_be_written(buffer))
         });
-        let is_now = are_unannounced || self.marks.is_urgent || self.marks.last_mark.number == 1 || self.has_news();
+        let is_now = are_unannounced
+            || self.marks.is_urgent
+            || self.marks.last_mark.number == 1
+            || self.has_news();
         if !is_now && (!self.active.is_empty() || !self.queue.is_empty()) {
             return u64::MAX;
         }
@@ -361,29 +474,57 @@ impl Volume {
         if !is_now && !self.marks.is_hurried && now_ns < due_ns {
             return due_ns;
         }
-        let buf = if io.may_begin() { io.buffer(self.sector_bytes, disk) } else { None };
-        let Some(mut buf) = buf else { return now_ns + REST_NS / 100 };
+        let buf = if io.may_begin() {
+            io.buffer(self.sector_bytes, disk)
+        } else {
+            None
+        };
+        let Some(mut buf) = buf else {
+            return now_ns + REST_NS / 100;
+        };
         let Mark { number, losses, .. } = self.marks.last_mark;
-        self.marks.last_mark = Mark { number: number + 1, bounds, losses, note: self.marks.note };
-        self.marks.last_mark.write(&mut buf[..self.sector_bytes], self.space.id);
+        self.marks.last_mark = Mark {
+            number: number + 1,
+            bounds,
+            losses,
+            note: self.marks.note,
+        };
+        self.marks
+            .last_mark
+            .write(&mut buf[..self.sector_bytes], self.space.id);
         (self.marks.is_in_flight, self.marks.is_hurried) = (true, false);
         let begin = self.space.marks_offset + self.marks.last_mark.slot();
         let bytes = begin..begin + self.sector_bytes as u64;
-        io.submit(OpPurpose::Mark { volume: self.number }, (self.space.target, OpKind::Write), bytes, buf, disk);
+        io.submit(
+            OpPurpose::Mark {
+                volume: self.number,
+            },
+            (self.space.target, OpKind::Write),
+            bytes,
+            buf,
+            disk,
+        );
         u64::MAX
     }
 
     /// True if a crash during the buffer's first write can be distinguished from damage, or if marks cannot be written.
     fn may_be_written(&self, buffer: &Buffer) -> bool {
         let is_renewal = buffer.purpose == Purpose::Renewal;
-        buffer.durable_bytes > 0 || is_renewal || self.blocks.may_be_torn(buffer.block) || self.marks.failures >= TRIES
+        buffer.durable_bytes > 0
+            || is_renewal
+            || self.blocks.may_be_torn(buffer.block)
+            || self.marks.failures >= TRIES
     }
 
     /// Handles the completion of a mark's write. Returns a log line if the write failed too often.
     pub(crate) fn on_marked(&mut self, completion: &Completion) -> Option<String> {
         self.marks.is_in_flight = false;
         if completion.outcome.is_done() {
-            (self.marks.failures, self.marks.is_urgent, self.marks.are_logged) = (0, false, false);
+            (
+                self.marks.failures,
+                self.marks.is_urgent,
+                self.marks.are_logged,
+            ) = (0, false, false);
             self.marks.noted_slots += usize::from(self.marks.last_mark.note == self.marks.note);
             self.blocks.announce(&self.marks.last_mark.bounds);
             return None;
@@ -394,7 +535,8 @@ impl Volume {
         self.marks.last_mark.number -= 1;
         self.marks.last_mark.bounds = Bounds::default();
         self.marks.is_hurried = true;
-        let is_logged = self.marks.failures < TRIES || std::mem::replace(&mut self.marks.are_logged, true);
+        let is_logged =
+            self.marks.failures < TRIES || std::mem::replace(&mut self.marks.are_logged, true);
         (!is_logged).then(|| {
             self.marks.is_urgent = false;
             format!(

@@ -32,7 +32,9 @@ pub enum FrameKind {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// Unknown version.
-    #[error("expected a frame of version {VERSION}, found version {0}: the other side speaks TLS or another protocol")]
+    #[error(
+        "expected a frame of version {VERSION}, found version {0}: the other side speaks TLS or another protocol"
+    )]
     Version(u8),
     /// Unknown kind.
     #[error("expected a frame of kind 1 to 4, found kind {0}")]
@@ -64,15 +66,25 @@ pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(FrameKind, usi
     let length = u64::from_be_bytes(bytes) & ((1 << 48) - 1);
     match usize::try_from(length) {
         Ok(bytes) if bytes <= limit => Ok((kind, bytes)),
-        _ => Err(Malformed::Length { bytes: length, limit }),
+        _ => Err(Malformed::Length {
+            bytes: length,
+            limit,
+        }),
     }
 }
 
 /// Takes the first frame off `bytes`: its kind and body. `None` if the frame is incomplete.
-pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(FrameKind, &'a [u8])>, Malformed> {
-    let Some((first, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+pub fn take<'a>(
+    bytes: &mut &'a [u8],
+    limit: usize,
+) -> Result<Option<(FrameKind, &'a [u8])>, Malformed> {
+    let Some((first, rest)) = bytes.split_first_chunk() else {
+        return Ok(None);
+    };
     let (kind, length) = header(*first, limit)?;
-    let Some((body, rest)) = rest.split_at_checked(length) else { return Ok(None) };
+    let Some((body, rest)) = rest.split_at_checked(length) else {
+        return Ok(None);
+    };
     *bytes = rest;
     Ok(Some((kind, body)))
 }
@@ -106,7 +118,10 @@ mod tests {
             assert_eq!(take(&mut &bytes[6..cut], 6), Ok(None), "{cut}");
         }
         let mut rest = &bytes[6..];
-        assert_eq!(take(&mut rest, 6), Ok(Some((FrameKind::Info, &b"build\n"[..]))));
+        assert_eq!(
+            take(&mut rest, 6),
+            Ok(Some((FrameKind::Info, &b"build\n"[..])))
+        );
         assert_eq!(rest, [2]);
     }
 
@@ -117,8 +132,14 @@ mod tests {
             of(*b"GET / HT"),
             "expected a frame of version 2, found version 71: the other side speaks TLS or another protocol"
         );
-        assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "expected a frame of kind 1 to 4, found kind 5");
-        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "expected a frame of at most 100 bytes, found a frame of 101 bytes");
+        assert_eq!(
+            of([2, 5, 0, 0, 0, 0, 0, 0]),
+            "expected a frame of kind 1 to 4, found kind 5"
+        );
+        assert_eq!(
+            of([2, 3, 0, 0, 0, 0, 0, 101]),
+            "expected a frame of at most 100 bytes, found a frame of 101 bytes"
+        );
         assert_eq!(
             of([2, 3, 255, 255, 255, 255, 255, 255]),
             "expected a frame of at most 100 bytes, found a frame of 281474976710655 bytes"

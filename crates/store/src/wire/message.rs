@@ -108,11 +108,18 @@ impl Header {
     /// Takes a header off `bytes`.
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
-        let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(torn) };
+        let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(torn);
+        };
         // The first byte is the length of the header, which may be longer in a later version.
         let length = usize::from(header[0]);
-        *bytes = bytes.get(length..).filter(|_| length >= HEADER_BYTES).ok_or(torn)?;
-        let u32_at = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        *bytes = bytes
+            .get(length..)
+            .filter(|_| length >= HEADER_BYTES)
+            .ok_or(torn)?;
+        let u32_at = |at: usize| {
+            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
         let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         Ok(Self {
             info: [header[1], header[2], header[3], header[4]],
@@ -216,22 +223,54 @@ pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
 ///
 /// The parts may come in any order and in several frames, so the server need not wait for all parts.
 pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
-    let Reply { result, generation, void_time_sec, bins, ops, .. } = reply;
+    let Reply {
+        result,
+        generation,
+        void_time_sec,
+        bins,
+        ops,
+        ..
+    } = reply;
     let (result, generation, ttl) = (result.0, u32::from(*generation), *void_time_sec);
-    Header { result, generation, ttl, timeout: index, ops: *bins, ..Header::default() }.put(out);
+    Header {
+        result,
+        generation,
+        ttl,
+        timeout: index,
+        ops: *bins,
+        ..Header::default()
+    }
+    .put(out);
     out.extend_from_slice(ops);
 }
 
 /// Parses a reply that [`put_entry`] appended.
 pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
-    let Header { result, generation, ttl: void_time_sec, ops: bins, .. } = Header::take(&mut body)?;
+    let Header {
+        result,
+        generation,
+        ttl: void_time_sec,
+        ops: bins,
+        ..
+    } = Header::take(&mut body)?;
     let ops = take_ops(&mut body, bins)?.to_vec();
-    Ok(Reply { generation: generation as u16, void_time_sec, bins, ops, ..Reply::of(ResultCode(result)) })
+    Ok(Reply {
+        generation: generation as u16,
+        void_time_sec,
+        bins,
+        ops,
+        ..Reply::of(ResultCode(result))
+    })
 }
 
 /// Appends the entry that ends a batch's reply.
 pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
-    Header { info: [0, 0, info3::LAST, 0], result: result.0, ..Header::default() }.put(out);
+    Header {
+        info: [0, 0, info3::LAST, 0],
+        result: result.0,
+        ..Header::default()
+    }
+    .put(out);
 }
 
 /// Appends the refusal of the message `body`: one reply, marked as the last if the client expects several replies.
@@ -258,10 +297,23 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let header = Header { info: [1, 2, 3, 4], result: 5, generation: 6, ttl: 7, timeout: 8, fields: 9, ops: 10 };
+        let header = Header {
+            info: [1, 2, 3, 4],
+            result: 5,
+            generation: 6,
+            ttl: 7,
+            timeout: 8,
+            fields: 9,
+            ops: 10,
+        };
         let mut bytes = Vec::new();
         header.put(&mut bytes);
-        assert_eq!(bytes, [22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10]);
+        assert_eq!(
+            bytes,
+            [
+                22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10
+            ]
+        );
         assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
         // A longer header is skipped by its own length. A shorter header is invalid.
         bytes[0] = 24;
@@ -269,6 +321,8 @@ mod tests {
         let mut rest = &bytes[..];
         assert_eq!((Header::take(&mut rest), rest), (Ok(header), &[99][..]));
         bytes[0] = 21;
-        assert!(Header::take(&mut &bytes[..]).is_err() && Header::take(&mut &[22; 21][..]).is_err());
+        assert!(
+            Header::take(&mut &bytes[..]).is_err() && Header::take(&mut &[22; 21][..]).is_err()
+        );
     }
 }

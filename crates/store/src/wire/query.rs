@@ -29,7 +29,9 @@ const SESSION_TOKEN: u8 = 5;
 
 /// The salt with which the database hashes every password for the wire: `$2a$10$7EqJtq98hPqEX7fNZaFWoO`.
 /// Source: the Go client, `hashPassword`; asadm, `_ADMIN_SALT`.
-const SALT: [u8; 16] = [0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9];
+const SALT: [u8; 16] = [
+    0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9,
+];
 const COST: u32 = 10;
 
 /// Bytes of the fixed part of a security message.
@@ -41,7 +43,9 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
         Ok((found, bytes)) if found == kind => Ok(bytes),
         Err(Malformed::Length { bytes, .. }) => {
             let (limit, bytes) = (Grouped(REPLY_BYTES_MAX as u64), Grouped(bytes));
-            Err(format!("expected a reply of at most {limit} bytes, found a reply of {bytes} bytes"))
+            Err(format!(
+                "expected a reply of at most {limit} bytes, found a reply of {bytes} bytes"
+            ))
         }
         _ => {
             let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -59,7 +63,9 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
 pub fn info_request(names: &[String]) -> Vec<u8> {
     let mut request = Vec::new();
     let begin = frame::begin(&mut request, FrameKind::Info);
-    names.iter().for_each(|name| request.extend_from_slice(format!("{name}\n").as_bytes()));
+    names
+        .iter()
+        .for_each(|name| request.extend_from_slice(format!("{name}\n").as_bytes()));
     frame::end(&mut request, begin);
     request
 }
@@ -101,7 +107,11 @@ pub(crate) fn is_refusal(value: &str) -> bool {
 /// The quoted beginning of `text`, for messages.
 pub(crate) fn begin_of(text: &str) -> String {
     let begin: String = text.chars().take(SHOWN_CHARS).collect();
-    if begin.len() < text.len() { format!("{}...", quoted(&begin)) } else { quoted(text) }
+    if begin.len() < text.len() {
+        format!("{}...", quoted(&begin))
+    } else {
+        quoted(text)
+    }
 }
 
 /// Credentials.
@@ -118,26 +128,53 @@ impl Login {
     /// A login by `password`. With `is_external`, the password is also sent in clear, for an external directory.
     ///
     /// Errors: the password cannot be hashed.
-    pub fn new(user: &str, password: String, is_external: bool) -> Result<Self, bcrypt::BcryptError> {
-        let credential = bcrypt::hash_with_salt(&password, COST, SALT)?.format_for_version(bcrypt::Version::TwoA);
-        Ok(Self { user: user.to_owned(), credential, clear_password: is_external.then_some(password) })
+    pub fn new(
+        user: &str,
+        password: String,
+        is_external: bool,
+    ) -> Result<Self, bcrypt::BcryptError> {
+        let credential = bcrypt::hash_with_salt(&password, COST, SALT)?
+            .format_for_version(bcrypt::Version::TwoA);
+        Ok(Self {
+            user: user.to_owned(),
+            credential,
+            clear_password: is_external.then_some(password),
+        })
     }
 
     /// Request of a login by user and password.
     pub fn request(&self) -> Vec<u8> {
-        let clear_password = self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes()));
-        let fields = [(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
-        security_request(LOGIN, &fields.into_iter().chain(clear_password).collect::<Vec<_>>())
+        let clear_password = self
+            .clear_password
+            .as_ref()
+            .map(|password| (CLEAR_PASSWORD, password.as_bytes()));
+        let fields = [
+            (USER, self.user.as_bytes()),
+            (CREDENTIAL, self.credential.as_bytes()),
+        ];
+        security_request(
+            LOGIN,
+            &fields.into_iter().chain(clear_password).collect::<Vec<_>>(),
+        )
     }
 
     /// Request of a login to a server without sessions, before version 4.
     pub fn old_request(&self) -> Vec<u8> {
-        security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
+        security_request(
+            AUTHENTICATE,
+            &[
+                (USER, self.user.as_bytes()),
+                (CREDENTIAL, self.credential.as_bytes()),
+            ],
+        )
     }
 
     /// Request of a further connection in the session with this `token`.
     pub fn session_request(&self, token: &[u8]) -> Vec<u8> {
-        security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)])
+        security_request(
+            AUTHENTICATE,
+            &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)],
+        )
     }
 }
 
@@ -167,7 +204,12 @@ pub const UNKNOWN_COMMAND: u8 = 54;
 /// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
 /// Errors: a sentence.
 pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
-    let short = || format!("expected a whole reply to the login, found {} bytes", body.len());
+    let short = || {
+        format!(
+            "expected a whole reply to the login, found {} bytes",
+            body.len()
+        )
+    };
     let (head, mut rest) = body.split_at_checked(SECURITY_BYTES).ok_or_else(short)?;
     let mut token = None;
     for _ in 0..head[3] {
@@ -205,10 +247,20 @@ mod tests {
     #[test]
     fn a_request_is_that_of_asadm_byte_for_byte() {
         // Recorded between asadm 5.0.3 and a server: INFO v2 len=5 'node\n'.
-        assert_eq!(info_request(&names(&["node"])), b"\x02\x01\0\0\0\0\0\x05node\n");
-        let login = Login { user: "me".to_owned(), credential: "c".to_owned(), clear_password: None };
+        assert_eq!(
+            info_request(&names(&["node"])),
+            b"\x02\x01\0\0\0\0\0\x05node\n"
+        );
+        let login = Login {
+            user: "me".to_owned(),
+            credential: "c".to_owned(),
+            clear_password: None,
+        };
         let body = b"\0\0\x14\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0me\0\0\0\x02\x03c";
-        assert_eq!(login.request(), [b"\x02\x02\0\0\0\0\0\x1d", &body[..]].concat());
+        assert_eq!(
+            login.request(),
+            [b"\x02\x02\0\0\0\0\0\x1d", &body[..]].concat()
+        );
         assert_eq!(login.session_request(b"t")[8..12], [0, 0, AUTHENTICATE, 2]);
     }
 
@@ -216,34 +268,54 @@ mod tests {
     fn the_credential_is_that_of_the_databases_clients() {
         // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
         let login = Login::new("me", "admin".to_owned(), false).unwrap();
-        assert_eq!(login.credential, "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa");
+        assert_eq!(
+            login.credential,
+            "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa"
+        );
     }
 
     #[test]
     fn headers_of_anything_else_and_of_any_length_are_told() {
-        assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", FrameKind::Info), Ok(5));
+        assert_eq!(
+            body_bytes(*b"\x02\x01\0\0\0\0\0\x05", FrameKind::Info),
+            Ok(5)
+        );
         let error = body_bytes(*b"HTTP/1.1", FrameKind::Info).unwrap_err();
         let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
         let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", FrameKind::Info).unwrap_err();
-        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328 bytes");
+        assert_eq!(
+            error,
+            "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328 bytes"
+        );
     }
 
     #[test]
     fn values_are_those_of_their_names_also_where_some_are_passed_over() {
         let asked = names(&["node", "latencies:", "build"]);
         let values = info_replies(&asked, b"node\tBB9\nbuild\t4.9.0.37\n").unwrap();
-        assert_eq!(values, [Some("BB9".to_owned()), None, Some("4.9.0.37".to_owned())]);
+        assert_eq!(
+            values,
+            [Some("BB9".to_owned()), None, Some("4.9.0.37".to_owned())]
+        );
         assert_eq!(
             info_replies(&asked, b"node\t\nlatencies:").unwrap(),
             [Some(String::new()), Some(String::new()), None]
         );
         let error = info_replies(&asked, b"node\tBB9\nfoo\tbar").unwrap_err();
-        assert_eq!(error, r#"expected a line that begins with "latencies:", found "foo\u0009bar""#);
+        assert_eq!(
+            error,
+            r#"expected a line that begins with "latencies:", found "foo\u0009bar""#
+        );
         let error = info_replies(&asked, b"build\t1\nnode\tBB9\n").unwrap_err();
         assert_eq!(error, r#"expected no more lines, found "node\u0009BB9""#);
         let error = info_replies(&asked, b"ERROR:80:not authenticated\n").unwrap_err();
-        assert!(error.starts_with("the server wants a login: \"ERROR:80:not authenticated\" - give --user"), "{error}");
+        assert!(
+            error.starts_with(
+                "the server wants a login: \"ERROR:80:not authenticated\" - give --user"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

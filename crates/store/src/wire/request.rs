@@ -3,7 +3,9 @@
 use super::frame::Malformed;
 use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops};
 use crate::ops::{self, Answers, operation, particle};
-use crate::{Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write};
+use crate::{
+    Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write,
+};
 use thiserror::Error;
 
 /// Longest name of a set, bytes.
@@ -23,7 +25,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { batch_requests: 5_000, batch_bytes: 32 << 20 }
+        Self {
+            batch_requests: 5_000,
+            batch_bytes: 32 << 20,
+        }
     }
 }
 
@@ -52,7 +57,10 @@ pub enum Command {
     /// A single transaction.
     Single { request: Request, timeout_ms: u32 },
     /// Many keys, with a timeout for all of them.
-    Batch { requests: Vec<BatchKey>, timeout_ms: u32 },
+    Batch {
+        requests: Vec<BatchKey>,
+        timeout_ms: u32,
+    },
 }
 
 /// Why a message is not a [`Command`].
@@ -81,10 +89,17 @@ pub fn parse(
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
         let requests = batch_of(batch, limits, namespace_of)?;
-        return Ok(Command::Batch { requests, timeout_ms: header.timeout });
+        return Ok(Command::Batch {
+            requests,
+            timeout_ms: header.timeout,
+        });
     }
-    let request = request(&header, &fields, fields.digest, ops, &namespace_of).map_err(MessageError::Refused)?;
-    Ok(Command::Single { request, timeout_ms: header.timeout })
+    let request = request(&header, &fields, fields.digest, ops, &namespace_of)
+        .map_err(MessageError::Refused)?;
+    Ok(Command::Single {
+        request,
+        timeout_ms: header.timeout,
+    })
 }
 
 /// Parses a request for one record. A message without a digest is a scan or a query, which are not supported.
@@ -95,8 +110,14 @@ fn request(
     ops: &[u8],
     namespace_of: &impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<Request, ResultCode> {
-    let namespace = fields.namespace.and_then(namespace_of).ok_or(ResultCode::NO_NAMESPACE)?;
-    let digest: Digest = digest.ok_or(ResultCode::UNSUPPORTED)?.try_into().map_err(|_| ResultCode::PARAMETER)?;
+    let namespace = fields
+        .namespace
+        .and_then(namespace_of)
+        .ok_or(ResultCode::NO_NAMESPACE)?;
+    let digest: Digest = digest
+        .ok_or(ResultCode::UNSUPPORTED)?
+        .try_into()
+        .map_err(|_| ResultCode::PARAMETER)?;
     if fields.set.len() > SET_BYTES_MAX {
         return Err(ResultCode::PARAMETER);
     }
@@ -104,36 +125,68 @@ fn request(
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
     let work = work(header, fields.key, ops)?;
-    let is_linearizable = header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
+    let is_linearizable =
+        header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
     let at_master = is_linearizable || header.info[0] & info1::CONSISTENCY_ALL != 0;
-    Ok(Request { namespace, transaction: Transaction { digest, set: fields.set.into(), work }, at_master })
+    Ok(Request {
+        namespace,
+        transaction: Transaction {
+            digest,
+            set: fields.set.into(),
+            work,
+        },
+        at_master,
+    })
 }
 
 /// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`Request::at_master`].
 ///
 /// Another node's write has no message: only its header is appended.
-pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_master: bool, timeout_ms: u32) {
-    let mut header = Header { timeout: timeout_ms, ..Header::default() };
+pub fn put(
+    out: &mut Vec<u8>,
+    namespace: &[u8],
+    transaction: &Transaction,
+    at_master: bool,
+    timeout_ms: u32,
+) {
+    let mut header = Header {
+        timeout: timeout_ms,
+        ..Header::default()
+    };
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let (mut key, mut ops): (&[u8], &[u8]) = (&[], &[]);
     let mut condition = |generation| match generation {
         Generation::Any => {}
-        Generation::Equal(wanted) => (header.info[1], header.generation) = (info2::GENERATION, wanted.into()),
-        Generation::Less(given) => (header.info[1], header.generation) = (info2::GENERATION_GREATER, given.into()),
+        Generation::Equal(wanted) => {
+            (header.info[1], header.generation) = (info2::GENERATION, wanted.into())
+        }
+        Generation::Less(given) => {
+            (header.info[1], header.generation) = (info2::GENERATION_GREATER, given.into())
+        }
     };
     match &transaction.work {
         Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
         Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
-        Work::Read(bins, answers) => (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins),
+        Work::Read(bins, answers) => {
+            (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins)
+        }
         Work::Delete(delete) => {
             condition(delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
         Work::Write(write) => {
             condition(write.policy.generation);
-            header.info[0] = info1::READ | if write.answers.has_all_bins { info1::GET_ALL } else { 0 };
+            header.info[0] = info1::READ
+                | if write.answers.has_all_bins {
+                    info1::GET_ALL
+                } else {
+                    0
+                };
             header.info[1] |= info2::WRITE | each_bit(write.answers);
-            if let Some((_, byte, bit)) = EXISTS.iter().find(|(exists, ..)| *exists == write.policy.exists) {
+            if let Some((_, byte, bit)) = EXISTS
+                .iter()
+                .find(|(exists, ..)| *exists == write.policy.exists)
+            {
                 header.info[*byte] |= bit;
             }
             header.ttl = write.policy.ttl.0;
@@ -156,7 +209,11 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
 }
 
 fn each_bit(answers: Answers) -> u8 {
-    if answers.has_each { info2::RESPOND_ALL_OPS } else { 0 }
+    if answers.has_each {
+        info2::RESPOND_ALL_OPS
+    } else {
+        0
+    }
 }
 
 /// Conditions on existence, with their info byte and bit. If several bits are set, the first counts.
@@ -169,7 +226,10 @@ const EXISTS: [(Exists, usize, u8); 4] = [
 
 fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
-    let mut answers = Answers { has_each: writes & info2::RESPOND_ALL_OPS != 0, has_all_bins: false };
+    let mut answers = Answers {
+        has_each: writes & info2::RESPOND_ALL_OPS != 0,
+        has_all_bins: false,
+    };
     if transaction & info4::TRANSACTION != 0 {
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
@@ -192,15 +252,23 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         if writes & info2::DURABLE_DELETE != 0 {
             return Err(ResultCode::ENTERPRISE_ONLY);
         }
-        return Ok(Work::Delete(Delete { generation, wants_image: false }));
+        return Ok(Work::Delete(Delete {
+            generation,
+            wants_image: false,
+        }));
     }
     if ops.is_empty() {
         return Err(ResultCode::PARAMETER);
     }
-    let mut exists = EXISTS.iter().find(|(_, byte, bit)| header.info[*byte] & bit != 0).map_or(Exists::Any, |of| of.0);
+    let mut exists = EXISTS
+        .iter()
+        .find(|(_, byte, bit)| header.info[*byte] & bit != 0)
+        .map_or(Exists::Any, |of| of.0);
     check_ops(ops, Some(exists))?;
     answers.has_all_bins = reads & info1::GET_ALL != 0;
-    let mut read_names = ops::entries(ops).filter(|op| op.operation == operation::READ).map(|op| op.name.len());
+    let mut read_names = ops::entries(ops)
+        .filter(|op| op.operation == operation::READ)
+        .map(|op| op.name.len());
     let may_read = reads & info1::READ != 0;
     let is_valid = match answers.has_all_bins {
         // A read of all bins is the only read.
@@ -213,8 +281,18 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     if exists == Exists::Any && ops::entries(ops).any(|op| op.operation == operation::TOUCH) {
         exists = Exists::UpdateOnly;
     }
-    let policy = Policy { exists, generation, ttl: Ttl(header.ttl) };
-    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers, ..Write::default() }))
+    let policy = Policy {
+        exists,
+        generation,
+        ttl: Ttl(header.ttl),
+    };
+    Ok(Work::Write(Write {
+        policy,
+        key: key.to_vec(),
+        ops: ops.to_vec(),
+        answers,
+        ..Write::default()
+    }))
 }
 
 /// Checks that a store supports all of `ops`. `exists`: the condition of a write; `None` for a read. Errors that depend
@@ -222,12 +300,15 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
 fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
     let may_write = exists.is_some();
     // A replacement has no old bins, so it can only write bins.
-    let may_modify = may_write && !matches!(exists, Some(Exists::CreateOrReplace | Exists::ReplaceOnly));
+    let may_modify =
+        may_write && !matches!(exists, Some(Exists::CreateOrReplace | Exists::ReplaceOnly));
     for entry in ops::entries(ops) {
         if entry.name.len() > ops::NAME_BYTES_MAX {
             return Err(ResultCode::BIN_NAME);
         }
-        let has_length = || !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8;
+        let has_length = || {
+            !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8
+        };
         let is_valid = match entry.operation {
             operation::READ => true,
             operation::WRITE if entry.particle == particle::NULL => may_modify,
@@ -267,7 +348,10 @@ fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
 }
 
 /// Takes the operations on a key, and on the following keys that repeat them.
-fn take_row<'a>(bytes: &mut &'a [u8], bits: u8) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
+fn take_row<'a>(
+    bytes: &mut &'a [u8],
+    bits: u8,
+) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
     let mut header = Header::default();
     [header.info[0]] = take_bytes(bytes)?;
     if bits & batch_bits::INFO != 0 {
@@ -297,7 +381,11 @@ fn batch_of(
     let count = u32::from_be_bytes(take_bytes(&mut bytes)?);
     let [_flags] = take_bytes(&mut bytes)?;
     if count == 0 || count > limits.batch_requests {
-        let code = if count == 0 { ResultCode::PARAMETER } else { ResultCode::BATCH_REQUESTS };
+        let code = if count == 0 {
+            ResultCode::PARAMETER
+        } else {
+            ResultCode::BATCH_REQUESTS
+        };
         return Err(MessageError::Refused(code));
     }
     let mut requests = Vec::with_capacity((count as usize).min(bytes.len() / 25));
@@ -329,7 +417,9 @@ fn batch_of(
 /// flag.
 pub(super) fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
-    let Ok(header) = Header::take(&mut rest) else { return false };
+    let Ok(header) = Header::take(&mut rest) else {
+        return false;
+    };
     let fields = Fields::take(&mut rest, header.fields);
     header.info[0] & info1::BATCH != 0 || fields.is_ok_and(|fields| fields.digest.is_none())
 }

@@ -10,11 +10,15 @@ const RECORDED: &str = include_str!("../../tests/data/messages.txt");
 
 /// Bodies that `client` sent (`>`) or received (`<`).
 fn recorded(client: &str, direction: &str) -> Vec<Vec<u8>> {
-    let lines = RECORDED.lines().filter_map(|line| line.strip_prefix(&format!("{client} {direction} ")));
+    let lines = RECORDED
+        .lines()
+        .filter_map(|line| line.strip_prefix(&format!("{client} {direction} ")));
     lines
         .map(|hex| {
-            let bytes: Vec<_> =
-                (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+            let bytes: Vec<_> = (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                .collect();
             let (kind, body) = frame::take(&mut &bytes[..], 1_000).unwrap().unwrap();
             assert_eq!(kind, FrameKind::Message);
             body.to_vec()
@@ -43,10 +47,17 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
 
 /// A message with these info bytes, fields and operations.
 fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> {
-    let header = Header { info, fields: fields.len() as u16, ops: ops.len() as u16, ..Header::default() };
+    let header = Header {
+        info,
+        fields: fields.len() as u16,
+        ops: ops.len() as u16,
+        ..Header::default()
+    };
     let mut body = Vec::new();
     header.put(&mut body);
-    fields.iter().for_each(|(kind, value)| message::put_field(&mut body, *kind, value));
+    fields
+        .iter()
+        .for_each(|(kind, value)| message::put_field(&mut body, *kind, value));
     ops.iter().for_each(|op| ops::put(&mut body, op));
     body
 }
@@ -54,39 +65,89 @@ fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> 
 const KEY: [(u8, &[u8]); 2] = [(field::NAMESPACE, b"test"), (field::DIGEST, &[9; 20])];
 
 fn op<'a>(operation: u8, particle: u8, name: &'a str, value: &'a [u8]) -> Entry<'a> {
-    Entry { operation, particle, name: name.as_bytes(), value }
+    Entry {
+        operation,
+        particle,
+        name: name.as_bytes(),
+        value,
+    }
 }
 
 #[test]
 fn what_real_clients_ask_is_understood() {
     for (client, set) in [("go", "gset"), ("python", "pset"), ("java", "jset")] {
         let keys = [format!("{}key1", &client[..1]), "nokey".to_owned()];
-        let [key, missing] = keys.map(|key| digest(set.as_bytes(), particle::STRING, key.as_bytes()));
+        let [key, missing] =
+            keys.map(|key| digest(set.as_bytes(), particle::STRING, key.as_bytes()));
         let mut bodies = recorded(client, ">");
         // Only the Python client was also asked for a record by a digest.
         bodies.retain(|body| !body.windows(20).any(|bytes| bytes == [1; 20]));
-        let [put, get, replace, exists, select, get_missing, batch, delete] = bodies.try_into().unwrap();
+        let [
+            put,
+            get,
+            replace,
+            exists,
+            select,
+            get_missing,
+            batch,
+            delete,
+        ] = bodies.try_into().unwrap();
         let of = |body: &[u8], digest: Digest| {
             let transaction = single(body).unwrap();
-            assert_eq!((transaction.digest, &*transaction.set), (digest, set.as_bytes()), "{client}");
+            assert_eq!(
+                (transaction.digest, &*transaction.set),
+                (digest, set.as_bytes()),
+                "{client}"
+            );
             transaction.work
         };
         for (body, exists) in [(put, Exists::Any), (replace, Exists::CreateOrReplace)] {
-            let Work::Write(write) = of(&body, key) else { panic!("{client}") };
-            let bins: Vec<_> = ops::entries(&write.ops).map(|bin| (bin.name, bin.value.len(), bin.operation)).collect();
-            assert_eq!((write.policy.exists, bins), (exists, vec![(&b"b"[..], 100, operation::WRITE)]));
-            assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Any, Ttl::DEFAULT));
+            let Work::Write(write) = of(&body, key) else {
+                panic!("{client}")
+            };
+            let bins: Vec<_> = ops::entries(&write.ops)
+                .map(|bin| (bin.name, bin.value.len(), bin.operation))
+                .collect();
+            assert_eq!(
+                (write.policy.exists, bins),
+                (exists, vec![(&b"b"[..], 100, operation::WRITE)])
+            );
+            assert_eq!(
+                (write.policy.generation, write.policy.ttl),
+                (Generation::Any, Ttl::DEFAULT)
+            );
         }
-        assert!(matches!(of(&get, key), Work::ReadAll) && matches!(of(&get_missing, missing), Work::ReadAll));
-        assert!(matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_)));
-        let Work::Read(bins, _) = of(&select, key) else { panic!("{client}") };
-        assert_eq!(ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(), [b"b"]);
-        let Ok(Command::Batch { requests, timeout_ms }) = parsed(&batch) else { panic!("{client}") };
+        assert!(
+            matches!(of(&get, key), Work::ReadAll)
+                && matches!(of(&get_missing, missing), Work::ReadAll)
+        );
+        assert!(
+            matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_))
+        );
+        let Work::Read(bins, _) = of(&select, key) else {
+            panic!("{client}")
+        };
+        assert_eq!(
+            ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(),
+            [b"b"]
+        );
+        let Ok(Command::Batch {
+            requests,
+            timeout_ms,
+        }) = parsed(&batch)
+        else {
+            panic!("{client}")
+        };
         assert!((998..=1000).contains(&timeout_ms));
-        for (BatchKey { index, request }, (expected, digest)) in requests.into_iter().zip([(0, key), (1, missing)]) {
+        for (BatchKey { index, request }, (expected, digest)) in
+            requests.into_iter().zip([(0, key), (1, missing)])
+        {
             let transaction = request.unwrap().transaction;
             assert!(matches!(transaction.work, Work::ReadAll), "{client}");
-            assert_eq!((index, transaction.digest, &*transaction.set), (expected, digest, set.as_bytes()));
+            assert_eq!(
+                (index, transaction.digest, &*transaction.set),
+                (expected, digest, set.as_bytes())
+            );
         }
     }
 }
@@ -94,7 +155,10 @@ fn what_real_clients_ask_is_understood() {
 #[test]
 fn replies_are_the_real_server_s_to_the_byte() {
     let mut replies = 0;
-    for body in ["go", "python", "java"].iter().flat_map(|client| recorded(client, "<")) {
+    for body in ["go", "python", "java"]
+        .iter()
+        .flat_map(|client| recorded(client, "<"))
+    {
         let mut rest = &body[..];
         let mut out = Vec::new();
         let begin = frame::begin(&mut out, FrameKind::Message);
@@ -107,7 +171,12 @@ fn replies_are_the_real_server_s_to_the_byte() {
             }
             let result = ResultCode(header.result);
             let generation = header.generation as u16;
-            let reply = Reply { generation, bins: header.ops, ops: bins, ..Reply::of(result) };
+            let reply = Reply {
+                generation,
+                bins: header.ops,
+                ops: bins,
+                ..Reply::of(result)
+            };
             if header.timeout == 0 && rest.is_empty() && out.len() == frame::HEADER_BYTES {
                 let mut alone = Vec::new();
                 message::put_reply(&mut alone, &reply);
@@ -130,49 +199,108 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
         body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
         match single(&body).unwrap().work {
-            Work::Write(write) => {
-                (write.policy.exists, write.policy.generation, write.policy.ttl, write.answers.has_each)
-            }
+            Work::Write(write) => (
+                write.policy.exists,
+                write.policy.generation,
+                write.policy.ttl,
+                write.answers.has_each,
+            ),
             other => panic!("{other:?}"),
         }
     };
     let any = Generation::Any;
     assert_eq!(write(0, 0, 5, 0), (Exists::Any, any, Ttl::DEFAULT, false));
-    assert_eq!(write(info2::CREATE_ONLY, 0, 0, u32::MAX), (Exists::CreateOnly, any, Ttl::NEVER, false));
-    assert_eq!(write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1), (Exists::UpdateOnly, any, Ttl::KEEP, false));
-    assert_eq!(write(0, info3::REPLACE_ONLY, 0, 60), (Exists::ReplaceOnly, any, Ttl(60), false));
+    assert_eq!(
+        write(info2::CREATE_ONLY, 0, 0, u32::MAX),
+        (Exists::CreateOnly, any, Ttl::NEVER, false)
+    );
+    assert_eq!(
+        write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1),
+        (Exists::UpdateOnly, any, Ttl::KEEP, false)
+    );
+    assert_eq!(
+        write(0, info3::REPLACE_ONLY, 0, 60),
+        (Exists::ReplaceOnly, any, Ttl(60), false)
+    );
     let expected = (Exists::Any, Generation::Equal(3), Ttl::DEFAULT, true);
-    assert_eq!(write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0), expected);
-    assert_eq!(write(info2::GENERATION_GREATER, 0, 4, 0).1, Generation::Less(4));
+    assert_eq!(
+        write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0),
+        expected
+    );
+    assert_eq!(
+        write(info2::GENERATION_GREATER, 0, 4, 0).1,
+        Generation::Less(4)
+    );
     let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
-    let Work::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin)).unwrap().work else { panic!() };
+    let Work::Write(write) = single(&message([0, info2::WRITE, 0, 0], &keyed, &bin))
+        .unwrap()
+        .work
+    else {
+        panic!()
+    };
     assert_eq!(write.key, b"\x03user");
     let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
-    let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else { panic!() };
+    let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else {
+        panic!()
+    };
     assert_eq!(delete.generation, Generation::Equal(0));
 }
 
 #[test]
 fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
-    let bin = [op(operation::WRITE, particle::STRING, "b", b"x"), op(operation::READ, 0, "c", b"")];
+    let bin = [
+        op(operation::WRITE, particle::STRING, "b", b"x"),
+        op(operation::READ, 0, "c", b""),
+    ];
     let all_bins = [bin[0], op(operation::READ, 0, "", b"")];
     let (all, keyed) = (
         message([info1::READ | info1::GET_ALL, 0, 0, 0], &KEY, &[]),
-        [KEY[0], KEY[1], (field::SET, b"s"), (field::KEY, b"\x03user")],
+        [
+            KEY[0],
+            KEY[1],
+            (field::SET, b"s"),
+            (field::KEY, b"\x03user"),
+        ],
     );
-    let mut bodies = vec![all, message([info1::READ | info1::GET_NO_BINS, 0, 0, 0], &KEY, &[])];
+    let mut bodies = vec![
+        all,
+        message([info1::READ | info1::GET_NO_BINS, 0, 0, 0], &KEY, &[]),
+    ];
     bodies.push(message([info1::READ, 0, 0, 0], &KEY, &bin[1..]));
-    bodies.push(message([info1::READ, info2::RESPOND_ALL_OPS, 0, 0], &KEY, &bin[1..]));
-    bodies.push(message([info1::READ | info1::GET_ALL, info2::WRITE, 0, 0], &KEY, &all_bins));
-    for info2 in [0, info2::CREATE_ONLY, info2::GENERATION, info2::GENERATION_GREATER, info2::RESPOND_ALL_OPS] {
-        for info3 in [0, info3::UPDATE_ONLY, info3::CREATE_OR_REPLACE, info3::REPLACE_ONLY] {
+    bodies.push(message(
+        [info1::READ, info2::RESPOND_ALL_OPS, 0, 0],
+        &KEY,
+        &bin[1..],
+    ));
+    bodies.push(message(
+        [info1::READ | info1::GET_ALL, info2::WRITE, 0, 0],
+        &KEY,
+        &all_bins,
+    ));
+    for info2 in [
+        0,
+        info2::CREATE_ONLY,
+        info2::GENERATION,
+        info2::GENERATION_GREATER,
+        info2::RESPOND_ALL_OPS,
+    ] {
+        for info3 in [
+            0,
+            info3::UPDATE_ONLY,
+            info3::CREATE_OR_REPLACE,
+            info3::REPLACE_ONLY,
+        ] {
             for ttl in [0, 60, u32::MAX, u32::MAX - 1] {
                 let mut body = message([info1::READ, info2::WRITE | info2, info3, 0], &keyed, &bin);
                 body[6..14].copy_from_slice(&[&[0, 0, 0, 7][..], &ttl.to_be_bytes()].concat());
                 bodies.push(body);
             }
         }
-        bodies.push(message([0, info2::WRITE | info2::DELETE | info2, 0, 0], &KEY, &[]));
+        bodies.push(message(
+            [0, info2::WRITE | info2::DELETE | info2, 0, 0],
+            &KEY,
+            &[],
+        ));
     }
     for body in bodies {
         let transaction = single(&body).unwrap();
@@ -180,12 +308,26 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         for at_master in [false, true] {
             again.clear();
             request::put(&mut again, b"test", &transaction, at_master, 77);
-            let Ok(Command::Single { request, timeout_ms }) = parsed(&again) else { panic!("{transaction:?}") };
+            let Ok(Command::Single {
+                request,
+                timeout_ms,
+            }) = parsed(&again)
+            else {
+                panic!("{transaction:?}")
+            };
             assert_eq!((timeout_ms, request.at_master), (77, at_master));
-            assert_eq!(format!("{:?}", request.transaction), format!("{transaction:?}"));
+            assert_eq!(
+                format!("{:?}", request.transaction),
+                format!("{transaction:?}")
+            );
         }
     }
-    let reply = Reply { generation: 7, void_time_sec: 8, bins: 0, ..Reply::of(ResultCode::GENERATION) };
+    let reply = Reply {
+        generation: 7,
+        void_time_sec: 8,
+        bins: 0,
+        ..Reply::of(ResultCode::GENERATION)
+    };
     let mut bytes = Vec::new();
     message::put_entry(&mut bytes, 0, &reply);
     assert_eq!(message::parse_reply(&bytes), Ok(reply));
@@ -193,43 +335,112 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
 
 #[test]
 fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
-    let at_master =
-        |reads: u8, mode: u8| match parsed(&message([info1::READ | info1::GET_ALL | reads, 0, mode, 0], &KEY, &[])) {
-            Ok(Command::Single { request, .. }) => request.at_master,
-            other => panic!("{other:?}"),
-        };
+    let at_master = |reads: u8, mode: u8| match parsed(&message(
+        [info1::READ | info1::GET_ALL | reads, 0, mode, 0],
+        &KEY,
+        &[],
+    )) {
+        Ok(Command::Single { request, .. }) => request.at_master,
+        other => panic!("{other:?}"),
+    };
     assert!(at_master(0, info3::READ_TYPE) && at_master(info1::CONSISTENCY_ALL, 0));
-    assert!(![0, info3::READ_RELAX, info3::READ_TYPE | info3::READ_RELAX].iter().any(|mode| at_master(0, *mode)));
+    assert!(
+        ![0, info3::READ_RELAX, info3::READ_TYPE | info3::READ_RELAX]
+            .iter()
+            .any(|mode| at_master(0, *mode))
+    );
 }
 
 #[test]
 fn what_is_not_done_or_makes_no_sense_gets_its_code() {
     let write = [0, info2::WRITE, 0, 0];
-    let refused = |info, fields: &[(u8, &[u8])], ops: &[Entry<'_>]| single(&message(info, fields, ops)).unwrap_err();
-    let bin = |operation, particle, name, value| refused(write, &KEY, &[op(operation, particle, name, value)]);
+    let refused = |info, fields: &[(u8, &[u8])], ops: &[Entry<'_>]| {
+        single(&message(info, fields, ops)).unwrap_err()
+    };
+    let bin = |operation, particle, name, value| {
+        refused(write, &KEY, &[op(operation, particle, name, value)])
+    };
     let blob = (operation::WRITE, particle::BLOB);
-    assert_eq!(bin(blob.0, blob.1, "sixteen.bytes.xx", b""), ResultCode::BIN_NAME);
-    assert_eq!(bin(operation::WRITE, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::ADD, particle::NULL, "i", b""), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
+    assert_eq!(
+        bin(blob.0, blob.1, "sixteen.bytes.xx", b""),
+        ResultCode::BIN_NAME
+    );
+    assert_eq!(
+        bin(operation::WRITE, particle::INTEGER, "i", b"1234567"),
+        ResultCode::PARAMETER
+    );
+    assert_eq!(
+        bin(operation::ADD, particle::NULL, "i", b""),
+        ResultCode::PARAMETER
+    );
+    assert_eq!(
+        bin(operation::APPEND, particle::INTEGER, "i", b"1234567"),
+        ResultCode::PARAMETER
+    );
     for list_map_expression in [3, 4, 7, 8, 12, 13, 15, 16, 0, 255] {
-        assert_eq!(bin(list_map_expression, particle::BLOB, "b", b""), ResultCode::UNSUPPORTED);
+        assert_eq!(
+            bin(list_map_expression, particle::BLOB, "b", b""),
+            ResultCode::UNSUPPORTED
+        );
     }
     assert_eq!(refused(write, &KEY, &[]), ResultCode::PARAMETER);
-    assert_eq!(refused([0; 4], &KEY, &[]), ResultCode::PARAMETER, "neither read nor write");
-    assert_eq!(refused([info1::READ, 0, 0, 0], &KEY, &[]), ResultCode::PARAMETER, "no bins");
+    assert_eq!(
+        refused([0; 4], &KEY, &[]),
+        ResultCode::PARAMETER,
+        "neither read nor write"
+    );
+    assert_eq!(
+        refused([info1::READ, 0, 0, 0], &KEY, &[]),
+        ResultCode::PARAMETER,
+        "no bins"
+    );
     let read = [info1::READ, 0, 0, 0];
-    assert_eq!(refused(read, &KEY, &[op(blob.0, blob.1, "b", b"")]), ResultCode::PARAMETER, "a write among reads");
+    assert_eq!(
+        refused(read, &KEY, &[op(blob.0, blob.1, "b", b"")]),
+        ResultCode::PARAMETER,
+        "a write among reads"
+    );
     assert_eq!(refused(read, &KEY[1..], &[]), ResultCode::NO_NAMESPACE);
-    assert_eq!(refused(read, &[(field::NAMESPACE, b"tes"), KEY[1]], &[]), ResultCode::NO_NAMESPACE);
-    assert_eq!(refused(read, &KEY[..1], &[]), ResultCode::UNSUPPORTED, "a scan");
-    assert_eq!(refused(read, &[KEY[0], (field::DIGEST, &[9; 19])], &[]), ResultCode::PARAMETER);
-    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::SET, &[b's'; 64])], &[]), ResultCode::PARAMETER);
-    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::FUNCTION, b"f")], &[]), ResultCode::UNSUPPORTED);
-    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::FILTER, b"f")], &[]), ResultCode::UNSUPPORTED);
-    assert_eq!(refused(read, &[KEY[0], KEY[1], (field::TRANSACTION, b"t")], &[]), ResultCode::ENTERPRISE_ONLY);
-    assert_eq!(refused([3, 0, 0, 1], &KEY, &[]), ResultCode::ENTERPRISE_ONLY, "a transaction's verification");
-    let durable = [0, info2::WRITE | info2::DELETE | info2::DURABLE_DELETE, 0, 0];
+    assert_eq!(
+        refused(read, &[(field::NAMESPACE, b"tes"), KEY[1]], &[]),
+        ResultCode::NO_NAMESPACE
+    );
+    assert_eq!(
+        refused(read, &KEY[..1], &[]),
+        ResultCode::UNSUPPORTED,
+        "a scan"
+    );
+    assert_eq!(
+        refused(read, &[KEY[0], (field::DIGEST, &[9; 19])], &[]),
+        ResultCode::PARAMETER
+    );
+    assert_eq!(
+        refused(read, &[KEY[0], KEY[1], (field::SET, &[b's'; 64])], &[]),
+        ResultCode::PARAMETER
+    );
+    assert_eq!(
+        refused(read, &[KEY[0], KEY[1], (field::FUNCTION, b"f")], &[]),
+        ResultCode::UNSUPPORTED
+    );
+    assert_eq!(
+        refused(read, &[KEY[0], KEY[1], (field::FILTER, b"f")], &[]),
+        ResultCode::UNSUPPORTED
+    );
+    assert_eq!(
+        refused(read, &[KEY[0], KEY[1], (field::TRANSACTION, b"t")], &[]),
+        ResultCode::ENTERPRISE_ONLY
+    );
+    assert_eq!(
+        refused([3, 0, 0, 1], &KEY, &[]),
+        ResultCode::ENTERPRISE_ONLY,
+        "a transaction's verification"
+    );
+    let durable = [
+        0,
+        info2::WRITE | info2::DELETE | info2::DURABLE_DELETE,
+        0,
+        0,
+    ];
     assert_eq!(refused(durable, &KEY, &[]), ResultCode::ENTERPRISE_ONLY);
 }
 
@@ -246,28 +457,54 @@ fn a_replacement_only_writes_bins_and_reads_them() {
         op(operation::TOUCH, 0, "", b""),
         op(operation::DELETE, 0, "", b""),
     ];
-    for (info3, is_replacement) in
-        [(0, false), (info3::UPDATE_ONLY, false), (info3::CREATE_OR_REPLACE, true), (info3::REPLACE_ONLY, true)]
-    {
+    for (info3, is_replacement) in [
+        (0, false),
+        (info3::UPDATE_ONLY, false),
+        (info3::CREATE_OR_REPLACE, true),
+        (info3::REPLACE_ONLY, true),
+    ] {
         let code = |ops: &[Entry<'_>]| {
             single(&message([info1::READ, info2::WRITE, info3, 0], &KEY, ops))
                 .map_or_else(|code| code, |_| ResultCode::OK)
         };
-        assert_eq!(code(&[write, number(operation::WRITE), op(operation::READ, 0, "b", b"")]), ResultCode::OK);
+        assert_eq!(
+            code(&[
+                write,
+                number(operation::WRITE),
+                op(operation::READ, 0, "b", b"")
+            ]),
+            ResultCode::OK
+        );
         for op in modifying {
-            let expected = if is_replacement { ResultCode::PARAMETER } else { ResultCode::OK };
-            assert_eq!([code(&[op]), code(&[write, op])], [expected; 2], "{info3} {op:?}");
+            let expected = if is_replacement {
+                ResultCode::PARAMETER
+            } else {
+                ResultCode::OK
+            };
+            assert_eq!(
+                [code(&[op]), code(&[write, op])],
+                [expected; 2],
+                "{info3} {op:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_read_of_all_bins_is_the_only_read_of_a_write() {
-    let [write, touch] = [op(operation::WRITE, particle::STRING, "b", b"x"), op(operation::TOUCH, 0, "", b"")];
+    let [write, touch] = [
+        op(operation::WRITE, particle::STRING, "b", b"x"),
+        op(operation::TOUCH, 0, "", b""),
+    ];
     let [unnamed, named] = ["", "b"].map(|name| op(operation::READ, 0, name, b""));
-    let work = |info1, info2, ops: &[Entry<'_>]| single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops));
+    let work = |info1, info2, ops: &[Entry<'_>]| {
+        single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops))
+    };
     let all = info1::READ | info1::GET_ALL;
-    assert!(work(all, 0, &[write, unnamed]).is_ok() && work(info1::READ, 0, &[unnamed, write, named]).is_ok());
+    assert!(
+        work(all, 0, &[write, unnamed]).is_ok()
+            && work(info1::READ, 0, &[unnamed, write, named]).is_ok()
+    );
     for (info1, info2, ops) in [
         (all, 0, &[write, unnamed, unnamed][..]),
         (all, 0, &[write, unnamed, named]),
@@ -277,10 +514,20 @@ fn a_read_of_all_bins_is_the_only_read_of_a_write() {
         (0, 0, &[write, unnamed]),
         (0, 0, &[write, named]),
     ] {
-        assert_eq!(work(info1, info2, ops).unwrap_err(), ResultCode::PARAMETER, "{info1} {ops:?}");
+        assert_eq!(
+            work(info1, info2, ops).unwrap_err(),
+            ResultCode::PARAMETER,
+            "{info1} {ops:?}"
+        );
     }
-    let Work::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else { panic!() };
-    assert_eq!(touched.policy.exists, Exists::UpdateOnly, "as in the real server, a touch creates no record");
+    let Work::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else {
+        panic!()
+    };
+    assert_eq!(
+        touched.policy.exists,
+        Exists::UpdateOnly,
+        "as in the real server, a touch creates no record"
+    );
 }
 
 #[test]
@@ -288,7 +535,10 @@ fn a_filter_of_the_go_client_makes_its_batch_longer_than_the_message() {
     let bodies = recorded("go-filter", ">");
     assert_eq!(bodies.len(), 2);
     for body in bodies {
-        assert_eq!(parsed(&body).unwrap_err(), MessageError::Refused(ResultCode::UNSUPPORTED));
+        assert_eq!(
+            parsed(&body).unwrap_err(),
+            MessageError::Refused(ResultCode::UNSUPPORTED)
+        );
     }
 }
 
@@ -302,12 +552,22 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
         assert_eq!((header.result, body.len(), out.len()), (16, 22, 30));
         header.info[2] & info3::LAST != 0
     };
-    assert!(refusal(&message([info1::READ, 0, 0, 0], &KEY[..1], &[])), "a scan");
-    assert!(refusal(&message([info1::BATCH, 0, 0, 0], &[(field::BATCH, b"")], &[])));
+    assert!(
+        refusal(&message([info1::READ, 0, 0, 0], &KEY[..1], &[])),
+        "a scan"
+    );
+    assert!(refusal(&message(
+        [info1::BATCH, 0, 0, 0],
+        &[(field::BATCH, b"")],
+        &[]
+    )));
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
     message::put_unsupported(&mut out, FrameKind::Security);
-    assert_eq!((&out[..10], out.len()), (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24));
+    assert_eq!(
+        (&out[..10], out.len()),
+        (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24)
+    );
     out.clear();
     message::put_unsupported(&mut out, FrameKind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
@@ -322,7 +582,11 @@ fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
         keys.extend_from_slice(&[index as u8; 20]);
         keys.extend_from_slice(row);
     }
-    message([info1::READ | info1::BATCH, 0, 0, 0], &[(field::BATCH, &keys)], &[])
+    message(
+        [info1::READ | info1::BATCH, 0, 0, 0],
+        &[(field::BATCH, &keys)],
+        &[],
+    )
 }
 
 /// A row: bits, the announced fields, the namespace and one operation.
@@ -339,7 +603,18 @@ fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> 
 fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
     let write = op(operation::WRITE, particle::INTEGER, "n", b"12345678");
     let all = 2 | 4 | 8 | 16;
-    let announced = [0, info2::WRITE | info2::GENERATION, info3::UPDATE_ONLY, 0, 0, 3, 0, 0, 0, 60];
+    let announced = [
+        0,
+        info2::WRITE | info2::GENERATION,
+        info3::UPDATE_ONLY,
+        0,
+        0,
+        3,
+        0,
+        0,
+        0,
+        60,
+    ];
     let rows = [
         row(0, &[info1::READ | info1::GET_ALL], b"test", None),
         row(all, &announced, b"test", Some(&write)),
@@ -348,19 +623,36 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         row(2, &[0, info2::WRITE | info2::DELETE, 0], b"test", None),
     ];
     let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
-    let Ok(Command::Batch { requests, .. }) = parsed(&batch(5, &rows)) else { panic!() };
+    let Ok(Command::Batch { requests, .. }) = parsed(&batch(5, &rows)) else {
+        panic!()
+    };
     let indexes: Vec<_> = requests.iter().map(|keyed| keyed.index).collect();
     assert_eq!(indexes, [0, 10, 20, 30, 40]);
-    let work = |at: usize| requests[at].request.as_ref().map(|request| &request.transaction.work);
+    let work = |at: usize| {
+        requests[at]
+            .request
+            .as_ref()
+            .map(|request| &request.transaction.work)
+    };
     assert!(matches!(work(0), Ok(Work::ReadAll)));
     for at in [1, 2] {
-        let Ok(Work::Write(write)) = work(at) else { panic!("{at}") };
+        let Ok(Work::Write(write)) = work(at) else {
+            panic!("{at}")
+        };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
-        assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Equal(3), Ttl(60)));
+        assert_eq!(
+            (write.policy.generation, write.policy.ttl),
+            (Generation::Equal(3), Ttl(60))
+        );
         assert_eq!(ops::entries(&write.ops).next().unwrap().value, b"12345678");
-        assert_eq!(requests[at].request.as_ref().unwrap().transaction.digest, [at as u8; 20]);
+        assert_eq!(
+            requests[at].request.as_ref().unwrap().transaction.digest,
+            [at as u8; 20]
+        );
     }
-    assert!(matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_))));
+    assert!(
+        matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_)))
+    );
 }
 
 #[test]
@@ -369,19 +661,44 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
         Err(MessageError::Refused(code)) => code,
         other => panic!("{other:?}"),
     };
-    let limits = Limits { batch_requests: 2, batch_bytes: 40 };
+    let limits = Limits {
+        batch_requests: 2,
+        batch_bytes: 40,
+    };
     let write = op(operation::WRITE, particle::BLOB, "n", &[0; 10]);
     let write = row(2, &[0, info2::WRITE, 0], b"test", Some(&write));
     assert_eq!(refused(&batch(3, &[]), limits), ResultCode::BATCH_REQUESTS);
-    assert_eq!(refused(&batch(u32::MAX, &[]), limits), ResultCode::BATCH_REQUESTS);
+    assert_eq!(
+        refused(&batch(u32::MAX, &[]), limits),
+        ResultCode::BATCH_REQUESTS
+    );
     assert_eq!(refused(&batch(0, &[]), limits), ResultCode::PARAMETER);
     // The batch has 19 bytes of operations, sent once for two keys.
     assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
-    assert_eq!(refused(&batch(2, &[&write, &[1]]), Limits { batch_bytes: 37, ..limits }), ResultCode::PARAMETER);
-    for torn in [batch(2, &[&write]), batch(1, &[&[1]]), batch(1, &[&write[..write.len() - 1]])] {
+    assert_eq!(
+        refused(
+            &batch(2, &[&write, &[1]]),
+            Limits {
+                batch_bytes: 37,
+                ..limits
+            }
+        ),
+        ResultCode::PARAMETER
+    );
+    for torn in [
+        batch(2, &[&write]),
+        batch(1, &[&[1]]),
+        batch(1, &[&write[..write.len() - 1]]),
+    ] {
         assert!(matches!(parsed(&torn), Err(MessageError::Malformed(_))));
     }
-    assert_eq!(refused(&message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]), limits), ResultCode::NO_NAMESPACE);
+    assert_eq!(
+        refused(
+            &message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]),
+            limits
+        ),
+        ResultCode::NO_NAMESPACE
+    );
 }
 
 #[test]
@@ -389,12 +706,18 @@ fn a_message_cut_anywhere_or_with_larger_counts_is_malformed() {
     for body in recorded("python", ">") {
         assert!(parsed(&body).is_ok());
         for cut in 0..body.len() {
-            assert!(matches!(parsed(&body[..cut]), Err(MessageError::Malformed(_))), "{cut}");
+            assert!(
+                matches!(parsed(&body[..cut]), Err(MessageError::Malformed(_))),
+                "{cut}"
+            );
         }
         for at in [18, 20] {
             let mut more = body.clone();
             more[at] = 255;
-            assert!(matches!(parsed(&more), Err(MessageError::Malformed(_))), "{at}");
+            assert!(
+                matches!(parsed(&more), Err(MessageError::Malformed(_))),
+                "{at}"
+            );
         }
     }
 }

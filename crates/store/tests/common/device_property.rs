@@ -46,8 +46,13 @@ impl Open {
             id: 9,
         };
         let wall_ms = 1_700_000_000_000;
-        let store = Store::open(&namespace, &[space], 0..48, wall_ms, 1, &mut engine).expect("a store");
-        let mut open = Self { engine, store, replies: Vec::new() };
+        let store =
+            Store::open(&namespace, &[space], 0..48, wall_ms, 1, &mut engine).expect("a store");
+        let mut open = Self {
+            engine,
+            store,
+            replies: Vec::new(),
+        };
         open.run(|open| open.store.is_ready() || open.store.damage().is_some());
         open.store.accept_losses(&mut open.engine);
         open.run(|open| open.store.is_ready());
@@ -64,17 +69,31 @@ impl Open {
             }
             let next_ns = self.store.poll(&mut self.engine, &mut self.replies);
             let until_ns = next_ns.clamp(self.engine.now() + 1, self.engine.now() + 1_000_000);
-            self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).expect("simulated drives reap");
+            self.engine
+                .reap(
+                    Wait {
+                        until_ns,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .expect("simulated drives reap");
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut self.engine, &mut self.replies);
+                self.store
+                    .on_completion(done, &mut self.engine, &mut self.replies);
             }
         }
         panic!("the store hangs");
     }
 
     pub(crate) fn ask(&mut self, digest: Digest, work: Work) -> Reply {
-        let transaction = Transaction { digest, set: (*b"s").into(), work };
-        self.store.execute(1, transaction, &mut self.engine, &mut self.replies);
+        let transaction = Transaction {
+            digest,
+            set: (*b"s").into(),
+            work,
+        };
+        self.store
+            .execute(1, transaction, &mut self.engine, &mut self.replies);
         self.run(|open| !open.replies.is_empty());
         self.replies.remove(0).1
     }
@@ -108,14 +127,23 @@ fn value(number: u8, len: usize) -> Work {
         value: &vec![number; len],
     };
     ops::put(&mut entries, &entry);
-    let policy = Policy { exists: Exists::CreateOrReplace, ..Policy::default() };
-    Work::Write(Write { policy, ops: entries, ..Write::default() })
+    let policy = Policy {
+        exists: Exists::CreateOrReplace,
+        ..Policy::default()
+    };
+    Work::Write(Write {
+        policy,
+        ops: entries,
+        ..Write::default()
+    })
 }
 
 /// Opens a store on the device described by `bytes`. The first byte has two flags: valid checksums, and marks. Then
 /// come the marks, and the starts of blocks. Returns true if a record was read.
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
-    let Some((flags, mut bytes)) = bytes.split_first() else { return false };
+    let Some((flags, mut bytes)) = bytes.split_first() else {
+        return false;
+    };
     let mut contents = Contents::new(512, 1);
     if flags & 2 != 0 {
         for slot in 0..2 {
@@ -135,7 +163,10 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
         if flags & 1 == 0 {
             seal(&mut piece);
         }
-        for record in (48..piece.len().saturating_sub(48)).step_by(16).map(|at| &piece[at..]) {
+        for record in (48..piece.len().saturating_sub(48))
+            .step_by(16)
+            .map(|at| &piece[at..])
+        {
             if record[4..6] == MAGIC && digests.len() < 60 {
                 digests.extend(record[24..].first_chunk::<20>().copied());
             }
@@ -153,8 +184,15 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let mut wanted = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
-        let work = if is_deleted { Work::Delete(Delete::default()) } else { value(number as u8, 700) };
-        let done = matches!(open.ask(*digest, work).result, ResultCode::OK | ResultCode::NOT_FOUND);
+        let work = if is_deleted {
+            Work::Delete(Delete::default())
+        } else {
+            value(number as u8, 700)
+        };
+        let done = matches!(
+            open.ask(*digest, work).result,
+            ResultCode::OK | ResultCode::NOT_FOUND
+        );
         wanted.push(done.then_some(is_deleted));
     }
     let mut open = Open::on(open.close());
@@ -163,7 +201,9 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
         match is_deleted {
             Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),
             Some(false) => {
-                let bins: Vec<_> = ops::entries(&reply.ops).map(|bin| bin.value.to_vec()).collect();
+                let bins: Vec<_> = ops::entries(&reply.ops)
+                    .map(|bin| bin.value.to_vec())
+                    .collect();
                 assert_eq!(bins, [vec![number; 700]]);
             }
             None => {}
@@ -187,9 +227,10 @@ fn seal(piece: &mut [u8]) {
         let len = (field >> 4) as usize * 16;
         let (len, seed) = match part[4..8].try_into() {
             Ok(SEAL_MAGIC) if part.len() >= SEAL => (SEAL, seed),
-            Ok([one, other, ..]) if [one, other] == MAGIC && (48..=part.len()).contains(&len) => {
-                (len, seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1)))
-            }
+            Ok([one, other, ..]) if [one, other] == MAGIC && (48..=part.len()).contains(&len) => (
+                len,
+                seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1)),
+            ),
             _ => {
                 at += 16;
                 continue;

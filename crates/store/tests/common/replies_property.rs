@@ -13,7 +13,9 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
     while let Ok(Some(mut body)) = take_reply(&mut rest) {
         replies += 1;
         while !body.is_empty() {
-            let Ok(entry) = take_entry(&mut body) else { break };
+            let Ok(entry) = take_entry(&mut body) else {
+                break;
+            };
             let mut bins = entry.bins;
             while !bins.is_empty() {
                 ops::take(&mut bins).expect("a whole bin");
@@ -27,20 +29,31 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
         }
     }
     let text = String::from_utf8_lossy(bytes);
-    let pairs: Vec<_> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+    let pairs: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .collect();
     for (_, value) in &pairs {
         assert_value(value);
     }
-    let is_login = assert_query(bytes, pairs.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let is_login = assert_query(
+        bytes,
+        pairs.iter().map(|(name, _)| (*name).to_owned()).collect(),
+    );
     replies > 0 || is_login || !pairs.is_empty()
 }
 
 fn assert_value(value: &str) {
     match parse_partitions(value, "test") {
         Ok(owned) => {
-            assert!(owned.is_none_or(|of| of.copies.iter().all(|map| map.len() == 512) && of.copies.len() <= 8))
+            assert!(owned.is_none_or(
+                |of| of.copies.iter().all(|map| map.len() == 512) && of.copies.len() <= 8
+            ))
         }
-        Err(error) => assert!(!error.contains('\n') && error.len() < 2000, "one line: {error}"),
+        Err(error) => assert!(
+            !error.contains('\n') && error.len() < 2000,
+            "one line: {error}"
+        ),
     }
     let _ = rack(value, "test");
     for found in [peers(value), services(value)] {
@@ -48,10 +61,17 @@ fn assert_value(value: &str) {
             Ok(peers) => {
                 assert!(peers.iter().all(|peer| peer.hosts.len() <= 64));
                 for host in peers.iter().flat_map(|peer| &peer.hosts) {
-                    assert_eq!(Host::parse(&host.to_string(), 1).as_ref(), Ok(host), "a host reads back");
+                    assert_eq!(
+                        Host::parse(&host.to_string(), 1).as_ref(),
+                        Ok(host),
+                        "a host reads back"
+                    );
                 }
             }
-            Err(error) => assert!(!error.contains('\n') && error.len() < 2000, "one line: {error}"),
+            Err(error) => assert!(
+                !error.contains('\n') && error.len() < 2000,
+                "one line: {error}"
+            ),
         }
     }
 }
@@ -69,7 +89,12 @@ fn assert_query(bytes: &[u8], names: Vec<String>) -> bool {
         }
         let _ = security_reply(body);
     }
-    for names in [names, ["node", "build", "namespace/test"].map(str::to_owned).to_vec()] {
+    for names in [
+        names,
+        ["node", "build", "namespace/test"]
+            .map(str::to_owned)
+            .to_vec(),
+    ] {
         match info_replies(&names, bytes) {
             Ok(values) => assert_eq!(values.len(), names.len()),
             Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),

@@ -9,7 +9,10 @@ use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
-const LIMITS: Limits = Limits { batch_requests: 100, batch_bytes: 1 << 12 };
+const LIMITS: Limits = Limits {
+    batch_requests: 100,
+    batch_bytes: 1 << 12,
+};
 
 /// Takes frames off `bytes` as a server does, and answers each. Returns true if there was a valid message.
 pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
@@ -20,10 +23,19 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
         match kind {
             FrameKind::Info => {
                 info::put(&mut out, body, &facts);
-                let names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).count();
+                let names = body
+                    .split(|byte| *byte == b'\n')
+                    .filter(|name| !name.is_empty())
+                    .count();
                 // The header is left out, because its length may contain a newline byte, too.
-                let lines = out[frame::HEADER_BYTES..].iter().filter(|byte| **byte == b'\n').count();
-                assert!(names == 0 && lines > 0 || lines == names.min(257), "{names} names, {lines} lines");
+                let lines = out[frame::HEADER_BYTES..]
+                    .iter()
+                    .filter(|byte| **byte == b'\n')
+                    .count();
+                assert!(
+                    names == 0 && lines > 0 || lines == names.min(257),
+                    "{names} names, {lines} lines"
+                );
             }
             FrameKind::Message => is_valid |= assert_message(body, &mut out),
             kind => message::put_unsupported(&mut out, kind),
@@ -87,7 +99,9 @@ fn assert_work(work: &Work) -> usize {
 /// Checks that a client that follows the protocol can read all replies.
 fn assert_frames(mut out: &[u8]) {
     while !out.is_empty() {
-        let (kind, mut body) = frame::take(&mut out, usize::MAX).expect("a frame").expect("all of it");
+        let (kind, mut body) = frame::take(&mut out, usize::MAX)
+            .expect("a frame")
+            .expect("all of it");
         if kind == FrameKind::Message {
             let mut last = false;
             while !body.is_empty() {
@@ -115,15 +129,31 @@ fn facts() -> Facts {
 pub(crate) fn assert_configuration_property(bytes: &[u8]) -> bool {
     match conf::parse(bytes) {
         Ok(parsed) => {
-            assert!(parsed.notes.iter().all(|note| !note.to_string().contains('\n')));
+            assert!(
+                parsed
+                    .notes
+                    .iter()
+                    .all(|note| !note.to_string().contains('\n'))
+            );
             let namespaces = &parsed.config.namespaces;
-            assert!(!namespaces.is_empty() && namespaces.iter().all(|namespace| !namespace.devices.is_empty()));
+            assert!(
+                !namespaces.is_empty()
+                    && namespaces
+                        .iter()
+                        .all(|namespace| !namespace.devices.is_empty())
+            );
             true
         }
         Err(problems) => {
             assert!(!problems.0.is_empty());
             let harmless = |c: char| !c.is_control();
-            assert!(problems.0.iter().all(|problem| problem.to_string().chars().all(harmless)), "{problems}");
+            assert!(
+                problems
+                    .0
+                    .iter()
+                    .all(|problem| problem.to_string().chars().all(harmless)),
+                "{problems}"
+            );
             false
         }
     }

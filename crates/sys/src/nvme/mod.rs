@@ -107,7 +107,11 @@ const NSID_ALL: u32 = 0xffff_ffff;
 
 impl Query {
     fn request(self) -> u32 {
-        if matches!(self, Self::ReclaimUnitHandles(_)) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
+        if matches!(self, Self::ReclaimUnitHandles(_)) {
+            NVME_IOCTL_IO_CMD
+        } else {
+            NVME_IOCTL_ADMIN_CMD
+        }
     }
 
     /// The command that returns the first `len` bytes of the answer.
@@ -121,24 +125,36 @@ impl Query {
             cdw11: u32::from(group) << 16 | dwords >> 16,
             ..Command::default()
         };
-        let identify = |cns: u32, nsid: u32| Command { opcode: IDENTIFY, nsid, cdw10: cns, ..Command::default() };
+        let identify = |cns: u32, nsid: u32| Command {
+            opcode: IDENTIFY,
+            nsid,
+            cdw10: cns,
+            ..Command::default()
+        };
         match self {
             Self::Smart => log(0x02, 0, NSID_ALL),
             Self::OcpSmart => log(0xc0, 0, NSID_ALL),
             Self::FdpConfigurations(group) => log(0x20, group, 0),
             Self::FdpUsage(group) => log(0x21, group, 0),
             Self::FdpStatistics(group) => log(0x22, group, 0),
-            Self::FdpFeature(group) => {
-                Command { opcode: GET_FEATURES, cdw10: 0x1d, cdw11: group.into(), ..Command::default() }
-            }
+            Self::FdpFeature(group) => Command {
+                opcode: GET_FEATURES,
+                cdw10: 0x1d,
+                cdw11: group.into(),
+                ..Command::default()
+            },
             Self::Controller => identify(0x01, 0),
             Self::Namespace(nsid) => identify(0x00, nsid),
             Self::AllocatedNamespace(nsid) => identify(0x11, nsid),
             Self::NamespaceNumbers(allocated) => identify(if allocated { 0x10 } else { 0x02 }, 0),
             Self::NamespaceNames(nsid) => identify(0x03, nsid),
-            Self::ReclaimUnitHandles(nsid) => {
-                Command { opcode: IO_MANAGEMENT_RECEIVE, nsid, cdw10: 0x01, cdw11: dwords, ..Command::default() }
-            }
+            Self::ReclaimUnitHandles(nsid) => Command {
+                opcode: IO_MANAGEMENT_RECEIVE,
+                nsid,
+                cdw10: 0x01,
+                cdw11: dwords,
+                ..Command::default()
+            },
         }
     }
 }
@@ -156,11 +172,22 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
         GET_FEATURES => true,
         _ => !answer.is_empty(),
     };
-    let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
+    let Some(len) = u32::try_from(answer.len())
+        .ok()
+        .filter(|len| len % 4 == 0 && fits)
+    else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
     };
-    let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
-    let mut command = Command { addr, data_len: len, ..query.command(len) };
+    let addr = if answer.is_empty() {
+        0
+    } else {
+        answer.as_mut_ptr() as u64
+    };
+    let mut command = Command {
+        addr,
+        data_len: len,
+        ..query.command(len)
+    };
     // SAFETY: the kernel reads and writes one `nvme_passthru_cmd`. The drive writes as many bytes as the command
     // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the command
     // has ended.
@@ -196,7 +223,10 @@ impl Status {
     /// Parses the status field of a completion without the phase bit, as Linux reports it: code, three bits of code
     /// type, retry bits.
     pub fn of_field(field: u16) -> Self {
-        Self { sct: (field >> 8 & 0x7) as u8, sc: field as u8 }
+        Self {
+            sct: (field >> 8 & 0x7) as u8,
+            sc: field as u8,
+        }
     }
 
     /// Name in the specification; `None` for a reserved or vendor-specific code.
@@ -270,7 +300,11 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;
-        let name = self.name().unwrap_or(if *sct == 7 { "vendor-specific" } else { "unknown" });
+        let name = self.name().unwrap_or(if *sct == 7 {
+            "vendor-specific"
+        } else {
+            "unknown"
+        });
         write!(f, "NVMe status {name} (type {sct:#x}, code {sc:#04x})")
     }
 }
@@ -283,8 +317,14 @@ mod tests {
     #[test]
     fn the_requests_have_the_kernels_numbers() {
         // Each number has four parts: direction (3: both), size of the struct (72), letter, number of the request.
-        assert_eq!(NVME_IOCTL_ADMIN_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41);
-        assert_eq!(NVME_IOCTL_IO_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43);
+        assert_eq!(
+            NVME_IOCTL_ADMIN_CMD,
+            3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41
+        );
+        assert_eq!(
+            NVME_IOCTL_IO_CMD,
+            3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43
+        );
     }
 
     #[test]
@@ -292,9 +332,15 @@ mod tests {
         let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
-        assert_eq!(dwords(Query::FdpStatistics(3), 64), (0x000f_0022, 0x0003_0000));
+        assert_eq!(
+            dwords(Query::FdpStatistics(3), 64),
+            (0x000f_0022, 0x0003_0000)
+        );
         // 1 MiB are 262,144 dwords: the upper 16 bits of the count are in the next dword.
-        assert_eq!(dwords(Query::FdpConfigurations(1), 1 << 20), (0xffff_0020, 0x0001_0003));
+        assert_eq!(
+            dwords(Query::FdpConfigurations(1), 1 << 20),
+            (0xffff_0020, 0x0001_0003)
+        );
         assert_eq!(dwords(Query::ReclaimUnitHandles(2), 4096), (1, 1023));
         assert_eq!(dwords(Query::FdpFeature(7), 0), (0x1d, 7));
     }
@@ -323,27 +369,48 @@ mod tests {
     #[test]
     fn what_is_no_nvme_drive_answers_with_an_error() {
         let null = std::fs::File::open("/dev/null").unwrap();
-        assert!(matches!(query_bytes(null.as_fd(), Query::Smart, LOG_PAGE_BYTES), Err(QueryError::Io(_))));
+        assert!(matches!(
+            query_bytes(null.as_fd(), Query::Smart, LOG_PAGE_BYTES),
+            Err(QueryError::Io(_))
+        ));
         assert!(namespace_id(null.as_fd()).is_err());
     }
 
     #[test]
     fn a_query_whose_answer_would_not_fit_is_not_sent() {
         let null = std::fs::File::open("/dev/null").unwrap();
-        for (query, len) in
-            [(Query::Controller, 512), (Query::Smart, 0), (Query::Smart, 510), (Query::ReclaimUnitHandles(1), 0)]
-        {
+        for (query, len) in [
+            (Query::Controller, 512),
+            (Query::Smart, 0),
+            (Query::Smart, 510),
+            (Query::ReclaimUnitHandles(1), 0),
+        ] {
             let error = query_bytes(null.as_fd(), query, len).unwrap_err();
-            assert!(matches!(error, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput), "{query:?}");
+            assert!(
+                matches!(error, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput),
+                "{query:?}"
+            );
         }
     }
 
     #[test]
     fn a_status_is_named_and_its_numbers_stand_beside() {
         // Linux and drives also report do-not-retry and further bits.
-        assert_eq!(Status::of_field(0x4280 | 0x2000), Status { sct: 2, sc: 0x80 });
-        assert_eq!(Status::of_field(0x0280).to_string(), "NVMe status Write Fault (type 0x2, code 0x80)");
-        assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status vendor-specific (type 0x7, code 0xc1)");
-        assert_eq!(Status { sct: 0, sc: 0x7f }.to_string(), "NVMe status unknown (type 0x0, code 0x7f)");
+        assert_eq!(
+            Status::of_field(0x4280 | 0x2000),
+            Status { sct: 2, sc: 0x80 }
+        );
+        assert_eq!(
+            Status::of_field(0x0280).to_string(),
+            "NVMe status Write Fault (type 0x2, code 0x80)"
+        );
+        assert_eq!(
+            Status::of_field(0x07c1).to_string(),
+            "NVMe status vendor-specific (type 0x7, code 0xc1)"
+        );
+        assert_eq!(
+            Status { sct: 0, sc: 0x7f }.to_string(),
+            "NVMe status unknown (type 0x0, code 0x7f)"
+        );
     }
 }

@@ -68,11 +68,26 @@ impl NvmeForm {
     pub fn new(namespaces: Vec<Namespace>) -> Self {
         for namespace in &namespaces {
             assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
-            assert!(namespace.first_byte.is_multiple_of(namespace.block_bytes.into()), "{namespace:?}");
-            let Namespace { transfer_bytes_max, block_bytes, .. } = *namespace;
-            assert!(transfer_bytes_max > 0 && transfer_bytes_max.is_multiple_of(block_bytes), "{namespace:?}");
+            assert!(
+                namespace
+                    .first_byte
+                    .is_multiple_of(namespace.block_bytes.into()),
+                "{namespace:?}"
+            );
+            let Namespace {
+                transfer_bytes_max,
+                block_bytes,
+                ..
+            } = *namespace;
+            assert!(
+                transfer_bytes_max > 0 && transfer_bytes_max.is_multiple_of(block_bytes),
+                "{namespace:?}"
+            );
         }
-        Self { namespaces, ranges: Buf::empty() }
+        Self {
+            namespaces,
+            ranges: Buf::empty(),
+        }
     }
 }
 
@@ -86,8 +101,15 @@ impl Form for NvmeForm {
         RANGE_BYTES * in_flight_max
     }
 
-    fn set_up(&mut self, pool: &mut Pool, _ring: &Submitter<'_>, in_flight_max: usize) -> io::Result<()> {
-        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory has room for it");
+    fn set_up(
+        &mut self,
+        pool: &mut Pool,
+        _ring: &Submitter<'_>,
+        in_flight_max: usize,
+    ) -> io::Result<()> {
+        self.ranges = pool
+            .cut(RANGE_BYTES * in_flight_max)
+            .expect("the ring's memory has room for it");
         Ok(())
     }
 
@@ -97,12 +119,20 @@ impl Form for NvmeForm {
 
     fn entries(&self, op: &Op) -> usize {
         let transfer_bytes_max = self.namespaces[usize::from(op.target)].transfer_bytes_max;
-        if op.kind.moves_data() { op.len.div_ceil(transfer_bytes_max).max(1) as usize } else { 1 }
+        if op.kind.moves_data() {
+            op.len.div_ceil(transfer_bytes_max).max(1) as usize
+        } else {
+            1
+        }
     }
 
     fn entries_max(&self, in_flight_max: usize, memory_bytes: usize) -> usize {
-        let smallest_bytes_max =
-            self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
+        let smallest_bytes_max = self
+            .namespaces
+            .iter()
+            .map(|namespace| namespace.transfer_bytes_max)
+            .min()
+            .unwrap_or(u32::MAX);
         in_flight_max + memory_bytes / smallest_bytes_max as usize
     }
 
@@ -111,23 +141,39 @@ impl Form for NvmeForm {
     fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
-        let range = if op.kind.is_flush() { (0, 0) } else { (op.offset, op.len) };
+        let range = if op.kind.is_flush() {
+            (0, 0)
+        } else {
+            (op.offset, op.len)
+        };
         let (mut offset, mut len) = range;
-        assert!(offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes), "{op:?}");
+        assert!(
+            offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes),
+            "{op:?}"
+        );
         let mut skipped = 0;
         if op.kind.moves_data() {
             skipped = entry_index * namespace.transfer_bytes_max as usize;
-            (offset, len) = (offset + skipped as u64, (len - skipped as u32).min(namespace.transfer_bytes_max));
+            (offset, len) = (
+                offset + skipped as u64,
+                (len - skipped as u32).min(namespace.transfer_bytes_max),
+            );
         }
         let first_block = (namespace.first_byte + offset) / u64::from(block_bytes);
         let blocks = len / block_bytes;
-        let mut command = Command { nsid: namespace.nsid, ..Command::default() };
+        let mut command = Command {
+            nsid: namespace.nsid,
+            ..Command::default()
+        };
         let mut fixed = None;
         match op.kind {
             OpKind::Flush | OpKind::FlushFile => command.opcode = FLUSH,
             OpKind::WriteBack(_) => panic!("a drive has no page cache: {op:?}"),
             OpKind::Read | OpKind::Write => {
-                assert!((1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= op.len as usize, "{op:?}");
+                assert!(
+                    (1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= op.len as usize,
+                    "{op:?}"
+                );
                 command.opcode = if op.kind == OpKind::Read { READ } else { WRITE };
                 (command.addr, command.data_len) = (op.buf.address() as u64 + skipped as u64, len);
                 (command.cdw10, command.cdw11) = (first_block as u32, (first_block >> 32) as u32);
@@ -152,14 +198,19 @@ impl Form for NvmeForm {
             }
             if let Some(placement) = op.placement {
                 command.cdw12 |= DATA_PLACEMENT;
-                command.cdw13 = u32::from(namespace.placement_ids[usize::from(placement.0) - 1]) << 16;
+                command.cdw13 =
+                    u32::from(namespace.placement_ids[usize::from(placement.0) - 1]) << 16;
             }
         }
         let mut bytes = [0; 80];
         // SAFETY: `Command` is integers without padding, and as long as the target part of `bytes`.
-        bytes[..size_of::<Command>()]
-            .copy_from_slice(&unsafe { std::mem::transmute::<Command, [u8; size_of::<Command>()]>(command) });
-        opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO).cmd(bytes).buf_index(fixed).build()
+        bytes[..size_of::<Command>()].copy_from_slice(&unsafe {
+            std::mem::transmute::<Command, [u8; size_of::<Command>()]>(command)
+        });
+        opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO)
+            .cmd(bytes)
+            .buf_index(fixed)
+            .build()
     }
 
     fn outcome(&mut self, completion: cqueue::Entry32, _op: &Op) -> Outcome {
@@ -193,13 +244,20 @@ mod tests {
             fua,
             placement_ids: vec![7, 0x102, 3],
         };
-        let mut commands = NvmeForm::new(vec![namespace(1, 512, 0, false), namespace(2, 4096, 1 << 20, true)]);
+        let mut commands = NvmeForm::new(vec![
+            namespace(1, 512, 0, false),
+            namespace(2, 4096, 1 << 20, true),
+        ]);
         commands.ranges = pool.cut(RANGE_BYTES * 4).unwrap();
         commands
     }
 
     fn op(kind: OpKind, target: u16, buf: Buf) -> Op {
-        Op { target, token: 3, ..Op::new(kind, 8192, 16384, buf) }
+        Op {
+            target,
+            token: 3,
+            ..Op::new(kind, 8192, 16384, buf)
+        }
     }
 
     /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.
@@ -207,7 +265,12 @@ mod tests {
         let bytes = bytes(entry);
         let command = &bytes[48..];
         let dword = |at: usize| u32::from_le_bytes(command[at..at + 4].try_into().unwrap());
-        (command[0], dword(4), dword(36), [dword(40), dword(44), dword(48), dword(52)])
+        (
+            command[0],
+            dword(4),
+            dword(36),
+            [dword(40), dword(44), dword(48), dword(52)],
+        )
     }
 
     fn bytes(entry: &squeue::Entry128) -> [u8; 128] {
@@ -217,12 +280,19 @@ mod tests {
 
     /// Address of the data of an entry's command.
     fn address(entry: &squeue::Entry128) -> u64 {
-        u64::from_le_bytes(bytes(entry)[48 + std::mem::offset_of!(Command, addr)..][..8].try_into().unwrap())
+        u64::from_le_bytes(
+            bytes(entry)[48 + std::mem::offset_of!(Command, addr)..][..8]
+                .try_into()
+                .unwrap(),
+        )
     }
 
     #[test]
     fn the_request_has_the_kernels_number() {
-        assert_eq!(NVME_URING_CMD_IO, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x80);
+        assert_eq!(
+            NVME_URING_CMD_IO,
+            3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x80
+        );
     }
 
     #[test]
@@ -231,12 +301,28 @@ mod tests {
         let mut commands = commands(&mut pool);
         let mut buf = || pool.cut(16384).unwrap();
         // Byte 8,192 is in block 16, with blocks of 512 bytes. 16,384 bytes are 32 blocks, counted from 0.
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)), (READ, 1, 16384, [16, 0, 31, 0]));
+        assert_eq!(
+            told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)),
+            (READ, 1, 16384, [16, 0, 31, 0])
+        );
         // The partition begins at 1 MiB: with blocks of 4 KiB, byte 8,192 is in block 256 + 2. Every write has FUA.
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
-        let far = Op { offset: 5 << 41, ..op(OpKind::Read, 0, buf()) };
-        assert_eq!(told(&commands.entry(&mut { far }, 0)).3, [0, 5, 31, 0], "5 << 32 blocks");
-        assert_eq!(told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()), 0)), (FLUSH, 2, 0, [0; 4]));
+        assert_eq!(
+            told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)),
+            (WRITE, 2, 16384, [258, 0, 3 | FUA, 0])
+        );
+        let far = Op {
+            offset: 5 << 41,
+            ..op(OpKind::Read, 0, buf())
+        };
+        assert_eq!(
+            told(&commands.entry(&mut { far }, 0)).3,
+            [0, 5, 31, 0],
+            "5 << 32 blocks"
+        );
+        assert_eq!(
+            told(&commands.entry(&mut op(OpKind::Flush, 1, Buf::empty()), 0)),
+            (FLUSH, 2, 0, [0; 4])
+        );
     }
 
     #[test]
@@ -245,7 +331,10 @@ mod tests {
         let mut commands = commands(&mut pool);
         for (place, id) in [(1, 7), (2, 0x102), (3, 3)] {
             let placement = Some(Placement(place));
-            let mut write = Op { placement, ..op(OpKind::Write, 0, pool.cut(16384).unwrap()) };
+            let mut write = Op {
+                placement,
+                ..op(OpKind::Write, 0, pool.cut(16384).unwrap())
+            };
             let (_, _, _, dwords) = told(&commands.entry(&mut write, 0));
             assert_eq!(dwords[2..], [31 | 2 << 20, id << 16]);
         }
@@ -255,18 +344,38 @@ mod tests {
     fn what_is_longer_than_a_command_becomes_several_without_a_gap() {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
-        let mut write =
-            Op { len: 150 << 10, placement: Some(Placement(1)), ..op(OpKind::Write, 0, pool.cut(150 << 10).unwrap()) };
+        let mut write = Op {
+            len: 150 << 10,
+            placement: Some(Placement(1)),
+            ..op(OpKind::Write, 0, pool.cut(150 << 10).unwrap())
+        };
         assert_eq!(commands.entries(&write), 3);
         let start = write.buf.address() as u64;
         for (number, first, kib) in [(0, 16, 64), (1, 144, 64), (2, 272, 22)] {
             let entry = commands.entry(&mut write, number);
-            assert_eq!(told(&entry), (WRITE, 1, kib << 10, [first, 0, (kib * 2 - 1) | DATA_PLACEMENT, 7 << 16]));
+            assert_eq!(
+                told(&entry),
+                (
+                    WRITE,
+                    1,
+                    kib << 10,
+                    [first, 0, (kib * 2 - 1) | DATA_PLACEMENT, 7 << 16]
+                )
+            );
             assert_eq!(address(&entry), start + number as u64 * (64 << 10));
         }
-        let exact = Op { len: 128 << 10, ..write };
-        assert_eq!((commands.entries(&exact), commands.entries_max(8, 1 << 20)), (2, 24));
-        assert_eq!(commands.entries(&op(OpKind::Deallocate, 0, Buf::empty())), 1);
+        let exact = Op {
+            len: 128 << 10,
+            ..write
+        };
+        assert_eq!(
+            (commands.entries(&exact), commands.entries_max(8, 1 << 20)),
+            (2, 24)
+        );
+        assert_eq!(
+            commands.entries(&op(OpKind::Deallocate, 0, Buf::empty())),
+            1
+        );
     }
 
     #[test]
@@ -276,7 +385,10 @@ mod tests {
         let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()), 0);
         assert_eq!(told(&entry), (DATASET_MANAGEMENT, 2, 16, [0, 4, 0, 0]));
         // The range has no attributes, and 4 blocks from block 258 on.
-        assert_eq!(commands.ranges[48..64], [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            commands.ranges[48..64],
+            [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]
+        );
     }
 
     #[test]

@@ -10,17 +10,29 @@ const RATE: u64 = 1000;
 
 fn manifest() -> Manifest {
     let layout = layout(&[("reads", true)], RATE as f64, ["d"]);
-    Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
+    Manifest {
+        duration_sec: 1000,
+        slice_sec: 50,
+        round_sec: 1,
+        ..Manifest::new(&layout, Sla::default())
+    }
 }
 
-const TRY: StepPurpose = StepPurpose::Try { wait_sec: 0.0, exact: false };
-const EXACT: StepPurpose = StepPurpose::Try { wait_sec: 0.0, exact: true };
+const TRY: StepPurpose = StepPurpose::Try {
+    wait_sec: 0.0,
+    exact: false,
+};
+const EXACT: StepPurpose = StepPurpose::Try {
+    wait_sec: 0.0,
+    exact: true,
+};
 
 /// Runs and judges a step of up to 50 rounds of one second. Each round has 1,000 reads, of which `done` complete and
 /// `slow(round)` take 2 ms.
 fn step(target: StepPurpose, done: u64, slow: impl Fn(u64) -> u64) -> (JudgedStep, Option<String>) {
     let manifest = manifest();
-    let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target, 50), manifest.judge(), None);
+    let (mut watcher, mut judge, mut enough) =
+        (Watcher::new(&manifest, target, 50), manifest.judge(), None);
     for index in 0..50 {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
@@ -46,15 +58,29 @@ fn step(target: StepPurpose, done: u64, slow: impl Fn(u64) -> u64) -> (JudgedSte
 fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
     let (judged, enough) = step(TRY, RATE, |_| 30);
     assert_eq!(enough.as_deref(), Some("settled after 6 rounds"));
-    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Held, 6, 6), "{}", judged.why);
-    assert_eq!(judged.why, "within the limits: 3.00 % of reads on d over 1ms (limit 5 %)");
-    assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
+    assert_eq!(
+        (judged.seen, judged.rounds, judged.rounds_judged),
+        (Held, 6, 6),
+        "{}",
+        judged.why
+    );
+    assert_eq!(
+        judged.why,
+        "within the limits: 3.00 % of reads on d over 1ms (limit 5 %)"
+    );
+    assert_eq!(
+        (judged.shares[0].share[0], judged.shares[0].margin[0]),
+        (0.03, 0.0)
+    );
 }
 
 #[test]
 fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
     let (judged, enough) = step(EXACT, RATE, |_| 30);
-    assert_eq!((judged.seen, judged.rounds, judged.whole, enough), (Held, 50, true, None));
+    assert_eq!(
+        (judged.seen, judged.rounds, judged.whole, enough),
+        (Held, 50, true, None)
+    );
     let (judged, _) = step(EXACT, RATE, |_| 20);
     assert_eq!((judged.seen, judged.rounds, judged.whole), (Held, 6, false));
 }
@@ -66,7 +92,11 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
     assert_eq!(judged.seen, Held, "{}", judged.why);
     assert_eq!(judged.rounds, 8, "halves of 3.7 % and 3.0 %");
     let (judged, _) = step(TRY, RATE, |round| if round < 5 { 200 } else { 10 });
-    assert_eq!((judged.seen, judged.rounds), (Held, 11), "until nothing of the beginning is in the window");
+    assert_eq!(
+        (judged.seen, judged.rounds),
+        (Held, 11),
+        "until nothing of the beginning is in the window"
+    );
 }
 
 #[test]
@@ -74,24 +104,54 @@ fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
     // Every 10 s, all reads that are due within 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
-    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Held, 40, 40), "{}", judged.why);
-    assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
-    let (judged, _) = step(StepPurpose::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
+    assert_eq!(
+        (judged.seen, judged.rounds, judged.rounds_judged),
+        (Held, 40, 40),
+        "{}",
+        judged.why
+    );
+    assert_eq!(
+        (judged.spells[0].count, judged.longest_wait_sec()),
+        (4, 10.0)
+    );
+    let (judged, _) = step(
+        StepPurpose::Try {
+            wait_sec: 5.0,
+            exact: false,
+        },
+        RATE,
+        |_| 10,
+    );
     assert_eq!((judged.seen, judged.rounds_judged), (Held, 20));
     // Stalls twice as often: 4 % of all reads, and more than the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
-    assert_eq!((judged.seen, judged.rounds_judged), (Held, 20), "{}", judged.why);
+    assert_eq!(
+        (judged.seen, judged.rounds_judged),
+        (Held, 20),
+        "{}",
+        judged.why
+    );
 }
 
 #[test]
 fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
     // 5 % of the step's 50,000 operations are 2,500; 60 plus three times 900 slow operations exceed this.
-    let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
+    let (judged, enough) = step(
+        TRY,
+        RATE,
+        |round| if round < 3 { 10 + 10 * round } else { 900 },
+    );
     assert_eq!((judged.seen, judged.rounds), (Failed, 6));
-    assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
+    assert_eq!(
+        judged.why,
+        "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass"
+    );
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
     let (judged, _) = step(StepPurpose::Whole, RATE, |_| 60);
-    assert_eq!((judged.seen, judged.rounds, judged.whole), (Failed, 42, false));
+    assert_eq!(
+        (judged.seen, judged.rounds, judged.whole),
+        (Failed, 42, false)
+    );
 }
 
 #[test]
@@ -105,9 +165,19 @@ fn a_stall_that_a_slice_allows_is_no_cliff() {
 
 #[test]
 fn a_whole_slice_is_judged_with_all_of_its_rounds() {
-    let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round == 2 { 600 } else { 10 });
-    assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (Held, 50, true));
-    assert_eq!(judged.why, "within the limits: 2.18 % of reads on d over 1ms (limit 5 %)");
+    let (judged, _) = step(
+        StepPurpose::Whole,
+        RATE,
+        |round| if round == 2 { 600 } else { 10 },
+    );
+    assert_eq!(
+        (judged.seen, judged.rounds_judged, judged.whole),
+        (Held, 50, true)
+    );
+    assert_eq!(
+        judged.why,
+        "within the limits: 2.18 % of reads on d over 1ms (limit 5 %)"
+    );
 }
 
 #[test]
@@ -124,11 +194,18 @@ fn a_load_that_is_not_done_is_not_held() {
 #[test]
 fn a_recovery_lasts_until_the_earlier_shares_return() {
     let (earlier, _) = step(TRY, RATE, |_| 20);
-    let (judged, enough) =
-        step(StepPurpose::Return(earlier.shares.clone()), RATE, |round| 45_u64.saturating_sub(5 * round).max(20));
+    let (judged, enough) = step(StepPurpose::Return(earlier.shares.clone()), RATE, |round| {
+        45_u64.saturating_sub(5 * round).max(20)
+    });
     // 2.5 % is within a tenth of the limit.
-    assert_eq!(enough.as_deref(), Some("the earlier shares returned after 6 rounds"));
-    assert_eq!((judged.seen, judged.why.as_str()), (Held, "the earlier shares returned"));
+    assert_eq!(
+        enough.as_deref(),
+        Some("the earlier shares returned after 6 rounds")
+    );
+    assert_eq!(
+        (judged.seen, judged.why.as_str()),
+        (Held, "the earlier shares returned")
+    );
     assert!(!judged.has_moved);
     let (judged, _) = step(StepPurpose::Return(earlier.shares), RATE, |_| 35);
     assert_eq!(judged.seen, Held);
@@ -139,26 +216,56 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
 fn a_drive_that_is_slow_to_recover_is_waited_for() {
     let (earlier, _) = step(TRY, RATE, |_| 20);
     // The share is far over the limit for the first ten rounds.
-    let (judged, enough) = step(StepPurpose::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
-    assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
-    assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (Held, 2, 0.02), "{}", judged.why);
+    let (judged, enough) = step(StepPurpose::Return(earlier.shares), RATE, |round| {
+        if round < 10 { 900 } else { 20 }
+    });
+    assert_eq!(
+        enough.as_deref(),
+        Some("the earlier shares returned after 12 rounds")
+    );
+    assert_eq!(
+        (judged.seen, judged.rounds_judged, judged.shares[0].share[0]),
+        (Held, 2, 0.02),
+        "{}",
+        judged.why
+    );
 }
 
 #[test]
 fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_worse() {
-    let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round < 25 { 10 } else { 60 });
+    let (judged, _) = step(
+        StepPurpose::Whole,
+        RATE,
+        |round| if round < 25 { 10 } else { 60 },
+    );
     assert_eq!(judged.seen, Held, "{}", judged.why);
     assert_eq!(
         judged.why,
         "within the limits: 3.50 % of reads on d over 1ms (limit 5 %); getting worse, a longer run may fail: 1.00 % of \
          reads on d over 1ms in the first half of 50 rounds, 6.00 % in the second half (limit 5 %)"
     );
-    let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
-    assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
+    let (judged, _) = step(
+        StepPurpose::Whole,
+        RATE,
+        |round| if round < 25 { 10 } else { 40 },
+    );
+    assert!(
+        !judged.why.contains("getting worse"),
+        "worse, and within the limit: {}",
+        judged.why
+    );
     // The second half has one stall more than the first, by chance: no conclusion.
-    let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
+    let (judged, _) = step(StepPurpose::Whole, RATE, |round| {
+        if round % 10 == 7 || round == 33 {
+            600
+        } else {
+            0
+        }
+    });
     assert_eq!(judged.seen, Failed, "{}", judged.why);
-    let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });
+    let (judged, _) = step(StepPurpose::Whole, RATE, |round| {
+        if round % 10 == 9 { 450 } else { 0 }
+    });
     // 5.4 % in the second half, of stalls too rare to tell.
     assert!(!judged.why.contains("getting worse"), "{}", judged.why);
 }
@@ -167,9 +274,18 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
 fn a_spell_that_began_in_the_last_rounds_leaves_open_if_the_drive_stays_slow() {
     let ends = |slow: fn(u64) -> u64| step(StepPurpose::Whole, RATE, slow).0.ends_in_new_spell;
     assert!(ends(|round| if round >= 44 { 60 } else { 0 }));
-    assert!(!ends(|round| if round >= 43 { 60 } else { 0 }), "six rounds show it");
-    assert!(!ends(|round| if round == 45 { 60 } else { 0 }), "it has ended");
-    assert!(!ends(|round| if round == 5 || round >= 44 { 60 } else { 0 }), "the drive had such a spell before");
+    assert!(
+        !ends(|round| if round >= 43 { 60 } else { 0 }),
+        "six rounds show it"
+    );
+    assert!(
+        !ends(|round| if round == 45 { 60 } else { 0 }),
+        "it has ended"
+    );
+    assert!(
+        !ends(|round| if round == 5 || round >= 44 { 60 } else { 0 }),
+        "the drive had such a spell before"
+    );
 }
 
 /// A step in which this program issued `late` of every 1,000 reads with a delay of 2 ms.
@@ -186,7 +302,9 @@ fn late(late: u64) -> JudgedStep {
         judge.add(&interval);
         watcher.add(&interval);
     }
-    watcher.judge(&judge.verdict(&End::Enough { why: "steady".into() }))
+    watcher.judge(&judge.verdict(&End::Enough {
+        why: "steady".into(),
+    }))
 }
 
 #[test]
@@ -203,8 +321,16 @@ fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
     let manifest = manifest();
     let watcher = Watcher::new(&manifest, TRY, 50);
     let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
-    assert_eq!(seen(&End::Interrupted { signal: "SIGINT".into() }), StepOutcome::Interrupted);
-    assert_eq!(seen(&End::DeviceGone { device: "d".into() }), StepOutcome::Broken);
+    assert_eq!(
+        seen(&End::Interrupted {
+            signal: "SIGINT".into()
+        }),
+        StepOutcome::Interrupted
+    );
+    assert_eq!(
+        seen(&End::DeviceGone { device: "d".into() }),
+        StepOutcome::Broken
+    );
     let lag = |whose| End::LagExceeded {
         lane: "reads@d".into(),
         whose,
@@ -215,5 +341,9 @@ fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
     };
     assert_eq!(seen(&lag(results::judge::Whose::Device)), Failed);
     assert_eq!(seen(&lag(results::judge::Whose::Ours)), OurLimit);
-    assert_eq!(seen(&End::Completed), StepOutcome::NotSteady, "not even one round");
+    assert_eq!(
+        seen(&End::Completed),
+        StepOutcome::NotSteady,
+        "not even one round"
+    );
 }

@@ -20,8 +20,15 @@ fn on_device_of(size_bytes: u64, at: u64, bytes: &[u8]) -> Vec<String> {
     let mut piece = vec![0; (at - start) as usize];
     piece.extend_from_slice(bytes);
     piece.resize(piece.len().next_multiple_of(4096), 0);
-    let contents = Contents { pieces: vec![(start, piece)], size_bytes, key: None };
-    known_formats(&contents).iter().map(ToString::to_string).collect()
+    let contents = Contents {
+        pieces: vec![(start, piece)],
+        size_bytes,
+        key: None,
+    };
+    known_formats(&contents)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -36,8 +43,14 @@ fn aerospike_headers_name_their_namespace() {
     let mut header = 0x4349_7472_7573_0322_u64.to_le_bytes().to_vec();
     header.extend(4_u32.to_le_bytes());
     header.extend(b"users\0");
-    assert_eq!(on_device(0, &header), ["an Aerospike device header of namespace \"users\""]);
-    assert_eq!(on_device(0, &0x4349_7472_7573_0707_u64.to_le_bytes()), ["an Aerospike device header"]);
+    assert_eq!(
+        on_device(0, &header),
+        ["an Aerospike device header of namespace \"users\""]
+    );
+    assert_eq!(
+        on_device(0, &0x4349_7472_7573_0707_u64.to_le_bytes()),
+        ["an Aerospike device header"]
+    );
 }
 
 #[test]
@@ -47,23 +60,48 @@ fn a_store_of_our_own_is_named_as_one() {
     header.extend([4, 0]);
     header.extend(b"test");
     for at in STORE_HEADERS {
-        assert_eq!(on_device(at, &header), ["records of namespace \"test\", written by `flashproof engine serve`"]);
+        assert_eq!(
+            on_device(at, &header),
+            ["records of namespace \"test\", written by `flashproof engine serve`"]
+        );
     }
     header[43] = 255;
     assert!(on_device(0, &header)[0].starts_with("records written by `flashproof engine serve`"));
     // A RAID array created later left the header in place.
     let store = Evidence::RecordStore { namespace: None };
-    let data = Evidence::Data { samples: 1, samples_tried: 2, first_at: 0, why: String::new() };
-    assert!(Evidence::is_store_alone(&[store.clone(), data.clone()]) && !Evidence::is_store_alone(&[data]));
+    let data = Evidence::Data {
+        samples: 1,
+        samples_tried: 2,
+        first_at: 0,
+        why: String::new(),
+    };
+    assert!(
+        Evidence::is_store_alone(&[store.clone(), data.clone()])
+            && !Evidence::is_store_alone(&[data])
+    );
     let signature = |place: Option<&str>, at| {
         let place = place.map(str::to_owned);
-        [store.clone(), Evidence::Signature { name: "a software RAID member", details: Vec::new(), place, at }]
+        [
+            store.clone(),
+            Evidence::Signature {
+                name: "a software RAID member",
+                details: Vec::new(),
+                place,
+                at,
+            },
+        ]
     };
     for at in [4096, 1 << 30] {
         assert!(!Evidence::is_store_alone(&signature(None, at)));
     }
-    assert!(!Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 20)), "formatting cleared this place");
-    assert!(Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 30)), "older than the store, or a record");
+    assert!(
+        !Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 20)),
+        "formatting cleared this place"
+    );
+    assert!(
+        Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 30)),
+        "older than the store, or a record"
+    );
 }
 
 #[test]
@@ -76,8 +114,14 @@ fn a_gpt_is_found_at_both_ends_and_with_both_sector_sizes() {
         header.extend(128_u32.to_le_bytes());
         header.resize(sector as usize, 0);
         header.extend([1; 16]); // one entry in use
-        assert_eq!(on_device(sector, &header), ["a GPT partition table with 1 partitions"]);
-        assert_eq!(on_device(SIZE - sector, b"EFI PART"), ["the backup of a GPT partition table"]);
+        assert_eq!(
+            on_device(sector, &header),
+            ["a GPT partition table with 1 partitions"]
+        );
+        assert_eq!(
+            on_device(SIZE - sector, b"EFI PART"),
+            ["the backup of a GPT partition table"]
+        );
     }
 }
 
@@ -88,7 +132,10 @@ fn an_mbr_counts_with_entries_only() {
     assert!(on_device(0, &sector).is_empty());
     sector[446 + 16 + 4] = 0x83;
     sector[446 + 16 + 12] = 8;
-    assert_eq!(on_device(0, &sector), ["an MBR partition table with 1 partitions"]);
+    assert_eq!(
+        on_device(0, &sector),
+        ["an MBR partition table with 1 partitions"]
+    );
     sector[446] = 0x33; // code, not a flag: a boot sector
     assert!(on_device(0, &sector).is_empty());
 }
@@ -96,13 +143,28 @@ fn an_mbr_counts_with_entries_only() {
 #[test]
 fn superblocks_near_the_end_are_found() {
     let found = on_device(SIZE - 8 * 1024, MD_MAGIC);
-    assert!(found[0].starts_with("a software RAID member (superblock 1.0)"), "{found:?}");
+    assert!(
+        found[0].starts_with("a software RAID member (superblock 1.0)"),
+        "{found:?}"
+    );
     let found = on_device(SIZE - 64 * 1024, MD_MAGIC);
-    assert!(found[0].starts_with("a software RAID member (superblock 0.90)"), "{found:?}");
-    for at in [128 * 1024, 132 * 1024, 256 * 1024 + 128 * 1024, SIZE - 128 * 1024, SIZE - 384 * 1024] {
+    assert!(
+        found[0].starts_with("a software RAID member (superblock 0.90)"),
+        "{found:?}"
+    );
+    for at in [
+        128 * 1024,
+        132 * 1024,
+        256 * 1024 + 128 * 1024,
+        SIZE - 128 * 1024,
+        SIZE - 384 * 1024,
+    ] {
         for magic in [0xbab10c_u64.to_le_bytes(), 0xbab10c_u64.to_be_bytes()] {
             let found = on_device(at, &magic);
-            assert!(matches!(&found[..], [one] if one.starts_with("a ZFS pool member")), "{at}: {found:?}");
+            assert!(
+                matches!(&found[..], [one] if one.starts_with("a ZFS pool member")),
+                "{at}: {found:?}"
+            );
         }
     }
 }
@@ -119,21 +181,46 @@ fn planted(name: &str, magic: &[u8]) -> Vec<u8> {
 #[test]
 fn every_magic_is_found_at_every_place_of_the_device_and_of_a_lost_partition() {
     const PLACES: [u64; 4] = [0, 63 * 512, 1 << 20, 2 << 20];
-    for Magic { name, offsets, magic, .. } in MAGICS {
-        let name = if *name == EXT { "an ext2 file system" } else { name };
+    for Magic {
+        name,
+        offsets,
+        magic,
+        ..
+    } in MAGICS
+    {
+        let name = if *name == EXT {
+            "an ext2 file system"
+        } else {
+            name
+        };
         for offset in *offsets {
             for place in PLACES {
                 let origin = if *offset < 0 { SIZE } else { place };
-                let found = on_device(origin.checked_add_signed(*offset).unwrap(), &planted(name, magic));
-                assert!(found.iter().any(|one| one.starts_with(name)), "{name} at {offset} of {place}: {found:?}");
+                let found = on_device(
+                    origin.checked_add_signed(*offset).unwrap(),
+                    &planted(name, magic),
+                );
+                assert!(
+                    found.iter().any(|one| one.starts_with(name)),
+                    "{name} at {offset} of {place}: {found:?}"
+                );
             }
         }
     }
-    for Magic { name, offsets, magic, .. } in TABLES {
+    for Magic {
+        name,
+        offsets,
+        magic,
+        ..
+    } in TABLES
+    {
         for offset in *offsets {
             let origin = if *offset < 0 { SIZE } else { 0 };
             let found = on_device(origin.checked_add_signed(*offset).unwrap(), magic);
-            assert!(found.iter().any(|one| one == name), "{name} at {offset}: {found:?}");
+            assert!(
+                found.iter().any(|one| one == name),
+                "{name} at {offset}: {found:?}"
+            );
         }
     }
 }
@@ -142,7 +229,10 @@ fn every_magic_is_found_at_every_place_of_the_device_and_of_a_lost_partition() {
 fn a_superblock_at_the_end_of_a_lost_partition_is_found() {
     for end in [SIZE - 33 * 512, SIZE - (1 << 20)] {
         let found = on_device(end - 1024, b"H+\0\x04");
-        assert_eq!(found, ["an HFS+ file system (in a partition that began at byte 32256)"]);
+        assert_eq!(
+            found,
+            ["an HFS+ file system (in a partition that began at byte 32256)"]
+        );
     }
 }
 
@@ -159,10 +249,20 @@ fn a_backup_superblock_is_found_where_the_first_is_lost() {
             assert_eq!(on(start + at, &ext), [expected]);
         }
         let at = start + (64 << 20) + 0x40;
-        assert_eq!(on(at, b"_BHRfS_M"), [format!("a Btrfs file system (backup superblock at byte {at})")]);
+        assert_eq!(
+            on(at, b"_BHRfS_M"),
+            [format!(
+                "a Btrfs file system (backup superblock at byte {at})"
+            )]
+        );
     }
     for at in [size / 4, size / 2, (1 << 20) + (size - (2 << 20)) / 4] {
-        assert_eq!(on(at, b"XFSB"), [format!("an XFS file system (backup superblock at byte {at})")]);
+        assert_eq!(
+            on(at, b"XFSB"),
+            [format!(
+                "an XFS file system (backup superblock at byte {at})"
+            )]
+        );
     }
 }
 
@@ -176,16 +276,30 @@ fn hostile_text_in_a_superblock_is_bounded_and_quoted() {
     let found = on_device(1024, &superblock);
     let slashes = "/".repeat(64);
     let label = "'a\\u001b[2J\\u000a\u{fffd}\"'bcdefgh'".to_owned();
-    assert_eq!(found, [format!("an ext2 file system, label {label}, last mounted at \"{slashes}\" on 2106-02-07")]);
+    assert_eq!(
+        found,
+        [format!(
+            "an ext2 file system, label {label}, last mounted at \"{slashes}\" on 2106-02-07"
+        )]
+    );
 
-    for Magic { name, offsets, magic, .. } in MAGICS {
+    for Magic {
+        name,
+        offsets,
+        magic,
+        ..
+    } in MAGICS
+    {
         let mut device = vec![0xff; SIZE as usize];
         for offset in offsets.iter().filter(|offset| **offset >= 0) {
             device[*offset as usize..][..magic.len()].copy_from_slice(magic);
         }
         for found in known_formats(&Contents::at_bytes(&device, None)) {
             let text = found.to_string();
-            assert!(text.chars().count() < 400 && !text.contains(char::is_control), "{name}: {text}");
+            assert!(
+                text.chars().count() < 400 && !text.contains(char::is_control),
+                "{name}: {text}"
+            );
         }
     }
 }
@@ -215,13 +329,19 @@ const OF_LIBBLKID: &[(&str, &str)] = &[
     ("gfs, gfs2", "a GFS or GFS2 file system"),
     ("hfs", "an HFS file system"),
     ("hfsplus", "an HFS+ file system"),
-    ("hpt37x_raid_member, hpt45x_raid_member", "a HighPoint RAID member"),
+    (
+        "hpt37x_raid_member, hpt45x_raid_member",
+        "a HighPoint RAID member",
+    ),
     ("hpfs", "an HPFS file system"),
     ("iso9660", "an ISO 9660 file system"),
     ("isw_raid_member", "an Intel RAID member"),
     ("jfs", "a JFS file system"),
     ("jmicron_raid_member", "a JMicron RAID member"),
-    ("linux_raid_member", "a software RAID member (superblock 1.2)"),
+    (
+        "linux_raid_member",
+        "a software RAID member (superblock 1.2)",
+    ),
     ("lsi_mega_raid_member", "an LSI RAID member"),
     ("crypto_LUKS", "a LUKS encrypted volume"),
     ("LVM2_member", "an LVM2 physical volume"),
@@ -289,8 +409,16 @@ fn every_format_that_libblkid_knows_has_a_name() {
         "a GPT partition table",
         "an MBR partition table",
     ];
-    let names: Vec<&str> = MAGICS.iter().chain(TABLES).map(|magic| magic.name).chain(BY_FUNCTION).collect();
-    let missing: Vec<_> = OF_LIBBLKID.iter().filter(|(_, name)| !names.contains(name)).collect();
+    let names: Vec<&str> = MAGICS
+        .iter()
+        .chain(TABLES)
+        .map(|magic| magic.name)
+        .chain(BY_FUNCTION)
+        .collect();
+    let missing: Vec<_> = OF_LIBBLKID
+        .iter()
+        .filter(|(_, name)| !names.contains(name))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -301,12 +429,18 @@ fn a_jmicron_superblock_counts_with_its_checksum_only() {
     assert!(on_device(SIZE - 512, &superblock).is_empty());
     let sum = 0_u16.wrapping_sub(u16::from_le_bytes(*b"JM"));
     superblock[4..6].copy_from_slice(&sum.to_le_bytes());
-    assert_eq!(on_device(SIZE - 512, &superblock), ["a JMicron RAID member"]);
+    assert_eq!(
+        on_device(SIZE - 512, &superblock),
+        ["a JMicron RAID member"]
+    );
 }
 
 #[test]
 fn an_external_log_and_a_tablespace_are_found() {
-    assert_eq!(on_device(512 * 7, b"\xfe\xed\xba\xbe\0\0\0\x01"), ["an external log of XFS"]);
+    assert_eq!(
+        on_device(512 * 7, b"\xfe\xed\xba\xbe\0\0\0\x01"),
+        ["an external log of XFS"]
+    );
     let mut page = [0; 64];
     (page[0], page[25], page[49]) = (9, 8, 4);
     assert_eq!(on_device(0, &page), ["an InnoDB tablespace"]);
@@ -319,21 +453,63 @@ const IMAGE_BYTES: u64 = 320 << 20;
 
 /// Formats made by their own tools: the command with `@` for the file, and the beginning of the text.
 const MADE: &[(&str, &str)] = &[
-    ("mkfs.ext4 -q -F -L backup -M /srv @", "an ext4 file system, label \"backup\", last mounted at \"/srv\""),
-    ("mkfs.ext3 -q -F -L old @", "an ext3 file system, label \"old\", made on 2"),
-    ("mkfs.ext2 -q -F -U 01234567-89ab-cdef-0123-456789abcdef @", "an ext2 file system, UUID 01234567-89ab-cdef-0123-"),
-    ("mkfs.xfs -q -f -L data @", "an XFS file system, label \"data\""),
-    ("mkfs.btrfs -q -f -L pool @", "a Btrfs file system, label \"pool\""),
-    ("mkfs.fat -F 32 -n STICK @", "a FAT file system, label \"STICK\""),
-    ("mkfs.fat -F 16 -i 12abcdef @", "a FAT file system, volume serial number 12ABCDEF"),
-    ("mkfs.exfat @", "an exFAT file system, volume serial number "),
-    ("mkfs.ntfs -q -F -f @", "an NTFS file system, volume serial number "),
-    ("mkfs.f2fs -q -f -l flash @", "an F2FS file system, label \"flash\""),
-    ("mkfs.nilfs2 -q -f -L log @", "a NILFS2 file system, label \"log\""),
+    (
+        "mkfs.ext4 -q -F -L backup -M /srv @",
+        "an ext4 file system, label \"backup\", last mounted at \"/srv\"",
+    ),
+    (
+        "mkfs.ext3 -q -F -L old @",
+        "an ext3 file system, label \"old\", made on 2",
+    ),
+    (
+        "mkfs.ext2 -q -F -U 01234567-89ab-cdef-0123-456789abcdef @",
+        "an ext2 file system, UUID 01234567-89ab-cdef-0123-",
+    ),
+    (
+        "mkfs.xfs -q -f -L data @",
+        "an XFS file system, label \"data\"",
+    ),
+    (
+        "mkfs.btrfs -q -f -L pool @",
+        "a Btrfs file system, label \"pool\"",
+    ),
+    (
+        "mkfs.fat -F 32 -n STICK @",
+        "a FAT file system, label \"STICK\"",
+    ),
+    (
+        "mkfs.fat -F 16 -i 12abcdef @",
+        "a FAT file system, volume serial number 12ABCDEF",
+    ),
+    (
+        "mkfs.exfat @",
+        "an exFAT file system, volume serial number ",
+    ),
+    (
+        "mkfs.ntfs -q -F -f @",
+        "an NTFS file system, volume serial number ",
+    ),
+    (
+        "mkfs.f2fs -q -f -l flash @",
+        "an F2FS file system, label \"flash\"",
+    ),
+    (
+        "mkfs.nilfs2 -q -f -L log @",
+        "a NILFS2 file system, label \"log\"",
+    ),
     ("mkfs.jfs -q -L aix @", "a JFS file system, label \"aix\""),
-    ("mkfs.reiserfs -q -ff -l tail @", "a ReiserFS file system, label \"tail\""),
-    ("mkfs.gfs2 -q -O -p lock_dlm -t alpha:data -J 8 -j 1 @", "a GFS or GFS2 file system, lock table \"alpha:data\""),
-    ("mkfs.ocfs2 -q -x -F -M local -J size=4M -L shared @", "an OCFS2 file system"),
+    (
+        "mkfs.reiserfs -q -ff -l tail @",
+        "a ReiserFS file system, label \"tail\"",
+    ),
+    (
+        "mkfs.gfs2 -q -O -p lock_dlm -t alpha:data -J 8 -j 1 @",
+        "a GFS or GFS2 file system, lock table \"alpha:data\"",
+    ),
+    (
+        "mkfs.ocfs2 -q -x -F -M local -J size=4M -L shared @",
+        "an OCFS2 file system",
+    ),
     ("mkfs.udf -l disc @", "a UDF file system"),
     ("mkfs.minix @", "a Minix file system"),
     ("mkfs.bfs @", "a BFS file system"),
@@ -348,9 +524,15 @@ const MADE: &[(&str, &str)] = &[
         "cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 --key-file /proc/self/exe --keyfile-size 8 @",
         "a LUKS encrypted volume, UUID \"",
     ),
-    ("mksquashfs EMPTY @ -noappend -quiet", "a SquashFS file system"),
+    (
+        "mksquashfs EMPTY @ -noappend -quiet",
+        "a SquashFS file system",
+    ),
     ("mkfs.erofs --quiet @ EMPTY", "an EROFS file system"),
-    ("genisoimage -quiet -V archive -o @ EMPTY", "an ISO 9660 file system, label \"archive\""),
+    (
+        "genisoimage -quiet -V archive -o @ EMPTY",
+        "an ISO 9660 file system, label \"archive\"",
+    ),
 ];
 
 #[test]
@@ -361,17 +543,24 @@ fn what_each_formats_own_tool_makes_is_named_as_a_user_knows_it() {
     let (mut made, mut skipped) = (0, Vec::new());
     for (line, expected) in MADE {
         File::create(&path).unwrap().set_len(IMAGE_BYTES).unwrap();
-        let arguments = line.replace('@', path.to_str().unwrap()).replace("EMPTY", empty.to_str().unwrap());
+        let arguments = line
+            .replace('@', path.to_str().unwrap())
+            .replace("EMPTY", empty.to_str().unwrap());
         let words: Vec<&str> = arguments.split(' ').collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null());
+        command
+            .args(&words[1..])
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .stdin(Stdio::null());
         match command.output() {
             Ok(output) if output.status.success() => {}
             Ok(output) => {
                 skipped.push(format!(
                     "{}: {}",
                     words[0],
-                    String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")
+                    String::from_utf8_lossy(&output.stderr)
+                        .trim()
+                        .replace('\n', " ")
                 ));
                 continue;
             }
@@ -381,12 +570,32 @@ fn what_each_formats_own_tool_makes_is_named_as_a_user_knows_it() {
             }
         }
         let file = File::open(&path).unwrap();
-        let sampling = Sampling { spots: 0, seed: 0, limit: Duration::ZERO };
-        let found = gather(&file, IMAGE_BYTES, (None, String::new()), sampling, &mut Vec::new()).unwrap();
+        let sampling = Sampling {
+            spots: 0,
+            seed: 0,
+            limit: Duration::ZERO,
+        };
+        let found = gather(
+            &file,
+            IMAGE_BYTES,
+            (None, String::new()),
+            sampling,
+            &mut Vec::new(),
+        )
+        .unwrap();
         let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-        assert!(found.iter().any(|one| one.starts_with(expected)), "{line}: {found:?}");
+        assert!(
+            found.iter().any(|one| one.starts_with(expected)),
+            "{line}: {found:?}"
+        );
         made += 1;
     }
-    let _ = writeln!(std::io::stderr(), "{made} of {} formats were made by their own tools", MADE.len());
-    skipped.iter().for_each(|why| drop(writeln!(std::io::stderr(), "a format skipped: {why}")));
+    let _ = writeln!(
+        std::io::stderr(),
+        "{made} of {} formats were made by their own tools",
+        MADE.len()
+    );
+    skipped
+        .iter()
+        .for_each(|why| drop(writeln!(std::io::stderr(), "a format skipped: {why}")));
 }

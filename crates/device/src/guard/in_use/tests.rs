@@ -34,7 +34,8 @@ impl Machine {
     /// Adds a block device of 1 MiB; a partition if `name` is `disk/partition`.
     fn add_device(&self, name: &str, number: &str, attributes: &[(&str, &str)]) -> PathBuf {
         let dir = format!("sys/devices/fake/{name}");
-        self.tree.write_all(&dir, &[("dev", number), ("size", "2048")]);
+        self.tree
+            .write_all(&dir, &[("dev", number), ("size", "2048")]);
         self.tree.write_all(&dir, attributes);
         self.tree.block(number, &dir);
         if !name.contains('/') {
@@ -45,12 +46,19 @@ impl Machine {
 
     /// Builds `upper` on `lower`, with the kernel's links in both directions.
     fn stack(&self, upper: &Path, lower: &Path) {
-        self.tree.link(lower.join("holders").join(upper.file_name().unwrap()), upper);
-        self.tree.link(upper.join("slaves").join(lower.file_name().unwrap()), lower);
+        self.tree.link(
+            lower.join("holders").join(upper.file_name().unwrap()),
+            upper,
+        );
+        self.tree
+            .link(upper.join("slaves").join(lower.file_name().unwrap()), lower);
     }
 
     fn mount(&self, number: &str, at: &str) {
-        self.write("proc/self/mountinfo", &format!("40 1 {number} / {at} rw - ext4 x rw\n"));
+        self.write(
+            "proc/self/mountinfo",
+            &format!("40 1 {number} / {at} rw - ext4 x rw\n"),
+        );
     }
 
     fn subject(&self, minor: u32) -> TargetDevices {
@@ -88,28 +96,48 @@ fn a_device_that_nobody_uses_passes() {
 #[test]
 fn a_mount_counts_for_the_disk_the_partition_and_whoever_sees_it() {
     let mount = "40 1 259:2 / /data\\040one rw,relatime shared:5 - ext4 /dev/nowhere rw\n";
-    for (file, seen_by) in [("proc/self/mountinfo", ";"), ("proc/1/mountinfo", ", as process 1 sees it;")] {
+    for (file, seen_by) in [
+        ("proc/self/mountinfo", ";"),
+        ("proc/1/mountinfo", ", as process 1 sees it;"),
+    ] {
         let machine = Machine::new();
         machine.write(file, mount);
         let disk = machine.refusal(0).unwrap();
-        assert!(disk.starts_with(&format!("its partition /dev/nvme0n1p2 is mounted at /data one{seen_by}")), "{disk}");
+        assert!(
+            disk.starts_with(&format!(
+                "its partition /dev/nvme0n1p2 is mounted at /data one{seen_by}"
+            )),
+            "{disk}"
+        );
         let partition = machine.refusal(2).unwrap();
-        assert!(partition.starts_with("it is mounted at /data one"), "{partition}");
+        assert!(
+            partition.starts_with("it is mounted at /data one"),
+            "{partition}"
+        );
     }
 }
 
 #[test]
 fn a_disk_that_is_mounted_whole_counts_for_its_partition() {
     let machine = Machine::new();
-    machine.write("proc/self/mountinfo", "40 1 259:0 / /mnt rw - xfs /dev/nowhere rw\n");
+    machine.write(
+        "proc/self/mountinfo",
+        "40 1 259:0 / /mnt rw - xfs /dev/nowhere rw\n",
+    );
     let text = machine.refusal(2).unwrap();
-    assert!(text.starts_with("the disk /dev/nvme0n1 that it lies on is mounted at /mnt"), "{text}");
+    assert!(
+        text.starts_with("the disk /dev/nvme0n1 that it lies on is mounted at /mnt"),
+        "{text}"
+    );
 }
 
 #[test]
 fn mounts_of_other_devices_do_not_count() {
     let machine = Machine::new();
-    machine.write("proc/self/mountinfo", "40 1 259:1 / /mnt rw - xfs /dev/nowhere rw\n41 1 0:5 / /t rw - tmpfs t rw\n");
+    machine.write(
+        "proc/self/mountinfo",
+        "40 1 259:1 / /mnt rw - xfs /dev/nowhere rw\n41 1 0:5 / /t rw - tmpfs t rw\n",
+    );
     assert_eq!(machine.refusal(0), None);
 }
 
@@ -117,19 +145,32 @@ fn mounts_of_other_devices_do_not_count() {
 fn holders_are_named_with_what_they_are() {
     let machine = Machine::new();
     for (holder, what, says) in [
-        ("dm-3", Some(("vg-data", "LVM-abcdef")), "dm-3 (LVM vg-data)"),
-        ("dm-4", Some(("secret", "CRYPT-LUKS2-1")), "dm-4 (CRYPT secret)"),
+        (
+            "dm-3",
+            Some(("vg-data", "LVM-abcdef")),
+            "dm-3 (LVM vg-data)",
+        ),
+        (
+            "dm-4",
+            Some(("secret", "CRYPT-LUKS2-1")),
+            "dm-4 (CRYPT secret)",
+        ),
         ("md127", None, "md127 (software RAID)"),
         ("bcache0", None, "bcache0"),
     ] {
         let target = machine.tree.dir(format!("holders/{holder}"));
         if let Some((name, uuid)) = what {
-            machine.tree.write_all(&target, &[("dm/name", name), ("dm/uuid", uuid)]);
+            machine
+                .tree
+                .write_all(&target, &[("dm/name", name), ("dm/uuid", uuid)]);
         }
         let link = machine.disk().join("nvme0n1p2/holders").join(holder);
         machine.tree.link(&link, target);
         let text = machine.refusal(0).unwrap();
-        assert!(text.starts_with(&format!("its partition /dev/nvme0n1p2 is held by {says};")), "{text}");
+        assert!(
+            text.starts_with(&format!("its partition /dev/nvme0n1p2 is held by {says};")),
+            "{text}"
+        );
         fs::remove_file(link).unwrap();
     }
 }
@@ -138,13 +179,23 @@ fn holders_are_named_with_what_they_are() {
 fn a_file_behind_a_loop_device_is_held() {
     let machine = Machine::new();
     let file = machine.write("image", "");
-    machine.add_device("loop9", "7:9", &[("loop/backing_file", &format!("{}\n", file.display()))]);
+    machine.add_device(
+        "loop9",
+        "7:9",
+        &[("loop/backing_file", &format!("{}\n", file.display()))],
+    );
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
-    assert!(text.starts_with("it is held by the loop device loop9;"), "{text}");
+    assert!(
+        text.starts_with("it is held by the loop device loop9;"),
+        "{text}"
+    );
     machine.mount("7:9", "/mnt");
     let text = refusals(&subject, &machine).join(" | ");
-    assert!(text.starts_with("it is held by the loop device loop9 (mounted at /mnt);"), "{text}");
+    assert!(
+        text.starts_with("it is held by the loop device loop9 (mounted at /mnt);"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -152,18 +203,30 @@ fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
     let machine = Machine::new();
     let group = "LVM-0123456789abcdef0123456789abcdef";
     let md = machine.add_device("md7", "9:7", &[("md/level", "raid1")]);
-    let dm = machine.add_device("dm-3", "252:3", &[("dm/name", "vg-data"), ("dm/uuid", &format!("{group}A"))]);
+    let dm = machine.add_device(
+        "dm-3",
+        "252:3",
+        &[("dm/name", "vg-data"), ("dm/uuid", &format!("{group}A"))],
+    );
     machine.stack(&md, &machine.disk().join("nvme0n1p2"));
     machine.stack(&dm, &md);
     machine.mount("252:3", "/data");
     assert!(machine.refused("259:0").starts_with(
         "its partition /dev/nvme0n1p2 is held by md7 (software RAID, mounted at /data); unmount or stop the holder first"
     ));
-    assert!(machine.refused("9:7").starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);"));
+    assert!(
+        machine
+            .refused("9:7")
+            .starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);")
+    );
     machine.add_device("loop8", "7:8", &[("loop/backing_file", "/dev/dm-3\n")]);
     machine.tree.link("sys/class/block/dm-3", &dm);
     machine.write("proc/self/mountinfo", "");
-    assert!(machine.refused("252:3").starts_with("it is held by the loop device loop8;"));
+    assert!(
+        machine
+            .refused("252:3")
+            .starts_with("it is held by the loop device loop8;")
+    );
 }
 
 #[test]
@@ -174,22 +237,41 @@ fn what_lies_beneath_counts() {
     machine.stack(&md, &part);
     assert_eq!(machine.refused("9:7"), "");
     machine.mount("259:2", "/data");
-    assert!(machine.refused("9:7").starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;"));
+    assert!(
+        machine
+            .refused("9:7")
+            .starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;")
+    );
     machine.mount("259:0", "/whole");
-    assert!(machine.refused("9:7").starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;"));
+    assert!(
+        machine
+            .refused("9:7")
+            .starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;")
+    );
     machine.mount("0:0", "/");
 
     // A mount two layers below the target, also through another path to the drive at the bottom.
     let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
     machine.stack(&dm, &md);
     machine.mount("259:2", "/data");
-    assert!(machine.refused("252:1").starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;"));
+    assert!(
+        machine
+            .refused("252:1")
+            .starts_with("/dev/nvme0n1p2 beneath it is mounted at /data;")
+    );
     machine.mount("0:0", "/");
     assert_eq!(machine.refused("252:1"), "");
-    machine.add_device("nvme1n1", "259:8", &[("wwid", "eui.0025385b21404321\n"), ("size", "2000")]);
+    machine.add_device(
+        "nvme1n1",
+        "259:8",
+        &[("wwid", "eui.0025385b21404321\n"), ("size", "2000")],
+    );
     machine.mount("259:8", "/other");
     let text = machine.refused("252:1");
-    assert!(text.starts_with("/dev/nvme1n1, another path to the same drive, is mounted at /other;"), "{text}");
+    assert!(
+        text.starts_with("/dev/nvme1n1, another path to the same drive, is mounted at /other;"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -211,12 +293,26 @@ fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
         }
         machine.mount("252:2", "/beside");
         let text = machine.refused("252:1");
-        assert_eq!(text.is_empty(), lie_apart, "{target} beside {beside}: {text}");
+        assert_eq!(
+            text.is_empty(),
+            lie_apart,
+            "{target} beside {beside}: {text}"
+        );
         let says = "/dev/nvme0n1p2 beneath it is held by dm-2 (";
-        assert!(lie_apart || (text.starts_with(says) && text.contains("mounted at /beside)")), "{text}");
-        let overlap = machine.subject_of(DeviceNumber::parse("252:1").unwrap()).overlaps(&machine.subject(2));
-        assert_eq!(overlap, Some(Overlap::Bytes), "a volume and what it is made of");
-        let volumes = ["252:1", "252:2"].map(|number| machine.subject_of(DeviceNumber::parse(number).unwrap()));
+        assert!(
+            lie_apart || (text.starts_with(says) && text.contains("mounted at /beside)")),
+            "{text}"
+        );
+        let overlap = machine
+            .subject_of(DeviceNumber::parse("252:1").unwrap())
+            .overlaps(&machine.subject(2));
+        assert_eq!(
+            overlap,
+            Some(Overlap::Bytes),
+            "a volume and what it is made of"
+        );
+        let volumes = ["252:1", "252:2"]
+            .map(|number| machine.subject_of(DeviceNumber::parse(number).unwrap()));
         assert_eq!(volumes[0].overlaps(&volumes[1]), None);
     }
 }
@@ -233,11 +329,19 @@ fn arrays_of_one_container_lie_apart() {
 
 /// A second path to the fake NVMe drive, with its partition 2.
 fn other_path(machine: &Machine, attributes: &[(&str, &str)]) {
-    let wwid = [("wwid", "eui.0025385b21404321\n"), ("size", "2000"), ("device/serial", "S123\n")];
+    let wwid = [
+        ("wwid", "eui.0025385b21404321\n"),
+        ("size", "2000"),
+        ("device/serial", "S123\n"),
+    ];
     machine.add_device("nvme1n1", "259:8", &[&wwid, attributes].concat());
     let part = [("partition", "2"), ("start", "1000"), ("size", "500")];
     machine.add_device("nvme1n1/nvme1n1p2", "259:9", &part);
-    machine.add_device("nvme1n1/nvme1n1p3", "259:10", &[("partition", "3"), ("start", "1500"), ("size", "400")]);
+    machine.add_device(
+        "nvme1n1/nvme1n1p3",
+        "259:10",
+        &[("partition", "3"), ("start", "1500"), ("size", "400")],
+    );
 }
 
 #[test]
@@ -246,39 +350,80 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
     other_path(&machine, &[]);
     assert_eq!(machine.refused("259:0"), "");
     for (mounted, disk, partition) in [
-        ("259:8", "/dev/nvme1n1, another path to the same drive, is mounted", "/dev/nvme1n1, another path to the same"),
-        ("259:9", "/dev/nvme1n1p2 on another path to the same drive is mounted", "/dev/nvme1n1p2 on another path"),
-        ("259:10", "/dev/nvme1n1p3 on another path to the same drive is mounted", ""),
+        (
+            "259:8",
+            "/dev/nvme1n1, another path to the same drive, is mounted",
+            "/dev/nvme1n1, another path to the same",
+        ),
+        (
+            "259:9",
+            "/dev/nvme1n1p2 on another path to the same drive is mounted",
+            "/dev/nvme1n1p2 on another path",
+        ),
+        (
+            "259:10",
+            "/dev/nvme1n1p3 on another path to the same drive is mounted",
+            "",
+        ),
     ] {
         machine.mount(mounted, "/data");
-        assert!(machine.refused("259:0").starts_with(disk), "{}", machine.refused("259:0"));
+        assert!(
+            machine.refused("259:0").starts_with(disk),
+            "{}",
+            machine.refused("259:0")
+        );
         let text = machine.refused("259:2");
-        assert!(text.starts_with(partition) && text.is_empty() == partition.is_empty(), "{text}");
+        assert!(
+            text.starts_with(partition) && text.is_empty() == partition.is_empty(),
+            "{text}"
+        );
     }
     let paths = |minor| {
         let subject = machine.subject(minor);
-        subject.access_nodes().map(|node| node.description.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        subject
+            .access_nodes()
+            .map(|node| node.description.split(' ').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(paths(0), ["it", "/dev/nvme1n1,"]);
     assert_eq!(paths(2), ["it", "/dev/nvme1n1p2"]);
-    assert_eq!(machine.subject(0).overlaps(&machine.subject(8)), Some(Overlap::Drive));
-    assert_eq!(machine.subject(2).overlaps(&machine.subject(9)), Some(Overlap::Drive));
-    assert_eq!(machine.subject(2).overlaps(&machine.subject(8)), Some(Overlap::Bytes));
+    assert_eq!(
+        machine.subject(0).overlaps(&machine.subject(8)),
+        Some(Overlap::Drive)
+    );
+    assert_eq!(
+        machine.subject(2).overlaps(&machine.subject(9)),
+        Some(Overlap::Drive)
+    );
+    assert_eq!(
+        machine.subject(2).overlaps(&machine.subject(8)),
+        Some(Overlap::Bytes)
+    );
     assert_eq!(machine.subject(2).overlaps(&machine.subject(10)), None);
 }
 
 #[test]
 fn drives_that_only_look_alike_are_two() {
     for (what, attributes) in [
-        ("another namespace", &[("wwid", "eui.0025385b21404322\n")][..]),
-        ("another serial number under the name that a vendor gave to all", &[("device/serial", "S124\n")][..]),
+        (
+            "another namespace",
+            &[("wwid", "eui.0025385b21404322\n")][..],
+        ),
+        (
+            "another serial number under the name that a vendor gave to all",
+            &[("device/serial", "S124\n")][..],
+        ),
         ("no name", &[("wwid", "")][..]),
     ] {
         let machine = Machine::new();
         other_path(&machine, attributes);
         machine.mount("259:8", "/data");
         assert_eq!(machine.refused("259:0"), "", "{what}");
-        assert_eq!(machine.subject(0).overlaps(&machine.subject(8)), None, "{what}");
+        assert_eq!(
+            machine.subject(0).overlaps(&machine.subject(8)),
+            None,
+            "{what}"
+        );
     }
     let machine = Machine::new();
     fs::write(machine.disk().join("wwid"), "eui.0000000000000000\n").unwrap();
@@ -292,13 +437,20 @@ fn what_is_exported_is_in_use() {
     let nvmet = "sys/kernel/config/nvmet/subsystems/nqn.test";
     let lio = "sys/kernel/config/target/core";
     let device = |machine: &Machine| {
-        machine.tree.link("sys/class/block/nvme0n1p2-of-the-test", machine.disk().join("nvme0n1p2"));
+        machine.tree.link(
+            "sys/class/block/nvme0n1p2-of-the-test",
+            machine.disk().join("nvme0n1p2"),
+        );
         "/dev/nvme0n1p2-of-the-test\n"
     };
     let of_nvmet = "namespace 7 of NVMe-oF subsystem nqn.test; disable the export (`echo 0 > /";
     for (dir, attribute, what) in [
         (format!("{nvmet}/namespaces/7"), "device_path", of_nvmet),
-        (format!("{lio}/iblock_0/data"), "udev_path", "LIO backstore iblock_0/data; delete the backstore (`targetcli`"),
+        (
+            format!("{lio}/iblock_0/data"),
+            "udev_path",
+            "LIO backstore iblock_0/data; delete the backstore (`targetcli`",
+        ),
     ] {
         let machine = Machine::new();
         let path = device(&machine);
@@ -307,7 +459,12 @@ fn what_is_exported_is_in_use() {
         assert_eq!(machine.refused("259:0"), "");
         machine.write(&format!("{dir}/enable"), "1\n");
         let text = machine.refused("259:0");
-        assert!(text.starts_with(&format!("its partition /dev/nvme0n1p2 is exported as {what}")), "{text}");
+        assert!(
+            text.starts_with(&format!(
+                "its partition /dev/nvme0n1p2 is exported as {what}"
+            )),
+            "{text}"
+        );
         machine.write(&format!("{dir}/{attribute}"), "/dev/another\n");
         assert_eq!(machine.refused("259:0"), "");
     }
@@ -317,7 +474,9 @@ fn what_is_exported_is_in_use() {
     machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme0\n");
     let text = machine.refused("259:0");
     assert!(
-        text.starts_with("it is exported as the passed-through controller of NVMe-oF subsystem nqn.test;"),
+        text.starts_with(
+            "it is exported as the passed-through controller of NVMe-oF subsystem nqn.test;"
+        ),
         "{text}"
     );
     machine.write(&format!("{nvmet}/passthru/device_path"), "/dev/nvme1\n");
@@ -325,15 +484,22 @@ fn what_is_exported_is_in_use() {
 
     let file = machine.write("image", "");
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
-    let of_device =
-        "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n";
-    let of_image = format!("TCM FILEIO ID: 0        File: {}  Size: 1048576  Mode: O_DSYNC Async: 0\n", file.display());
+    let of_device = "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n";
+    let of_image = format!(
+        "TCM FILEIO ID: 0        File: {}  Size: 1048576  Mode: O_DSYNC Async: 0\n",
+        file.display()
+    );
     for (info, expected) in [(of_device, [true, false]), (&of_image, [false, true])] {
         machine.write(&format!("{lio}/fileio_3/x/enable"), "1\n");
         let info = format!("Status: ACTIVATED  Max Queue Depth: 0\n        {info}");
         machine.write(&format!("{lio}/fileio_3/x/info"), &info);
-        let found = [machine.refused("259:0"), refusals(&subject, &machine).join("")];
-        let held = found.each_ref().map(|text| text.contains("LIO backstore fileio_3/x"));
+        let found = [
+            machine.refused("259:0"),
+            refusals(&subject, &machine).join(""),
+        ];
+        let held = found
+            .each_ref()
+            .map(|text| text.contains("LIO backstore fileio_3/x"));
         assert_eq!(held, expected, "{found:?}");
     }
 }
@@ -343,19 +509,32 @@ fn exports_that_cannot_be_looked_at_are_said() {
     let machine = Machine::new();
     machine.write("sys/module/nvmet/refcnt", "0\n");
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
-    assert!(matches!(&findings.notes[..], [one] if one.starts_with("exports of nvmet could not be examined")));
+    machine
+        .subject(0)
+        .check_kernel_users(machine.tree.root(), &mut findings);
+    assert!(
+        matches!(&findings.notes[..], [one] if one.starts_with("exports of nvmet could not be examined"))
+    );
 }
 
 #[test]
 fn a_swap_file_is_swap() {
     let machine = Machine::new();
     let file = machine.write("swap file", "");
-    let line = format!("{} file 1 0 -1\n", file.display().to_string().replace(' ', "\\040"));
-    machine.write("proc/swaps", &format!("Filename Type Size Used Priority\n{line}"));
+    let line = format!(
+        "{} file 1 0 -1\n",
+        file.display().to_string().replace(' ', "\\040")
+    );
+    machine.write(
+        "proc/swaps",
+        &format!("Filename Type Size Used Priority\n{line}"),
+    );
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
-    assert!(text.starts_with("it is used as swap; turn it off (`swapoff "), "{text}");
+    assert!(
+        text.starts_with("it is used as swap; turn it off (`swapoff "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -363,10 +542,17 @@ fn what_could_not_be_read_is_said_once() {
     let machine = Machine::new();
     fs::remove_file(machine.tree.root().join("proc/1/mountinfo")).unwrap();
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
-    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
+    machine
+        .subject(0)
+        .check_kernel_users(machine.tree.root(), &mut findings);
+    machine
+        .subject(0)
+        .check_kernel_users(machine.tree.root(), &mut findings);
     let notes = &findings.notes;
-    assert!(matches!(&notes[..], [one] if one.contains("1/mountinfo could not be read")), "{notes:?}");
+    assert!(
+        matches!(&notes[..], [one] if one.contains("1/mountinfo could not be read")),
+        "{notes:?}"
+    );
     assert!(findings.reasons.is_empty());
 }
 
@@ -379,10 +565,26 @@ fn all_reasons_are_listed_at_once_and_each_mount_once() {
     let holder = machine.disk().join("nvme0n1p2/holders/md7");
     fs::create_dir_all(holder).unwrap();
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
-    let text = Refusal { device: "/dev/x".into(), reasons: findings.reasons }.to_string();
-    assert!(text.starts_with("refusing to write to /dev/x - 4 reasons: (1) its partition"), "{text}");
-    for says in ["mounted at /a;", "(2) its partition", "mounted at /b;", "(3) it is mounted at /c", "(4)", "md7"] {
+    machine
+        .subject(0)
+        .check_kernel_users(machine.tree.root(), &mut findings);
+    let text = Refusal {
+        device: "/dev/x".into(),
+        reasons: findings.reasons,
+    }
+    .to_string();
+    assert!(
+        text.starts_with("refusing to write to /dev/x - 4 reasons: (1) its partition"),
+        "{text}"
+    );
+    for says in [
+        "mounted at /a;",
+        "(2) its partition",
+        "mounted at /b;",
+        "(3) it is mounted at /c",
+        "(4)",
+        "md7",
+    ] {
         assert!(text.contains(says), "{says}: {text}");
     }
     assert!(!text.contains('\n'));
@@ -393,27 +595,65 @@ fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     let machine = Machine::new();
     let (disk, part) = (machine.subject(0), machine.subject(2));
     let bytes = Some(Overlap::Bytes);
-    assert_eq!([disk.overlaps(&part), part.overlaps(&disk), disk.overlaps(&disk)], [bytes; 3]);
+    assert_eq!(
+        [
+            disk.overlaps(&part),
+            part.overlaps(&disk),
+            disk.overlaps(&disk)
+        ],
+        [bytes; 3]
+    );
     let file = |name| TargetDevices::of_file(&fs::metadata(machine.write(name, "")).unwrap());
     assert_eq!(file("a").overlaps(&file("a")), bytes);
-    assert_eq!((file("a").overlaps(&file("b")), file("a").overlaps(&disk)), (None, None));
+    assert_eq!(
+        (file("a").overlaps(&file("b")), file("a").overlaps(&disk)),
+        (None, None)
+    );
 }
 
 fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
-    Opener { pid, command: "asd".into(), description: "it".into(), mark }
+    Opener {
+        pid,
+        command: "asd".into(),
+        description: "it".into(),
+        mark,
+    }
 }
 
 #[test]
 fn only_shared_runs_tolerate_only_shared_runs() {
     use ByteLock::{Exclusive, Shared};
     assert_eq!(sort_out(vec![], false).unwrap(), 0);
-    assert_eq!(sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap(), 2);
+    assert_eq!(
+        sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap(),
+        2
+    );
     for (openers, shared, says) in [
-        (vec![opener(7, Some(Shared))], false, "another run of flashproof uses it (process 7), with --shared"),
-        (vec![opener(7, Some(Exclusive))], true, "another run of flashproof uses it (process 7), exclusively"),
-        (vec![opener(7, Some(Exclusive))], false, "another run of flashproof uses it (process 7), exclusively"),
-        (vec![opener(7, Some(Shared)), opener(8, None)], true, "it is open in process 8 (asd)"),
-        (vec![opener(8, None)], false, "it is open in process 8 (asd)"),
+        (
+            vec![opener(7, Some(Shared))],
+            false,
+            "another run of flashproof uses it (process 7), with --shared",
+        ),
+        (
+            vec![opener(7, Some(Exclusive))],
+            true,
+            "another run of flashproof uses it (process 7), exclusively",
+        ),
+        (
+            vec![opener(7, Some(Exclusive))],
+            false,
+            "another run of flashproof uses it (process 7), exclusively",
+        ),
+        (
+            vec![opener(7, Some(Shared)), opener(8, None)],
+            true,
+            "it is open in process 8 (asd)",
+        ),
+        (
+            vec![opener(8, None)],
+            false,
+            "it is open in process 8 (asd)",
+        ),
     ] {
         let text = sort_out(openers, shared).unwrap_err().to_string();
         assert!(text.starts_with(says), "{text}");
@@ -424,8 +664,18 @@ fn only_shared_runs_tolerate_only_shared_runs() {
 fn mountinfo_is_read_with_its_optional_fields_and_escapes() {
     let line = "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root\\134x rw,errors=continue";
     let mount = Mount::parse(line).unwrap();
-    let number = DeviceNumber { major: 98, minor: 0 };
-    assert_eq!(mount, Mount { number, mount_point: "/mnt 2".into(), source: "/dev/root\\x".into() });
+    let number = DeviceNumber {
+        major: 98,
+        minor: 0,
+    };
+    assert_eq!(
+        mount,
+        Mount {
+            number,
+            mount_point: "/mnt 2".into(),
+            source: "/dev/root\\x".into()
+        }
+    );
     assert_eq!(Mount::parse("nonsense"), None);
     assert_eq!(unescape("a\\9z\\04"), "a\\9z\\04");
 }

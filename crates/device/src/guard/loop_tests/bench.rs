@@ -17,15 +17,26 @@ pub(super) const SIZE: u64 = 32 << 20;
 
 /// Runs a command to its end; `None` if it is not installed.
 pub(super) fn run(command: &str, arguments: &[&str]) -> Option<Output> {
-    Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().ok()
+    Command::new(command)
+        .args(arguments)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .ok()
 }
 
 /// As [`run`]; `None` and a message if the command failed.
 pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
     match run(command, arguments) {
-        Some(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        Some(output) => skip(&format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
+        Some(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Some(output) => skip(&format!(
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+                .trim()
+                .replace('\n', " ")
+        )),
         None => skip(&format!("{command} is not installed")),
     }
 }
@@ -61,7 +72,10 @@ impl Bench {
     /// Sets up another loop device on `path`. Returns its name and its cleanup.
     pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
         let device = attach(&[options, &[path]].concat())?;
-        Some((device.clone(), Undo("losetup", vec!["--detach".into(), device])))
+        Some((
+            device.clone(),
+            Undo("losetup", vec!["--detach".into(), device]),
+        ))
     }
 
     /// Makes a file system on `device` and mounts it in the directory of the bench.
@@ -87,19 +101,29 @@ impl Bench {
     }
 
     pub(super) fn shared(&self) -> Request {
-        Request { shared: true, ..self.request() }
+        Request {
+            shared: true,
+            ..self.request()
+        }
     }
 
     /// Consent for the device, without anybody to ask.
     pub(super) fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
-        let answer = self.guard().consent(std::slice::from_ref(request), &mut EraseAnswers::default());
-        answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
+        let answer = self
+            .guard()
+            .consent(std::slice::from_ref(request), &mut EraseAnswers::default());
+        answer
+            .map(|mut consents| consents.remove(0))
+            .map_err(|refused| refused.to_string())
     }
 
     /// The refusal of the device.
     pub(super) fn refusal(&self) -> String {
         let text = self.consent(&self.request()).expect_err("must be refused");
-        assert!(text.starts_with(&format!("refusing to write to {} - ", self.device)), "{text}");
+        assert!(
+            text.starts_with(&format!("refusing to write to {} - ", self.device)),
+            "{text}"
+        );
         assert!(!text.contains('\n'), "one line: {text}");
         text
     }
@@ -107,7 +131,10 @@ impl Bench {
     /// Asserts that the device is refused. In the message, `why` must follow the device's name.
     pub(super) fn assert_refused(&self, why: &str) {
         let text = self.refusal();
-        assert!(text.contains(&format!("{} - {why}", self.device)), "expected `{why}`, got `{text}`");
+        assert!(
+            text.contains(&format!("{} - {why}", self.device)),
+            "expected `{why}`, got `{text}`"
+        );
     }
 
     /// Writes bytes to the device and flushes the page cache.
@@ -140,7 +167,10 @@ impl Bench {
         let real = fs::canonicalize(format!("/sys/dev/block/{number}")).unwrap();
         let dir = sys.join("devices").join(name);
         let size = (SIZE / 512).to_string();
-        for (attribute, text) in [("dev", number.as_str()), ("size", &size)].iter().chain(attributes) {
+        for (attribute, text) in [("dev", number.as_str()), ("size", &size)]
+            .iter()
+            .chain(attributes)
+        {
             let path = dir.join(attribute);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -161,7 +191,10 @@ impl Bench {
     pub(super) fn guard_of_posed(&self) -> Guard {
         let root = self.dir.path().to_owned();
         symlink("/proc", root.join("proc")).unwrap();
-        Guard { root, ..self.guard() }
+        Guard {
+            root,
+            ..self.guard()
+        }
     }
 
     pub(super) fn path(&self, name: &str) -> String {
@@ -193,7 +226,10 @@ pub(super) struct Undo<'a>(pub(super) &'a str, pub(super) Vec<String>);
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        run(self.0, &self.1.iter().map(String::as_str).collect::<Vec<_>>());
+        run(
+            self.0,
+            &self.1.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
     }
 }
 
@@ -201,7 +237,10 @@ impl Drop for Undo<'_> {
 pub(super) fn write_through(consent: WriteConsent, at: u64, bytes: &[u8]) {
     let target = crate::target::Target::writable(consent);
     let file = File::from(target.fd().try_clone_to_owned().unwrap());
-    let mut buf = sys::buffer::Pool::new(bytes.len()).unwrap().cut(bytes.len()).unwrap();
+    let mut buf = sys::buffer::Pool::new(bytes.len())
+        .unwrap()
+        .cut(bytes.len())
+        .unwrap();
     buf.copy_from_slice(bytes);
     assert_eq!(file.write_at(&buf, at).unwrap(), bytes.len());
     assert!(target.is_writable());

@@ -16,52 +16,113 @@ fn kernel_name(device: &str) -> &str {
 fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
     let answers = &mut EraseAnswers::named([request.path.clone()]);
-    let text = bench.guard().consent(std::slice::from_ref(request), answers).unwrap_err().to_string();
-    why.iter().for_each(|why| assert!(text.contains(why), "`{why}` is not in `{text}`"));
+    let text = bench
+        .guard()
+        .consent(std::slice::from_ref(request), answers)
+        .unwrap_err()
+        .to_string();
+    why.iter()
+        .for_each(|why| assert!(text.contains(why), "`{why}` is not in `{text}`"));
     assert!(before == fs::read(bench.path("image")).unwrap());
 }
 
 fn file_request(path: &str) -> Request {
-    Request { file_size_bytes: Some(SIZE), ..Request::new(path, "test") }
+    Request {
+        file_size_bytes: Some(SIZE),
+        ..Request::new(path, "test")
+    }
 }
 
 #[test]
 fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to() {
     let Some(bench) = Bench::new(&[]) else { return };
     let image = bench.path("image");
-    let Some((other, _detach)) = bench.attach(&image, &[]) else { return };
-    let Some((at, _unmount)) = bench.mount(&other) else { return };
+    let Some((other, _detach)) = bench.attach(&image, &[]) else {
+        return;
+    };
+    let Some((at, _unmount)) = bench.mount(&other) else {
+        return;
+    };
     fs::write(format!("{at}/precious"), "data").unwrap();
-    let (file, holder) = (format!("its backing file {image} is held by"), kernel_name(&other));
-    let why = format!("{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first");
+    let (file, holder) = (
+        format!("its backing file {image} is held by"),
+        kernel_name(&other),
+    );
+    let why = format!(
+        "{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first"
+    );
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     assert_refused_whatever_is_said(&bench, &bench.shared(), &[&why]);
     // Also refused: the file itself, and the mounted loop device.
-    let why = format!("it is held by the loop device {}", kernel_name(&bench.device));
+    let why = format!(
+        "it is held by the loop device {}",
+        kernel_name(&bench.device)
+    );
     let mounted = format!("it is held by the loop device {holder} (mounted at {at})");
     assert_refused_whatever_is_said(&bench, &file_request(&image), &[&why, &mounted]);
-    assert_refused_whatever_is_said(&bench, &Request::new(&other, "test"), &[&format!("it is mounted at {at}")]);
+    assert_refused_whatever_is_said(
+        &bench,
+        &Request::new(&other, "test"),
+        &[&format!("it is mounted at {at}")],
+    );
 }
 
 #[test]
 fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
-    let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else { return };
+    let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else {
+        return;
+    };
     let image = bench.path("image");
     let half = ["--offset", "16777216"];
-    let Some((other, detach)) = bench.attach(&image, &half) else { return };
-    assert!(bench.consent(&bench.request()).is_ok(), "the other one shows the other half");
+    let Some((other, detach)) = bench.attach(&image, &half) else {
+        return;
+    };
+    assert!(
+        bench.consent(&bench.request()).is_ok(),
+        "the other one shows the other half"
+    );
     let both = [bench.request(), Request::new(&other, "test")];
-    assert!(bench.guard().consent(&both, &mut EraseAnswers::default()).is_ok());
+    assert!(
+        bench
+            .guard()
+            .consent(&both, &mut EraseAnswers::default())
+            .is_ok()
+    );
     drop(detach);
 
-    let Some((other, _detach)) = bench.attach(&image, &["--offset", "16776704"]) else { return };
-    bench.assert_refused(&format!("its backing file {image} is held by the loop device {}", kernel_name(&other)));
+    let Some((other, _detach)) = bench.attach(&image, &["--offset", "16776704"]) else {
+        return;
+    };
+    bench.assert_refused(&format!(
+        "its backing file {image} is held by the loop device {}",
+        kernel_name(&other)
+    ));
     let both = [bench.request(), Request::new(&other, "test")];
-    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
-    assert!(text.contains(&format!("{other} - it has bytes in common with {}", bench.device)), "{text}");
+    let text = bench
+        .guard()
+        .consent(&both, &mut EraseAnswers::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(&format!(
+            "{other} - it has bytes in common with {}",
+            bench.device
+        )),
+        "{text}"
+    );
     let both = [bench.request(), file_request(&image)];
-    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
-    assert!(text.contains(&format!("{image} - it has bytes in common with {}", bench.device)), "{text}");
+    let text = bench
+        .guard()
+        .consent(&both, &mut EraseAnswers::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(&format!(
+            "{image} - it has bytes in common with {}",
+            bench.device
+        )),
+        "{text}"
+    );
 }
 
 #[test]
@@ -69,13 +130,21 @@ fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
     let Some(bench) = Bench::new(&[]) else { return };
     let (image, link) = (bench.path("image"), bench.path("link"));
     fs::hard_link(&image, &link).unwrap();
-    let Some((other, _detach)) = bench.attach(&link, &[]) else { return };
+    let Some((other, _detach)) = bench.attach(&link, &[]) else {
+        return;
+    };
     // No name leads to the old file any more; the loop devices keep it open.
     fs::remove_file(&image).unwrap();
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::remove_file(&link).unwrap();
     let text = bench.refusal();
-    assert!(text.contains(&format!("is held by the loop device {}", kernel_name(&other))), "{text}");
+    assert!(
+        text.contains(&format!(
+            "is held by the loop device {}",
+            kernel_name(&other)
+        )),
+        "{text}"
+    );
 }
 
 #[test]
@@ -91,14 +160,21 @@ fn who_has_the_backing_file_open_is_named() {
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());
 
-    let Some(server) = other_process::serve(&image) else { return };
-    let why = format!("its backing file {image} is open in process {} (qemu-nbd)", server.pid());
+    let Some(server) = other_process::serve(&image) else {
+        return;
+    };
+    let why = format!(
+        "its backing file {image} is open in process {} (qemu-nbd)",
+        server.pid()
+    );
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
 }
 
 #[test]
 fn a_backing_file_that_is_swapped_to_is_in_use() {
-    let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else { return };
+    let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else {
+        return;
+    };
     let image = bench.path("image");
     // swapon refuses a file with holes.
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
@@ -107,106 +183,202 @@ fn a_backing_file_that_is_swapped_to_is_in_use() {
         return;
     }
     let _off = Undo("swapoff", vec![image.clone()]);
-    bench.assert_refused(&format!("its backing file {image} is used as swap; turn it off (`swapoff {image}`)"));
+    bench.assert_refused(&format!(
+        "its backing file {image} is used as swap; turn it off (`swapoff {image}`)"
+    ));
 }
 
 #[test]
 fn a_loop_device_on_a_block_device_is_one_with_it() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let Some((upper, _detach)) = bench.attach(&bench.device, &[]) else { return };
+    let Some((upper, _detach)) = bench.attach(&bench.device, &[]) else {
+        return;
+    };
     let held = format!("it is held by the loop device {}", kernel_name(&upper));
     bench.assert_refused(&held);
-    assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "nobody uses the upper device");
+    assert!(
+        bench.consent(&Request::new(&upper, "test")).is_ok(),
+        "nobody uses the upper device"
+    );
     let both = [bench.request(), Request::new(&upper, "test")];
-    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
-    assert!(text.contains(&format!("{upper} - it has bytes in common with {}", bench.device)), "{text}");
+    let text = bench
+        .guard()
+        .consent(&both, &mut EraseAnswers::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(&format!(
+            "{upper} - it has bytes in common with {}",
+            bench.device
+        )),
+        "{text}"
+    );
     {
         let open = other_process::hold_open(&bench.device);
         let text = bench.consent(&Request::new(&upper, "test")).unwrap_err();
-        let why = format!("{} beneath it is open in process {} (sleep)", bench.device, open.pid());
+        let why = format!(
+            "{} beneath it is open in process {} (sleep)",
+            bench.device,
+            open.pid()
+        );
         assert!(text.contains(&why), "{text}");
     }
     {
         let _reader = other_process::hold_open_to_read(&bench.device);
-        assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "daemons read what they look after");
+        assert!(
+            bench.consent(&Request::new(&upper, "test")).is_ok(),
+            "daemons read what they look after"
+        );
     }
-    let Some((at, unmount)) = bench.mount(&upper) else { return };
+    let Some((at, unmount)) = bench.mount(&upper) else {
+        return;
+    };
     bench.assert_refused(&format!("{held} (mounted at {at})"));
     drop(unmount);
     fs::remove_dir(&at).unwrap();
-    let Some((at, _unmount)) = bench.mount(&bench.device) else { return };
+    let Some((at, _unmount)) = bench.mount(&bench.device) else {
+        return;
+    };
     let text = bench.consent(&Request::new(&upper, "test")).unwrap_err();
-    assert!(text.contains(&format!("{} beneath it is mounted at {at}; unmount it", bench.device)), "{text}");
+    assert!(
+        text.contains(&format!(
+            "{} beneath it is mounted at {at}; unmount it",
+            bench.device
+        )),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_file_system_that_is_seen_nowhere_is_told_by_the_loop_device_on_its_file() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let Some((at, unmount)) = bench.mount(&bench.device) else { return };
+    let Some((at, unmount)) = bench.mount(&bench.device) else {
+        return;
+    };
     let inner = format!("{at}/inner");
     File::create(&inner).unwrap().set_len(1 << 20).unwrap();
-    let Some((upper, _detach)) = bench.attach(&inner, &[]) else { return };
-    assert!(bench.refusal().ends_with("unmount it, or name another device"), "one reason: {}", bench.refusal());
-    assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "a file system beneath may be in use");
+    let Some((upper, _detach)) = bench.attach(&inner, &[]) else {
+        return;
+    };
+    assert!(
+        bench
+            .refusal()
+            .ends_with("unmount it, or name another device"),
+        "one reason: {}",
+        bench.refusal()
+    );
+    assert!(
+        bench.consent(&Request::new(&upper, "test")).is_ok(),
+        "a file system beneath may be in use"
+    );
     drop(unmount);
-    bench.assert_refused(&format!("it is held by the loop device {} (its file ", kernel_name(&upper)));
+    bench.assert_refused(&format!(
+        "it is held by the loop device {} (its file ",
+        kernel_name(&upper)
+    ));
 }
 
 /// A guard that sees both loop devices as paths to one drive.
 fn one_drive(bench: &Bench, devices: [&str; 2]) -> Guard {
     let wwid = [("device/wwid", "naa.5000c500a1b2c3d4")];
-    devices.into_iter().zip(["sdx", "sdy"]).for_each(|(device, name)| bench.pose(device, name, &wwid));
+    devices
+        .into_iter()
+        .zip(["sdx", "sdy"])
+        .for_each(|(device, name)| bench.pose(device, name, &wwid));
     bench.guard_of_posed()
 }
 
 #[test]
 fn two_paths_to_one_drive_are_one_drive() {
     let Some(bench) = Bench::new(&[]) else { return };
-    File::create(bench.path("other image")).unwrap().set_len(SIZE).unwrap();
-    let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else { return };
+    File::create(bench.path("other image"))
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else {
+        return;
+    };
     let guard = one_drive(&bench, [&bench.device, &other]);
-    let refused = |requests: &[Request]| guard.consent(requests, &mut EraseAnswers::default()).unwrap_err().to_string();
+    let refused = |requests: &[Request]| {
+        guard
+            .consent(requests, &mut EraseAnswers::default())
+            .unwrap_err()
+            .to_string()
+    };
 
     let both = refused(&[bench.request(), Request::new(&other, "test")]);
-    let why =
-        format!("refusing to write to {other} - it is another path to the drive of {}, which is named", bench.device);
-    assert!(both.starts_with(&why) && both.contains("wwid naa.5000c500a1b2c3d4"), "{both}");
+    let why = format!(
+        "refusing to write to {other} - it is another path to the drive of {}, which is named",
+        bench.device
+    );
+    assert!(
+        both.starts_with(&why) && both.contains("wwid naa.5000c500a1b2c3d4"),
+        "{both}"
+    );
 
     {
         let open = other_process::hold_open(&other);
         let text = refused(&[bench.request()]);
-        let why = format!("/dev/sdy, another path to the same drive, is open in process {} (sleep)", open.pid());
+        let why = format!(
+            "/dev/sdy, another path to the same drive, is open in process {} (sleep)",
+            open.pid()
+        );
         assert!(text.contains(&why), "{text}");
     }
     // While flashproof writes through one path, nobody can claim the other path.
-    let consent = guard.consent(&[bench.request()], &mut EraseAnswers::default()).unwrap();
+    let consent = guard
+        .consent(&[bench.request()], &mut EraseAnswers::default())
+        .unwrap();
     assert!(claim(&other).is_err(), "the other path is claimed");
     let consent = crate::target::Target::writable(consent.into_iter().next().unwrap());
     assert!(claim(&other).is_err(), "and stays so");
     drop(consent);
     let claimed = claim(&other).unwrap();
     let text = refused(&[bench.request()]);
-    assert!(text.contains("/dev/sdy, another path to the same drive, reserved for another user"), "{text}");
+    assert!(
+        text.contains("/dev/sdy, another path to the same drive, reserved for another user"),
+        "{text}"
+    );
     drop(claimed);
-    drop(guard.consent(&[bench.shared()], &mut EraseAnswers::default()).unwrap());
-    assert!(guard.consent(&[bench.request()], &mut EraseAnswers::default()).is_ok());
+    drop(
+        guard
+            .consent(&[bench.shared()], &mut EraseAnswers::default())
+            .unwrap(),
+    );
+    assert!(
+        guard
+            .consent(&[bench.request()], &mut EraseAnswers::default())
+            .is_ok()
+    );
 }
 
 fn claim(device: &str) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device)
+    fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_EXCL)
+        .open(device)
 }
 
 #[test]
 fn what_moves_the_other_path_is_seen() {
     let Some(bench) = Bench::new(&[]) else { return };
-    File::create(bench.path("other image")).unwrap().set_len(SIZE).unwrap();
-    let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else { return };
+    File::create(bench.path("other image"))
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else {
+        return;
+    };
     let guard = one_drive(&bench, [&bench.device, &other]);
     let number = DeviceNumber::of_stat(fs::metadata(&bench.device).unwrap().rdev());
-    let subject = super::super::target_devices::TargetDevices::of_device(number, &guard.root).unwrap();
+    let subject =
+        super::super::target_devices::TargetDevices::of_device(number, &guard.root).unwrap();
     assert_eq!(
-        subject.access_nodes().map(|node| node.relation).collect::<Vec<_>>(),
+        subject
+            .access_nodes()
+            .map(|node| node.relation)
+            .collect::<Vec<_>>(),
         [Relation::Itself, Relation::OtherPath]
     );
     let device = OpenDirect::new(&other);
@@ -217,9 +389,14 @@ fn what_moves_the_other_path_is_seen() {
                 device.read();
             }
         });
-        let consent = guard.consent(&[bench.request()], &mut EraseAnswers::default()).map(|_| ());
+        let consent = guard
+            .consent(&[bench.request()], &mut EraseAnswers::default())
+            .map(|_| ());
         stop.store(true, Ordering::Relaxed);
         let text = consent.unwrap_err().to_string();
-        assert!(text.contains("it is in use by something that could not be found"), "{text}");
+        assert!(
+            text.contains("it is in use by something that could not be found"),
+            "{text}"
+        );
     });
 }

@@ -21,7 +21,10 @@ impl Drive {
         let bench = Bench::new(&[])?;
         bench.pose(&bench.device, "sdx", attributes);
         bench.put(1080, b"\x53\xef");
-        Some(Self { guard: bench.guard_of_posed(), bench })
+        Some(Self {
+            guard: bench.guard_of_posed(),
+            bench,
+        })
     }
 
     /// Creates a link to the device in the fake /dev, and returns the link's path.
@@ -34,7 +37,9 @@ impl Drive {
 
     fn consent(&self, path: &str, names: &[&str]) -> Result<(), String> {
         let mut answers = EraseAnswers::named(names.iter().map(|&name| name.to_owned()));
-        let consent = self.guard.consent(&[Request::new(path, "test")], &mut answers);
+        let consent = self
+            .guard
+            .consent(&[Request::new(path, "test")], &mut answers);
         consent.map(|_| ()).map_err(|refused| refused.to_string())
     }
 
@@ -42,41 +47,78 @@ impl Drive {
     fn refused(&self, names: &[&str], says: &str) {
         let before = self.bench.content();
         let text = self.consent(&self.bench.device, names).unwrap_err();
-        assert!(text.ends_with(says), "{names:?}: `{says}` is not the end of `{text}`");
+        assert!(
+            text.ends_with(says),
+            "{names:?}: `{says}` is not the end of `{text}`"
+        );
         assert!(before == self.bench.content());
     }
 }
 
 #[test]
 fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
-    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else { return };
+    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
+        return;
+    };
     let device = drive.bench.device.as_str();
     let by_id = drive.link("disk/by-id/ata-ACME_S123");
     let by_uuid = drive.link("disk/by-uuid/0d5a1c4e");
-    let (by_path, hand_made) = (drive.link("disk/by-path/pci-0000:00:1f.2"), drive.link("mine"));
+    let (by_path, hand_made) = (
+        drive.link("disk/by-path/pci-0000:00:1f.2"),
+        drive.link("mine"),
+    );
     let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
     let why = format!("its serial number; {device} may be another drive after a reboot");
     drive.refused(&[], &format!("to allow this, {pass} ({why})"));
     for path in [device, &by_path, &hand_made] {
-        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"));
+        drive.refused(
+            &[path],
+            &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"),
+        );
     }
-    for other in ["S12", "S1234", "ata-ACME", "sdx", "t10.ATA", "S123-part1", "/dev/disk/by-id/ata-ACME_S123"] {
+    for other in [
+        "S12",
+        "S1234",
+        "ata-ACME",
+        "sdx",
+        "t10.ATA",
+        "S123-part1",
+        "/dev/disk/by-id/ata-ACME_S123",
+    ] {
         drive.refused(&[other], &format!("{pass} ({why})"));
     }
-    for name in ["S123", "t10.ATA_ACME_Fast_1TB_S123", &by_id, "ata-ACME_S123", &by_uuid] {
-        assert_eq!(drive.consent(device, &["/dev/null", name]), Ok(()), "{name}");
+    for name in [
+        "S123",
+        "t10.ATA_ACME_Fast_1TB_S123",
+        &by_id,
+        "ata-ACME_S123",
+        &by_uuid,
+    ] {
+        assert_eq!(
+            drive.consent(device, &["/dev/null", name]),
+            Ok(()),
+            "{name}"
+        );
     }
     // A configuration that uses the lasting name is enough.
     assert_eq!(drive.consent(&by_id, &[&by_id]), Ok(()));
     assert!(drive.consent(&by_id, &[device]).is_err());
-    for (name, is_one) in [("S123", true), (&by_id, true), (device, true), ("S124", false), ("/dev/null", false)] {
+    for (name, is_one) in [
+        ("S123", true),
+        (&by_id, true),
+        (device, true),
+        ("S124", false),
+        ("/dev/null", false),
+    ] {
         assert_eq!(drive.guard.is_name_of(name, device), is_one, "{name}");
     }
 }
 
 #[test]
 fn a_path_is_not_enough_for_data_without_an_owner_either() {
-    let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else { return };
+    let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else {
+        return;
+    };
     let device = drive.bench.device.as_str();
     drive.bench.put(1024, &[0; 512]);
     drive.bench.put(SIZE - 512, &[7; 512]);
@@ -85,7 +127,10 @@ fn a_path_is_not_enough_for_data_without_an_owner_either() {
     drive.refused(&[], &format!("{pass} ({why})"));
     let hand_made = drive.link("mine");
     for path in [device, &hand_made] {
-        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"));
+        drive.refused(
+            &[path],
+            &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"),
+        );
     }
     assert_eq!(drive.consent(device, &["S123"]), Ok(()));
 }
@@ -111,33 +156,61 @@ fn a_link_by_id_is_a_lasting_name_of_a_drive_without_a_serial_number() {
 #[test]
 fn a_serial_number_that_two_drives_have_names_neither() {
     let wwid = "eui.0025385b21404321";
-    let Some(drive) = Drive::new(&[("wwid", wwid), ("device/serial", SERIAL)]) else { return };
+    let Some(drive) = Drive::new(&[("wwid", wwid), ("device/serial", SERIAL)]) else {
+        return;
+    };
     let device = drive.bench.device.clone();
-    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
-    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
+    File::create(drive.bench.path("other image"))
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else {
+        return;
+    };
     // The other device now has the names of another namespace of the same NVMe drive.
-    drive.bench.pose(&other, "sdy", &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)]);
+    drive.bench.pose(
+        &other,
+        "sdy",
+        &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)],
+    );
     let pass = format!("pass `--erase {wwid}` or set FLASHPROOF_ERASE={wwid}");
     drive.refused(&["S123"], &format!("{pass}; `S123` names /dev/sdy too"));
-    drive.refused(&[], &format!("{pass} (its world-wide name; {device} may be another drive after a reboot)"));
+    drive.refused(
+        &[],
+        &format!("{pass} (its world-wide name; {device} may be another drive after a reboot)"),
+    );
     assert_eq!(drive.consent(&device, &[wwid]), Ok(()));
 }
 
 #[test]
 fn two_paths_to_a_drive_share_its_serial_number() {
     let attributes = [("wwid", "naa.5000c500a1b2c3d4"), ("device/serial", SERIAL)];
-    let Some(drive) = Drive::new(&attributes) else { return };
-    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
-    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
+    let Some(drive) = Drive::new(&attributes) else {
+        return;
+    };
+    File::create(drive.bench.path("other image"))
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else {
+        return;
+    };
     drive.bench.pose(&other, "sdy", &attributes);
     assert_eq!(drive.consent(&drive.bench.device, &["S123"]), Ok(()));
 }
 
 #[test]
 fn on_a_terminal_the_path_means_what_is_seen_beside_it() {
-    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else { return };
+    let Some(drive) = Drive::new(&[("device/wwid", WWID), ("device/serial", SERIAL)]) else {
+        return;
+    };
     let device = drive.bench.device.clone();
-    for (typed, is_enough) in [(device.as_str(), true), ("S123", true), ("S124", false), ("yes", false)] {
+    for (typed, is_enough) in [
+        (device.as_str(), true),
+        ("S123", true),
+        ("S124", false),
+        ("yes", false),
+    ] {
         let mut asked = String::new();
         let mut answers = EraseAnswers::named([device.clone()]).or_ask(|question| {
             asked = question.to_string();
@@ -147,7 +220,10 @@ fn on_a_terminal_the_path_means_what_is_seen_beside_it() {
         assert_eq!(consent.is_ok(), is_enough, "{typed}");
         drop(answers);
         let drive_told = format!("{device} (serial S123, wwid {WWID}, ");
-        assert!(asked.starts_with(&drive_told) && asked.contains(") holds: an ext2"), "{asked}");
+        assert!(
+            asked.starts_with(&drive_told) && asked.contains(") holds: an ext2"),
+            "{asked}"
+        );
     }
 }
 
@@ -168,43 +244,78 @@ fn refused_after(drive: &Drive, change: impl Fn()) -> String {
         change();
         Some(question.name.to_owned())
     });
-    drive.guard.consent(&[drive.bench.request()], &mut answers).unwrap_err().to_string()
+    drive
+        .guard
+        .consent(&[drive.bench.request()], &mut answers)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
 fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
-    let Some(drive) = Drive::new(&[("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)]) else { return };
+    let Some(drive) = Drive::new(&[("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)])
+    else {
+        return;
+    };
     let sys = drive.bench.dir.path().join("sys/devices/sdx");
     let before = drive.bench.content();
-    let text = refused_after(&drive, || fs::write(sys.join("wwid"), "eui.0025385b21404322").unwrap());
+    let text = refused_after(&drive, || {
+        fs::write(sys.join("wwid"), "eui.0025385b21404322").unwrap()
+    });
     let why = "it changed after it was examined: it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now";
     assert!(text.contains(why), "{text}");
-    let text = refused_after(&drive, || fs::rename(&sys, sys.with_extension("gone")).unwrap());
-    assert!(text.contains("it changed after it was examined: it is no longer there; make sure"), "{text}");
+    let text = refused_after(&drive, || {
+        fs::rename(&sys, sys.with_extension("gone")).unwrap()
+    });
+    assert!(
+        text.contains("it changed after it was examined: it is no longer there; make sure"),
+        "{text}"
+    );
     assert!(before == drive.bench.content());
 }
 
 #[test]
 fn another_drive_between_the_look_and_the_claim_is_seen() {
     let attributes = [("wwid", "eui.0025385b21404321"), ("device/serial", SERIAL)];
-    let Some(drive) = Drive::new(&attributes) else { return };
+    let Some(drive) = Drive::new(&attributes) else {
+        return;
+    };
     let request = drive.bench.request();
     let examined = |change: &dyn Fn()| {
         let found = examine::resolve_target(&drive.guard, &request).unwrap();
         change();
-        let reasons = examine::examine(&drive.guard, &request, found).map(|_| ()).unwrap_err();
-        GuardRefusals(vec![Refusal { device: "x".into(), reasons }]).to_string()
+        let reasons = examine::examine(&drive.guard, &request, found)
+            .map(|_| ())
+            .unwrap_err();
+        GuardRefusals(vec![Refusal {
+            device: "x".into(),
+            reasons,
+        }])
+        .to_string()
     };
     let wwid = drive.bench.dir.path().join("sys/devices/sdx/wwid");
     let text = examined(&|| fs::write(&wwid, "eui.0025385b21404322").unwrap());
-    assert!(text.contains("it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now"), "{text}");
+    assert!(
+        text.contains("it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now"),
+        "{text}"
+    );
 
     // The same device number with another backing file: the disk sequence number differs.
-    File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
+    File::create(drive.bench.path("other image"))
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
     let text = examined(&|| {
         let _turn = no_attachment();
         succeed("losetup", &["--detach", &drive.bench.device]).unwrap();
-        succeed("losetup", &[&drive.bench.device, &drive.bench.path("other image")]).unwrap();
+        succeed(
+            "losetup",
+            &[&drive.bench.device, &drive.bench.path("other image")],
+        )
+        .unwrap();
     });
-    assert!(text.contains("another disk took its place (sequence number "), "{text}");
+    assert!(
+        text.contains("another disk took its place (sequence number "),
+        "{text}"
+    );
 }

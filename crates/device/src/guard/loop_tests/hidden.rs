@@ -50,10 +50,17 @@ time.sleep(600)
 /// Another process that keeps `path` in use by `way` of [`HOLDER`]; `None`, with a message, without Python.
 fn hold(way: &str, path: &str) -> Option<Other> {
     let mut python = Command::new("python3");
-    python.args(["-c", HOLDER, way, path]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let Ok(mut child) = python.spawn() else { return skip("python3 is not installed") };
+    python
+        .args(["-c", HOLDER, way, path])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let Ok(mut child) = python.spawn() else {
+        return skip("python3 is not installed");
+    };
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let other = Other(child);
     assert_eq!(line, "held\n", "{way}");
     let main_thread = format!("/proc/{}/stat", other.pid());
@@ -67,13 +74,28 @@ fn hold(way: &str, path: &str) -> Option<Other> {
 #[test]
 fn a_use_that_the_main_threads_descriptors_do_not_show_is_found() {
     let Some(bench) = Bench::new(&[]) else { return };
-    for way in ["mapping", "mapping and ended main thread", "ended main thread", "own table"] {
-        let Some(other) = hold(way, &bench.device) else { return };
-        let shown = fs::read_dir(format!("/proc/{}/fd", other.pid())).unwrap().flatten();
+    for way in [
+        "mapping",
+        "mapping and ended main thread",
+        "ended main thread",
+        "own table",
+    ] {
+        let Some(other) = hold(way, &bench.device) else {
+            return;
+        };
+        let shown = fs::read_dir(format!("/proc/{}/fd", other.pid()))
+            .unwrap()
+            .flatten();
         let mut shown = shown.filter_map(|entry| fs::read_link(entry.path()).ok());
-        assert!(shown.all(|path| path.to_str() != Some(&bench.device)), "{way}: /proc/PID/fd shows the device");
+        assert!(
+            shown.all(|path| path.to_str() != Some(&bench.device)),
+            "{way}: /proc/PID/fd shows the device"
+        );
         let text = bench.refusal();
-        assert!(text.contains(&format!("it is open in process {} (python3", other.pid())), "{way}: {text}");
+        assert!(
+            text.contains(&format!("it is open in process {} (python3", other.pid())),
+            "{way}: {text}"
+        );
         drop(other);
         assert!(bench.consent(&bench.request()).is_ok(), "{way}");
     }
@@ -81,37 +103,65 @@ fn a_use_that_the_main_threads_descriptors_do_not_show_is_found() {
 
 #[test]
 fn a_device_mapped_through_a_node_elsewhere_is_found() {
-    let Some(bench) = Bench::new(&["--partscan"]) else { return };
-    let Some((name, node, _part)) = bench.with_partition() else { return };
-    let Some(other) = hold("mapping", &node) else { return };
-    bench.assert_refused(&format!("its partition /dev/{name} is open in process {}", other.pid()));
+    let Some(bench) = Bench::new(&["--partscan"]) else {
+        return;
+    };
+    let Some((name, node, _part)) = bench.with_partition() else {
+        return;
+    };
+    let Some(other) = hold("mapping", &node) else {
+        return;
+    };
+    bench.assert_refused(&format!(
+        "its partition /dev/{name} is open in process {}",
+        other.pid()
+    ));
 }
 
 /// A guard, and a request for the file at `path`.
 fn of_file(path: &str, state: &str) -> (Guard, Request) {
-    let guard = Guard { settle: Duration::from_millis(100), ..Guard::new(Some(state.into())) };
-    (guard, Request { file_size_bytes: Some(1 << 20), ..Request::new(path, "test") })
+    let guard = Guard {
+        settle: Duration::from_millis(100),
+        ..Guard::new(Some(state.into()))
+    };
+    (
+        guard,
+        Request {
+            file_size_bytes: Some(1 << 20),
+            ..Request::new(path, "test")
+        },
+    )
 }
 
 #[test]
 fn a_file_is_refused_while_its_descriptor_is_in_a_message() {
     let dir = tempfile::tempdir().unwrap();
-    let [path, state] = ["file", "state"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    let [path, state] =
+        ["file", "state"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
     fs::write(&path, [0; 4096]).unwrap();
     let (guard, request) = of_file(&path, &state);
     let consent = || guard.consent(std::slice::from_ref(&request), &mut EraseAnswers::default());
-    let Some(other) = hold("message", &path) else { return };
+    let Some(other) = hold("message", &path) else {
+        return;
+    };
     let text = consent().unwrap_err().to_string();
-    assert!(text.contains("it is open for writing in something that could not be found"), "{text}");
+    assert!(
+        text.contains("it is open for writing in something that could not be found"),
+        "{text}"
+    );
     drop(other);
     assert!(consent().is_ok());
 }
 
 #[test]
 fn a_file_that_is_open_through_overlayfs_is_found() -> io::Result<()> {
-    let Some(bench) = Bench::new(&[]) else { return Ok(()) };
+    let Some(bench) = Bench::new(&[]) else {
+        return Ok(());
+    };
     // The upper directory of overlayfs needs a file system with extended attributes.
-    let Some((base, _unmount)) = bench.mount(&bench.device) else { return Ok(()) };
+    let Some((base, _unmount)) = bench.mount(&bench.device) else {
+        return Ok(());
+    };
     for name in ["lower", "upper", "work", "merged"] {
         fs::create_dir(format!("{base}/{name}"))?;
     }
@@ -119,13 +169,28 @@ fn a_file_that_is_open_through_overlayfs_is_found() -> io::Result<()> {
     fs::write(&file, [0; 4096])?;
     let options = format!("lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work");
     let merged = format!("{base}/merged");
-    let Some(_) = succeed("mount", &["-t", "overlay", "overlay", "-o", &options, &merged]) else { return Ok(()) };
+    let Some(_) = succeed(
+        "mount",
+        &["-t", "overlay", "overlay", "-o", &options, &merged],
+    ) else {
+        return Ok(());
+    };
     let _unmount_overlay = Undo("umount", vec!["--lazy".into(), merged.clone()]);
     let (guard, request) = of_file(&file, &bench.path("state"));
     let open = other_process::hold_open_to_read(&format!("{merged}/file"));
-    let text = guard.consent(std::slice::from_ref(&request), &mut EraseAnswers::default()).unwrap_err().to_string();
-    assert!(text.contains(&format!("it is open in process {} (sleep)", open.pid())), "{text}");
+    let text = guard
+        .consent(std::slice::from_ref(&request), &mut EraseAnswers::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(&format!("it is open in process {} (sleep)", open.pid())),
+        "{text}"
+    );
     drop(open);
-    assert!(guard.consent(&[request], &mut EraseAnswers::default()).is_ok());
+    assert!(
+        guard
+            .consent(&[request], &mut EraseAnswers::default())
+            .is_ok()
+    );
     Ok(())
 }

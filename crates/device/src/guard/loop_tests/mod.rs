@@ -21,8 +21,14 @@ fn assert_asked(bench: &Bench, why: &str) {
     let before = bench.content();
     bench.assert_refused(why);
     let text = bench.refusal();
-    assert!(text.contains(&format!("pass `--erase {}`", bench.device)), "{text}");
-    assert!(before == bench.content(), "nothing is written before consent");
+    assert!(
+        text.contains(&format!("pass `--erase {}`", bench.device)),
+        "{text}"
+    );
+    assert!(
+        before == bench.content(),
+        "nothing is written before consent"
+    );
 
     let mut asked = 0;
     let typed = bench.device.clone();
@@ -31,7 +37,10 @@ fn assert_asked(bench: &Bench, why: &str) {
         assert!(!question.evidence.is_empty());
         Some(typed.clone())
     });
-    let consents = bench.guard().consent(&[bench.request()], &mut answers).unwrap();
+    let consents = bench
+        .guard()
+        .consent(&[bench.request()], &mut answers)
+        .unwrap();
     drop(answers);
     assert_eq!(asked, 1);
     assert!(!consents[0].erases().is_empty());
@@ -43,16 +52,25 @@ fn assert_asked(bench: &Bench, why: &str) {
 
 /// Number of samples of a bench's device: both ends, the random places, and the backup superblocks in between.
 fn samples() -> usize {
-    let blocks = contents::backups(SIZE).into_iter().map(|at| at / 4096 * 4096);
+    let blocks = contents::backups(SIZE)
+        .into_iter()
+        .map(|at| at / 4096 * 4096);
     let middle = contents::END_BYTES..SIZE - contents::END_BYTES;
-    2 + SPOTS as usize + blocks.filter(|at| middle.contains(at)).collect::<BTreeSet<_>>().len()
+    2 + SPOTS as usize
+        + blocks
+            .filter(|at| middle.contains(at))
+            .collect::<BTreeSet<_>>()
+            .len()
 }
 
 #[test]
 fn an_empty_device_is_consented_to_and_known_by_its_file() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
-    assert_eq!((consent.name(), consent.size_bytes()), (bench.device.as_str(), SIZE));
+    assert_eq!(
+        (consent.name(), consent.size_bytes()),
+        (bench.device.as_str(), SIZE)
+    );
     assert!(consent.erases().is_empty() && consent.facts().serial.is_none());
     let target = crate::target::Target::writable(consent);
     assert!(target.is_direct() && target.is_odsync() && target.is_writable());
@@ -63,57 +81,108 @@ fn an_empty_device_is_consented_to_and_known_by_its_file() {
 #[test]
 fn a_mounted_device_is_refused_with_its_mount_point() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let Some(_) = succeed("mkfs.ext4", &["-q", "-F", &bench.device]) else { return };
+    let Some(_) = succeed("mkfs.ext4", &["-q", "-F", &bench.device]) else {
+        return;
+    };
     assert_asked(&bench, "an ext4 file system, UUID ");
     let at = bench.path("mount");
     std::fs::create_dir(&at).unwrap();
-    let Some(_) = succeed("mount", &[&bench.device, &at]) else { return };
+    let Some(_) = succeed("mount", &[&bench.device, &at]) else {
+        return;
+    };
     let _unmount = Undo("umount", vec![at.clone()]);
     bench.assert_refused(&format!("it is mounted at {at}; unmount it"));
     let shared = bench.consent(&bench.shared()).unwrap_err();
-    assert!(shared.contains(&format!("it is mounted at {at}")), "{shared}");
-    let named = bench.guard().consent(&[bench.request()], &mut EraseAnswers::named([bench.device.clone()]));
-    assert!(named.unwrap_err().to_string().contains("is mounted at"), "no answer overrules use");
+    assert!(
+        shared.contains(&format!("it is mounted at {at}")),
+        "{shared}"
+    );
+    let named = bench.guard().consent(
+        &[bench.request()],
+        &mut EraseAnswers::named([bench.device.clone()]),
+    );
+    assert!(
+        named.unwrap_err().to_string().contains("is mounted at"),
+        "no answer overrules use"
+    );
 }
 
 #[test]
 fn swap_that_is_off_is_asked_for() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let Some(_) = succeed("mkswap", &[&bench.device]) else { return };
+    let Some(_) = succeed("mkswap", &[&bench.device]) else {
+        return;
+    };
     assert_asked(&bench, "swap space, UUID ");
 }
 
 #[test]
 fn a_partition_in_use_stops_its_disk() {
-    let Some(bench) = Bench::new(&["--partscan"]) else { return };
-    let Some((name, node, _part)) = bench.with_partition() else { return };
+    let Some(bench) = Bench::new(&["--partscan"]) else {
+        return;
+    };
+    let Some((name, node, _part)) = bench.with_partition() else {
+        return;
+    };
     {
         let _open = other_process::hold_open(&node);
         bench.assert_refused(&format!("its partition /dev/{name} is open in process "));
     }
-    let Some((at, _unmount)) = bench.mount(&node) else { return };
-    bench.assert_refused(&format!("its partition /dev/{name} is mounted at {at}; unmount it"));
+    let Some((at, _unmount)) = bench.mount(&node) else {
+        return;
+    };
+    bench.assert_refused(&format!(
+        "its partition /dev/{name} is mounted at {at}; unmount it"
+    ));
 }
 
 #[test]
 fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
-    let Some(bench) = Bench::new(&["--partscan"]) else { return };
-    let Some((_, node, _part)) = bench.with_partition() else { return };
+    let Some(bench) = Bench::new(&["--partscan"]) else {
+        return;
+    };
+    let Some((_, node, _part)) = bench.with_partition() else {
+        return;
+    };
     let part = Request::new(&node, "test");
-    let both = bench.guard().consent(&[bench.request(), part.clone()], &mut EraseAnswers::default()).unwrap_err();
-    assert!(both.to_string().contains(&format!("bytes in common with {}, which is named too", bench.device)), "{both}");
+    let both = bench
+        .guard()
+        .consent(
+            &[bench.request(), part.clone()],
+            &mut EraseAnswers::default(),
+        )
+        .unwrap_err();
+    assert!(
+        both.to_string().contains(&format!(
+            "bytes in common with {}, which is named too",
+            bench.device
+        )),
+        "{both}"
+    );
     let _open = other_process::hold_open(&bench.device);
     let text = bench.consent(&part).unwrap_err();
-    assert!(text.contains(&format!("the disk {} that it lies on is open in process", bench.device)), "{text}");
+    assert!(
+        text.contains(&format!(
+            "the disk {} that it lies on is open in process",
+            bench.device
+        )),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
     let Some(bench) = Bench::new(&[]) else { return };
     let open = other_process::hold_open(&bench.device);
-    bench.assert_refused(&format!("it is open in process {} (sleep); stop the program that has it open", open.pid()));
+    bench.assert_refused(&format!(
+        "it is open in process {} (sleep); stop the program that has it open",
+        open.pid()
+    ));
     let shared = bench.consent(&bench.shared()).unwrap_err();
-    assert!(shared.contains("it is open in process"), "a shared run takes no strangers: {shared}");
+    assert!(
+        shared.contains("it is open in process"),
+        "a shared run takes no strangers: {shared}"
+    );
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -137,8 +206,14 @@ fn a_device_that_moves_is_refused_with_the_counts() {
         let text = bench.consent(&bench.request()).map(|_| ());
         stop.store(true, Ordering::Relaxed);
         let text = text.unwrap_err();
-        assert!(text.contains("it is in use by something that could not be found: in 200 ms it did "), "{text}");
-        assert!(text.contains(" reads, 0 writes and 0 discards and flushes"), "{text}");
+        assert!(
+            text.contains("it is in use by something that could not be found: in 200 ms it did "),
+            "{text}"
+        );
+        assert!(
+            text.contains(" reads, 0 writes and 0 discards and flushes"),
+            "{text}"
+        );
     });
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -160,7 +235,9 @@ impl OpenDirect {
 
 #[test]
 fn a_read_only_device_is_refused_and_can_still_be_read() {
-    let Some(bench) = Bench::new(&["--read-only"]) else { return };
+    let Some(bench) = Bench::new(&["--read-only"]) else {
+        return;
+    };
     bench.assert_refused("it is read-only (the device says so); make it writable");
     let target = crate::target::Target::read_only(&bench.device, SIZE).unwrap();
     assert!(!target.is_writable() && target.is_direct() && target.size_bytes() == SIZE);
@@ -168,12 +245,22 @@ fn a_read_only_device_is_refused_and_can_still_be_read() {
 
 #[test]
 fn all_reasons_are_told_at_once() {
-    let Some(bench) = Bench::new(&["--read-only"]) else { return };
+    let Some(bench) = Bench::new(&["--read-only"]) else {
+        return;
+    };
     let open = other_process::hold_open_to_read(&bench.device);
-    let request = Request { min_size_bytes: SIZE + 1, ..bench.request() };
+    let request = Request {
+        min_size_bytes: SIZE + 1,
+        ..bench.request()
+    };
     let text = bench.consent(&request).unwrap_err();
-    assert!(text.contains(" - 3 reasons: (1) its 33554432 bytes are less than the 33554433 bytes of one large block"));
-    assert!(text.contains("(2) it is read-only") && text.contains("(3) it is open in process"), "{text}");
+    assert!(text.contains(
+        " - 3 reasons: (1) its 33554432 bytes are less than the 33554433 bytes of one large block"
+    ));
+    assert!(
+        text.contains("(2) it is read-only") && text.contains("(3) it is open in process"),
+        "{text}"
+    );
     drop(open);
 }
 
@@ -191,7 +278,11 @@ fn a_claim_of_the_kernels_is_refused() {
 
 fn claim_of_nobody(device: &str) -> File {
     use std::os::unix::fs::OpenOptionsExt;
-    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device).unwrap()
+    std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_EXCL)
+        .open(device)
+        .unwrap()
 }
 
 #[test]
@@ -199,10 +290,15 @@ fn a_device_mapper_device_holds_what_it_is_built_on() {
     let Some(bench) = Bench::new(&[]) else { return };
     let name = format!("flashproof-test-{}", std::process::id());
     let table = format!("0 {} linear {} 0", SIZE / 512, bench.device);
-    let Some(_) = succeed("dmsetup", &["create", &name, "--table", &table]) else { return };
+    let Some(_) = succeed("dmsetup", &["create", &name, "--table", &table]) else {
+        return;
+    };
     let _remove = Undo("dmsetup", vec!["remove".into(), name.clone()]);
     let text = bench.refusal();
-    assert!(text.contains("it is held by dm-") && text.contains(&name), "{text}");
+    assert!(
+        text.contains("it is held by dm-") && text.contains(&name),
+        "{text}"
+    );
 }
 
 #[test]
@@ -212,12 +308,25 @@ fn a_second_run_is_refused_and_named() {
     bench.assert_refused(
         "another run of flashproof uses it, exclusively; wait until that run ends, or start all runs with --shared",
     );
-    assert!(bench.consent(&bench.shared()).unwrap_err().contains("another run of flashproof uses it, exclusively"));
+    assert!(
+        bench
+            .consent(&bench.shared())
+            .unwrap_err()
+            .contains("another run of flashproof uses it, exclusively")
+    );
     drop(alone);
 
     let other = other_process::run_on(&bench, false);
-    bench.assert_refused(&format!("another run of flashproof uses it (process {}), exclusively", other.pid()));
-    assert!(bench.consent(&bench.shared()).unwrap_err().contains("), exclusively"));
+    bench.assert_refused(&format!(
+        "another run of flashproof uses it (process {}), exclusively",
+        other.pid()
+    ));
+    assert!(
+        bench
+            .consent(&bench.shared())
+            .unwrap_err()
+            .contains("), exclusively")
+    );
     drop(other);
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -228,9 +337,16 @@ fn shared_runs_share_and_keep_a_lone_one_out() {
     let other = other_process::run_on(&bench, true);
     let one = bench.consent(&bench.shared()).unwrap();
     let two = bench.consent(&bench.shared()).unwrap();
-    assert_eq!(one.stamp_key(), two.stamp_key(), "fellows know each other's data");
+    assert_eq!(
+        one.stamp_key(),
+        two.stamp_key(),
+        "fellows know each other's data"
+    );
     let advice = "with --shared; wait until that run ends, or start this run with --shared, too";
-    bench.assert_refused(&format!("another run of flashproof uses it (process {}), {advice}", other.pid()));
+    bench.assert_refused(&format!(
+        "another run of flashproof uses it (process {}), {advice}",
+        other.pid()
+    ));
     drop((one, two, other));
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -262,15 +378,32 @@ fn a_partition_table_is_asked_for() {
     sector[446 + 8..446 + 16].copy_from_slice(&[0, 8, 0, 0, 0, 8, 0, 0]);
     sector[510..].copy_from_slice(&[0x55, 0xaa]);
     bench.put(0, &sector);
-    assert_asked(&bench, "an MBR partition table with 1 partitions; data in 1 of ");
+    assert_asked(
+        &bench,
+        "an MBR partition table with 1 partitions; data in 1 of ",
+    );
 }
 
 #[test]
 fn a_file_system_without_its_partition_table_is_named_in_every_run() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let Some((part, detach)) = bench.attach(&bench.device, &["--offset=1048576"]) else { return };
-    let options = ["-q", "-F", "-L", "backup", "-M", "/srv", "-E", "lazy_itable_init=0,nodiscard", &part];
-    let Some(_) = succeed("mkfs.ext4", &options) else { return };
+    let Some((part, detach)) = bench.attach(&bench.device, &["--offset=1048576"]) else {
+        return;
+    };
+    let options = [
+        "-q",
+        "-F",
+        "-L",
+        "backup",
+        "-M",
+        "/srv",
+        "-E",
+        "lazy_itable_init=0,nodiscard",
+        &part,
+    ];
+    let Some(_) = succeed("mkfs.ext4", &options) else {
+        return;
+    };
     // Only once: a device that is detached twice may be another test's by then.
     drop(detach);
     bench.put(0, &[0; 1 << 20]);
@@ -279,14 +412,20 @@ fn a_file_system_without_its_partition_table_is_named_in_every_run() {
         let named = "an ext4 file system, label \"backup\", last mounted at \"/srv\"";
         let place = " (in a partition that began at byte 1048576); data in ";
         assert!(text.contains(named) && text.contains(place), "{text}");
-        assert!(!text.contains("loop 2") && !text.contains("first at byte"), "no key of a record: {text}");
+        assert!(
+            !text.contains("loop 2") && !text.contains("first at byte"),
+            "no key of a record: {text}"
+        );
     }
     // The first superblock is lost as well: 8 MiB and 1 KiB behind the start is the backup.
     bench.put(1 << 20, &[0; 4 << 20]);
     let backup = "an ext4 file system, label \"backup\"";
     let at = (1 << 20) + (8 << 20) + 1024 + 0x38;
     let text = bench.refusal();
-    assert!(text.contains(backup) && text.contains(&format!("(backup superblock at byte {at})")), "{text}");
+    assert!(
+        text.contains(backup) && text.contains(&format!("(backup superblock at byte {at})")),
+        "{text}"
+    );
     bench.put(0, &[0; 1 << 20]);
     bench.put(1 << 20, b"\x0d\xd0\x01\xc0");
     assert!(bench.refusal().contains("a VMFS volume"));
@@ -299,7 +438,10 @@ fn an_aerospike_header_is_asked_for_by_its_namespace() {
     header.extend([4, 0, 0, 0]);
     header.extend(b"users\0");
     bench.put(0, &header);
-    assert_asked(&bench, "an Aerospike device header of namespace \"users\"; data in 1 of ");
+    assert_asked(
+        &bench,
+        "an Aerospike device header of namespace \"users\"; data in 1 of ",
+    );
 }
 
 #[test]
@@ -324,18 +466,36 @@ fn what_happens_while_the_question_waits_is_seen() {
         stranger = Some(other_process::hold_open(&bench.device));
         Some(question.name.to_owned())
     });
-    let text = bench.guard().consent(&[bench.request()], &mut answers).unwrap_err().to_string();
+    let text = bench
+        .guard()
+        .consent(&[bench.request()], &mut answers)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("it is open in process"), "{text}");
     drop(answers);
     drop(stranger);
 
     let mut answers = EraseAnswers::default().or_ask(|question| {
-        std::fs::OpenOptions::new().write(true).open(bench.path("image")).unwrap().set_len(SIZE / 2).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(bench.path("image"))
+            .unwrap()
+            .set_len(SIZE / 2)
+            .unwrap();
         succeed("losetup", &["--set-capacity", &bench.device]);
         Some(question.name.to_owned())
     });
-    let text = bench.guard().consent(&[bench.request()], &mut answers).unwrap_err().to_string();
-    assert!(text.contains("it changed after it was examined: it had 33554432 bytes and has 16777216 now"), "{text}");
+    let text = bench
+        .guard()
+        .consent(&[bench.request()], &mut answers)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(
+            "it changed after it was examined: it had 33554432 bytes and has 16777216 now"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -354,7 +514,10 @@ fn what_we_wrote_is_not_asked_for_and_the_same_under_another_key_is() {
     Salt::new(1, 100, key ^ 2).fill(&mut foreign);
     write_through(again, 8192, &foreign);
     let why = "the data lacks the stamp of flashproof's writes to the device (loop ";
-    bench.assert_refused(&format!("data of no known format in 1 of {} samples, first at byte 8192: {why}", samples()));
+    bench.assert_refused(&format!(
+        "data of no known format in 1 of {} samples, first at byte 8192: {why}",
+        samples()
+    ));
 }
 
 #[test]
@@ -366,7 +529,13 @@ fn a_lost_record_costs_a_question_and_no_data() {
     write_through(consent, 0, &ours);
     std::fs::remove_dir_all(bench.path("state")).unwrap();
     let why = "flashproof has no record of a write to the device (loop ";
-    assert_asked(&bench, &format!("data of no known format in 1 of {} samples, first at byte 0: {why}", samples()));
+    assert_asked(
+        &bench,
+        &format!(
+            "data of no known format in 1 of {} samples, first at byte 0: {why}",
+            samples()
+        ),
+    );
 }
 
 #[test]
@@ -374,8 +543,17 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(0, &[1]);
     let file = bench.path("new");
-    let requests = [Request { file_size_bytes: Some(1 << 20), ..Request::new(&file, "test") }, bench.request()];
-    let refused = bench.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err();
+    let requests = [
+        Request {
+            file_size_bytes: Some(1 << 20),
+            ..Request::new(&file, "test")
+        },
+        bench.request(),
+    ];
+    let refused = bench
+        .guard()
+        .consent(&requests, &mut EraseAnswers::default())
+        .unwrap_err();
     assert_eq!(refused.0.len(), 1);
     assert_eq!(refused.0[0].device, bench.device);
     assert!(!exists(&file));
@@ -383,18 +561,29 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
 
 #[test]
 fn a_host_managed_zoned_device_is_never_written_to() {
-    for (model, is_refused) in [("none\n", false), ("host-aware\n", false), ("host-managed\n", true)] {
+    for (model, is_refused) in [
+        ("none\n", false),
+        ("host-aware\n", false),
+        ("host-managed\n", true),
+    ] {
         let Some(bench) = Bench::new(&[]) else { return };
         bench.pose(&bench.device, "sdz", &[("queue/zoned", model)]);
         let before = bench.content();
         let named = &mut EraseAnswers::named([bench.device.clone()]);
-        let refusal =
-            bench.guard_of_posed().consent(&[bench.request()], named).err().map(|refused| refused.to_string());
+        let refusal = bench
+            .guard_of_posed()
+            .consent(&[bench.request()], named)
+            .err()
+            .map(|refused| refused.to_string());
         let why = format!(
             "refusing to write to {} - it is a zoned device (queue/zoned in sysfs is host-managed)",
             bench.device
         );
-        assert_eq!(refusal.as_ref().is_some_and(|text| text.starts_with(&why)), is_refused, "{model}: {refusal:?}");
+        assert_eq!(
+            refusal.as_ref().is_some_and(|text| text.starts_with(&why)),
+            is_refused,
+            "{model}: {refusal:?}"
+        );
         assert!(refusal.is_none() || is_refused, "{model}: {refusal:?}");
         assert!(before == bench.content());
     }

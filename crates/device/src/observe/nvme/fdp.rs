@@ -111,7 +111,11 @@ impl Fdp {
     ///
     /// Errors: why the query failed.
     pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
-        let Some((number, disk)) = facts.disk_number().zip(facts.disk_name()).filter(|_| facts.is_nvme()) else {
+        let Some((number, disk)) = facts
+            .disk_number()
+            .zip(facts.disk_name())
+            .filter(|_| facts.is_nvme())
+        else {
             return Ok(None);
         };
         let Some(controller) = Controller::find(root, number) else {
@@ -130,7 +134,9 @@ impl Fdp {
     }
 
     pub fn configuration(&self) -> Option<&Configuration> {
-        self.configurations.iter().find(|one| self.state == FdpState::On(one.index))
+        self.configurations
+            .iter()
+            .find(|one| self.state == FdpState::On(one.index))
     }
 
     /// Why writes to the namespace cannot name a placement handle; `None` if they can, or if this is unknown.
@@ -151,18 +157,35 @@ impl fmt::Display for Fdp {
         let bytes = |bytes: u64| units::bytes(bytes as f64);
         let group = self.endurance_group;
         match self.state {
-            FdpState::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
-            FdpState::Off => writeln!(f, "off in endurance group {group}; available configurations:")?,
-            FdpState::Unknown => writeln!(f, "unknown state in endurance group {group}; available configurations:")?,
+            FdpState::On(index) => {
+                writeln!(f, "on in endurance group {group}, configuration {index}")?
+            }
+            FdpState::Off => writeln!(
+                f,
+                "off in endurance group {group}; available configurations:"
+            )?,
+            FdpState::Unknown => writeln!(
+                f,
+                "unknown state in endurance group {group}; available configurations:"
+            )?,
         }
         let is_shown = |one: &&Configuration| match self.state {
             FdpState::On(on) => on == one.index,
             FdpState::Off | FdpState::Unknown => true,
         };
         for configuration in self.configurations.iter().filter(is_shown) {
-            let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = configuration;
+            let Configuration {
+                index,
+                handles,
+                reclaim_unit_bytes,
+                reclaim_groups,
+                ..
+            } = configuration;
             let count_of = |kind| handles.iter().filter(|handle| **handle == kind).count();
-            let (initially, persistently) = (count_of(Isolation::Initially), count_of(Isolation::Persistently));
+            let (initially, persistently) = (
+                count_of(Isolation::Initially),
+                count_of(Isolation::Persistently),
+            );
             writeln!(
                 f,
                 "configuration {index}: {} ({initially} initially, {persistently} persistently isolated), reclaim unit {}, {}",
@@ -172,9 +195,17 @@ impl fmt::Display for Fdp {
             )?;
         }
         if !self.placement.is_empty() {
-            let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
+            let handles: Vec<_> = self
+                .placement
+                .iter()
+                .map(|handle| handle.reclaim_unit_handle.to_string())
+                .collect();
             let count = units::count(handles.len() as u64, "placement handle");
-            writeln!(f, "its namespace may use {count}: reclaim unit handles {}", handles.join(", "))?;
+            writeln!(
+                f,
+                "its namespace may use {count}: reclaim unit handles {}",
+                handles.join(", ")
+            )?;
         } else if let Some(hindrance) = self.why_no_handles() {
             writeln!(
                 f,
@@ -182,14 +213,19 @@ impl fmt::Display for Fdp {
             )?;
         }
         if let Some(totals) = self.statistics {
-            let waf = totals.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
+            let waf = totals
+                .waf()
+                .map(|waf| format!(", device WAF {waf:.2}"))
+                .unwrap_or_default();
             let [host, media, erased] = [totals.host, totals.media, totals.erased].map(bytes);
             writeln!(
                 f,
                 "over the drive's life, hosts wrote {host}; the drive wrote {media} to the media and erased {erased}{waf}"
             )?;
         }
-        self.unknown.iter().try_for_each(|what| writeln!(f, "could not be read: {what}"))
+        self.unknown
+            .iter()
+            .try_for_each(|what| writeln!(f, "could not be read: {what}"))
     }
 }
 
@@ -198,17 +234,36 @@ impl Controller {
     ///
     /// Errors: the drive or the kernel refused a mandatory query.
     pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
-        let Some(endurance_group) = self.endurance_group()? else { return Ok(None) };
-        let mut fdp = Fdp { endurance_group, ..Fdp::default() };
+        let Some(endurance_group) = self.endurance_group()? else {
+            return Ok(None);
+        };
+        let mut fdp = Fdp {
+            endurance_group,
+            ..Fdp::default()
+        };
         let (fd, group) = (self.file.as_fd(), endurance_group);
-        let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
-        fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
+        let page = log(fd, Query::FdpConfigurations(group), 16, |head| {
+            little_endian::<4>(head, 4)
+        });
+        fdp.configurations =
+            fdp.known("its configurations", page.map(|page| configurations(&page)));
         let feature = send_query(fd, Query::FdpFeature(group), &mut []);
-        let state = |result: u32| if result & 1 != 0 { FdpState::On((result >> 8) as u8) } else { FdpState::Off };
+        let state = |result: u32| {
+            if result & 1 != 0 {
+                FdpState::On((result >> 8) as u8)
+            } else {
+                FdpState::Off
+            }
+        };
         fdp.state = fdp.known("the FDP state", feature.map(state));
         if matches!(fdp.state, FdpState::On(_)) {
-            let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
-            fdp.handle_users = fdp.known("the users of its handles", page.map(|page| handle_users(&page)));
+            let page = log(fd, Query::FdpUsage(group), 8, |head| {
+                8 + 8 * little_endian::<2>(head, 0)
+            });
+            fdp.handle_users = fdp.known(
+                "the users of its handles",
+                page.map(|page| handle_users(&page)),
+            );
             let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
             let list = nsid.and_then(|nsid| placement_list(node, nsid));
             fdp.placement = fdp.known("the placement list of the namespace", list);
@@ -226,7 +281,8 @@ impl Controller {
         let group = match self.nsid.filter(|_| has_fdp) {
             None => None,
             Some(nsid) => {
-                let identify = query_bytes(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
+                let identify =
+                    query_bytes(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
                 Some(Namespace::parse(nsid, &identify).endurance_group).filter(|group| *group != 0)
             }
         };
@@ -237,8 +293,11 @@ impl Controller {
     ///
     /// Errors: those of any query; also [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
-        let Some(group) = self.endurance_group()? else { return Ok(None) };
-        query_bytes(self.file.as_fd(), Query::FdpStatistics(group), 64).map(|page| Some(statistics(&page)))
+        let Some(group) = self.endurance_group()? else {
+            return Ok(None);
+        };
+        query_bytes(self.file.as_fd(), Query::FdpStatistics(group), 64)
+            .map(|page| Some(statistics(&page)))
     }
 }
 
@@ -258,14 +317,18 @@ fn log(
     len: impl Fn(&[u8]) -> u128,
 ) -> Result<Vec<u8>, QueryError> {
     let head = query_bytes(fd, query, head_bytes)?;
-    let log_bytes = usize::try_from(len(&head)).unwrap_or(usize::MAX).clamp(head_bytes, LOG_BYTES_MAX);
+    let log_bytes = usize::try_from(len(&head))
+        .unwrap_or(usize::MAX)
+        .clamp(head_bytes, LOG_BYTES_MAX);
     query_bytes(fd, query, log_bytes.next_multiple_of(4))
 }
 
 /// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
     // A drive may refuse a request for more bytes than its list has; QEMU does ("Data SGL Length Invalid").
-    let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
+    let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| {
+        16 + 32 * little_endian::<2>(head, 14)
+    })?;
     Ok(placement_handles(&answer))
 }
 
@@ -281,8 +344,12 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     let mut parsed = Vec::new();
     while parsed.len() < count.min(256) {
         let len = little_endian::<2>(rest, 0) as usize;
-        let Some(descriptor) = rest.get(..len).filter(|_| len >= 64) else { break };
-        let handles = descriptor[64..].chunks_exact(4).take(little_endian::<2>(descriptor, 8) as usize);
+        let Some(descriptor) = rest.get(..len).filter(|_| len >= 64) else {
+            break;
+        };
+        let handles = descriptor[64..]
+            .chunks_exact(4)
+            .take(little_endian::<2>(descriptor, 8) as usize);
         parsed.push(Configuration {
             index: parsed.len() as u8,
             valid: descriptor[2] & 0x80 != 0,
@@ -301,13 +368,28 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
 /// Parses log page 21h.
 pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
     const USERS: [HandleUser; 3] = [HandleUser::Unused, HandleUser::Host, HandleUser::Controller];
-    let entries = page.get(8..).unwrap_or_default().chunks_exact(8).take(little_endian::<2>(page, 0) as usize);
-    entries.map(|entry| USERS.get(usize::from(entry[0] & 0x7)).copied().unwrap_or(HandleUser::Unknown)).collect()
+    let entries = page
+        .get(8..)
+        .unwrap_or_default()
+        .chunks_exact(8)
+        .take(little_endian::<2>(page, 0) as usize);
+    entries
+        .map(|entry| {
+            USERS
+                .get(usize::from(entry[0] & 0x7))
+                .copied()
+                .unwrap_or(HandleUser::Unknown)
+        })
+        .collect()
 }
 
 /// Parses the answer to I/O Management Receive.
 pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
-    let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
+    let entries = answer
+        .get(16..)
+        .unwrap_or_default()
+        .chunks_exact(32)
+        .take(little_endian::<2>(answer, 14) as usize);
     let handle = |entry: &[u8]| PlacementHandle {
         placement_id: little_endian::<2>(entry, 0) as u16,
         reclaim_unit_handle: little_endian::<2>(entry, 2) as u16,
@@ -319,7 +401,11 @@ pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
 /// Parses log page 22h. Counters have 16 bytes, of which 8 are enough for any real value.
 pub fn statistics(page: &[u8]) -> Bytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
-    Bytes { host: counter(0), media: counter(16), erased: counter(32) }
+    Bytes {
+        host: counter(0),
+        media: counter(16),
+        erased: counter(32),
+    }
 }
 
 #[cfg(test)]
@@ -348,7 +434,11 @@ mod tests {
         let handles = placement_handles(HANDLES);
         // The recorded answer ends within the eighth entry, which is therefore dropped.
         assert_eq!(handles.len(), 7);
-        let third = PlacementHandle { placement_id: 2, reclaim_unit_handle: 2, reclaim_unit_blocks_left: 32768 };
+        let third = PlacementHandle {
+            placement_id: 2,
+            reclaim_unit_handle: 2,
+            reclaim_unit_blocks_left: 32768,
+        };
         assert_eq!(handles[2], third);
     }
 
@@ -359,32 +449,68 @@ mod tests {
             state: FdpState::On(0),
             configurations: configurations(CONFIGURATIONS),
             placement: placement_handles(HANDLES)[..2].to_vec(),
-            statistics: Some(Bytes { host: 4 << 30, media: 6 << 30, erased: 1 << 30 }),
+            statistics: Some(Bytes {
+                host: 4 << 30,
+                media: 6 << 30,
+                erased: 1 << 30,
+            }),
             ..Fdp::default()
         };
         let text = on.to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "on in endurance group 1, configuration 0");
         let handles = "8 reclaim unit handles (8 initially, 0 persistently isolated)";
-        assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
-        assert_eq!(lines[2], "its namespace may use 2 placement handles: reclaim unit handles 0, 1");
+        assert_eq!(
+            lines[1],
+            format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group")
+        );
+        assert_eq!(
+            lines[2],
+            "its namespace may use 2 placement handles: reclaim unit handles 0, 1"
+        );
         assert!(lines[3].contains("device WAF 1.50"), "{text}");
         assert_eq!((lines.len(), on.why_no_handles()), (4, None));
-        let without = Fdp { placement: Vec::new(), ..on.clone() };
-        assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
-        let off = Fdp { state: FdpState::Off, statistics: None, ..without };
+        let without = Fdp {
+            placement: Vec::new(),
+            ..on.clone()
+        };
         assert!(
-            off.to_string().starts_with("off in endurance group 1; available configurations:\nconfiguration 0:"),
+            without
+                .to_string()
+                .contains("the namespace was created without placement handles"),
+            "{without}"
+        );
+        let off = Fdp {
+            state: FdpState::Off,
+            statistics: None,
+            ..without
+        };
+        assert!(
+            off.to_string().starts_with(
+                "off in endurance group 1; available configurations:\nconfiguration 0:"
+            ),
             "{off}"
         );
-        assert_eq!(off.why_no_handles(), Some("the drive has FDP, but FDP is off"));
-        let unknown = Fdp { state: FdpState::Unknown, unknown: vec!["the FDP state: refused".to_owned()], ..off };
+        assert_eq!(
+            off.why_no_handles(),
+            Some("the drive has FDP, but FDP is off")
+        );
+        let unknown = Fdp {
+            state: FdpState::Unknown,
+            unknown: vec!["the FDP state: refused".to_owned()],
+            ..off
+        };
         let text = unknown.to_string();
         assert!(
-            text.starts_with("unknown state in") && text.contains("could not be read: the FDP state: refused"),
+            text.starts_with("unknown state in")
+                && text.contains("could not be read: the FDP state: refused"),
             "{text}"
         );
-        assert_eq!(unknown.why_no_handles(), None, "no advice to erase the drive");
+        assert_eq!(
+            unknown.why_no_handles(),
+            None,
+            "no advice to erase the drive"
+        );
     }
 
     #[test]
@@ -394,11 +520,19 @@ mod tests {
         for (handles, kind) in [(2_u8, 1_u8), (3, 2)] {
             let mut one = vec![0; 64 + 4 * usize::from(handles) + 8];
             (one[0], one[8], one[16]) = (one.len() as u8, handles, 0x40);
-            one[64..64 + 4 * usize::from(handles)].chunks_exact_mut(4).for_each(|handle| handle[0] = kind);
+            one[64..64 + 4 * usize::from(handles)]
+                .chunks_exact_mut(4)
+                .for_each(|handle| handle[0] = kind);
             page.extend(one);
         }
         let found = configurations(&page);
-        assert_eq!(found.iter().map(|one| (one.index, one.handles.len())).collect::<Vec<_>>(), [(0, 2), (1, 3)]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|one| (one.index, one.handles.len()))
+                .collect::<Vec<_>>(),
+            [(0, 2), (1, 3)]
+        );
         assert_eq!(found[1].handles, [Isolation::Persistently; 3]);
         assert!(!found[0].valid);
     }
@@ -415,7 +549,11 @@ mod tests {
         assert!(configurations(&short).is_empty());
         let full = [0xff; 64];
         assert!(handle_users(&full).len() == 7 && placement_handles(&full).len() == 1);
-        assert!(configurations(&full).is_empty() && placement_handles(&[]).is_empty() && handle_users(&[1]).is_empty());
+        assert!(
+            configurations(&full).is_empty()
+                && placement_handles(&[]).is_empty()
+                && handle_users(&[1]).is_empty()
+        );
     }
 
     #[test]
@@ -424,7 +562,14 @@ mod tests {
         page[0] = 1;
         page[17] = 1;
         page[39] = 1;
-        assert_eq!(statistics(&page), Bytes { host: 1, media: 256, erased: 1 << 56 });
+        assert_eq!(
+            statistics(&page),
+            Bytes {
+                host: 1,
+                media: 256,
+                erased: 1 << 56
+            }
+        );
         page[8] = 1;
         assert_eq!(statistics(&page).host, u64::MAX);
         assert_eq!(statistics(&[]).host, 0);

@@ -51,7 +51,12 @@ impl Controller {
         // A container may lack the node of the controller; the node of the drive works as well.
         names.into_iter().chain([dir.name()]).find_map(|name| {
             let file = File::open(root.join("dev").join(&name)).ok()?;
-            Some(Self { name, file, nsid, group: OnceCell::new() })
+            Some(Self {
+                name,
+                file,
+                nsid,
+                group: OnceCell::new(),
+            })
         })
     }
 
@@ -74,7 +79,8 @@ impl Controller {
     ///
     /// Errors: the kernel or the drive refused; most drives do not have the page.
     pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
-        self.page(Query::OcpSmart).map(|bytes| OcpSmart::parse(&bytes))
+        self.page(Query::OcpSmart)
+            .map(|bytes| OcpSmart::parse(&bytes))
     }
 
     fn page(&self, page: Query) -> Result<[u8; LOG_PAGE_BYTES], QueryError> {
@@ -88,7 +94,10 @@ impl Controller {
 /// Callers pass only offsets of fields within the page.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
     let field = page.get(at..at + N).unwrap_or_default();
-    field.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    field
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 /// Namespaces of a controller.
@@ -152,9 +161,16 @@ impl Controller {
         let controller = query_identify(Query::Controller)?;
         let can_manage = little_endian::<2>(&controller, 256) & MANAGES_NAMESPACES != 0;
         let list = query_identify(Query::NamespaceNumbers(can_manage))?;
-        let numbers = list.chunks_exact(4).map(|nsid| little_endian::<4>(nsid, 0) as u32).take_while(|nsid| *nsid != 0);
+        let numbers = list
+            .chunks_exact(4)
+            .map(|nsid| little_endian::<4>(nsid, 0) as u32)
+            .take_while(|nsid| *nsid != 0);
         let namespace = |nsid| {
-            let query = if can_manage { Query::AllocatedNamespace(nsid) } else { Query::Namespace(nsid) };
+            let query = if can_manage {
+                Query::AllocatedNamespace(nsid)
+            } else {
+                Query::Namespace(nsid)
+            };
             query_identify(query).map(|identify| Namespace::parse(nsid, &identify))
         };
         Ok(Namespaces {
@@ -179,13 +195,24 @@ mod tests {
     #[test]
     fn the_controller_is_asked_before_the_drive() {
         let root = fake_root("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme3/nvme3n1");
-        assert!(Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none(), "there is no node");
+        assert!(
+            Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none(),
+            "there is no node"
+        );
         root.write("dev/nvme3n1", "");
-        assert_eq!(Controller::find(root.root(), DeviceNumber::new(259, 0)).unwrap().name(), "nvme3n1");
+        assert_eq!(
+            Controller::find(root.root(), DeviceNumber::new(259, 0))
+                .unwrap()
+                .name(),
+            "nvme3n1"
+        );
         root.write("dev/nvme3", "");
         let controller = Controller::find(root.root(), DeviceNumber::new(259, 0)).unwrap();
         assert_eq!(controller.name(), "nvme3");
-        assert!(matches!(controller.smart(), Err(QueryError::Io(_))), "a plain file takes no commands");
+        assert!(
+            matches!(controller.smart(), Err(QueryError::Io(_))),
+            "a plain file takes no commands"
+        );
     }
 
     #[test]
@@ -223,14 +250,22 @@ mod namespaces_tests {
         };
         assert_eq!(Namespace::parse(2, &identify), expected);
         assert_eq!(expected.size_bytes(), 4_096_000);
-        assert_eq!(Namespace::parse(1, &[0xff; IDENTIFY_BYTES]).size_bytes(), 0, "a block of 2^255 bytes");
+        assert_eq!(
+            Namespace::parse(1, &[0xff; IDENTIFY_BYTES]).size_bytes(),
+            0,
+            "a block of 2^255 bytes"
+        );
     }
 
     #[test]
     fn the_format_of_blocks_is_the_chosen_one_of_many() {
         let mut identify = vec![0; IDENTIFY_BYTES];
         let format = |identify: &[u8]| {
-            let Namespace { block_bytes, metadata_bytes, .. } = Namespace::parse(1, identify);
+            let Namespace {
+                block_bytes,
+                metadata_bytes,
+                ..
+            } = Namespace::parse(1, identify);
             (block_bytes, metadata_bytes)
         };
         identify[128..132].copy_from_slice(&[0, 0, 9, 0]);

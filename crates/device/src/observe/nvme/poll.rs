@@ -69,14 +69,21 @@ impl Poller {
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
                 let reading = read(has_ocp, has_fdp);
-                *latest_of_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+                *latest_of_thread
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(reading);
                 // The error is ignored, because the receiver may have timed out.
                 let _ = answer_sender.map(|asked_by| asked_by.try_send(()));
             }
         };
         // If no thread can be started, the first reading remains the only one, and the run continues.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
-        Some(Self { latest, has_ocp, has_fdp, request_sender: spawned.is_ok().then_some(request_sender) })
+        Some(Self {
+            latest,
+            has_ocp,
+            has_fdp,
+            request_sender: spawned.is_ok().then_some(request_sender),
+        })
     }
 
     /// Starts the last query, at once. The receiver gets a message when the drive has answered.
@@ -91,7 +98,11 @@ impl Poller {
 
     /// The reading since the last call; empty if there was none.
     pub(in crate::observe) fn take(&mut self) -> Reading {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        self.latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .unwrap_or_default()
     }
 }
 
@@ -117,7 +128,11 @@ pub(in crate::observe) mod tests {
             Reading {
                 smart: Some(Smart::parse(smart::tests::PAGE)),
                 ocp: OcpSmart::parse(smart::ocp_tests::PAGE).filter(|_| ocp && self.with_ocp),
-                fdp: (fdp && self.with_fdp).then_some(Bytes { host: 4096, media: 5120, erased: 1 << 24 }),
+                fdp: (fdp && self.with_fdp).then_some(Bytes {
+                    host: 4096,
+                    media: 5120,
+                    erased: 1 << 24,
+                }),
             }
         }
 
@@ -148,7 +163,11 @@ pub(in crate::observe) mod tests {
 
     #[test]
     fn an_answer_is_given_once() {
-        let mut poller = FakeDrive { with_ocp: true, ..FakeDrive::default() }.poll(POLL_INTERVAL);
+        let mut poller = FakeDrive {
+            with_ocp: true,
+            ..FakeDrive::default()
+        }
+        .poll(POLL_INTERVAL);
         let first = poller.take();
         assert!(poller.has_ocp && first.smart.is_some() && first.ocp.is_some());
         assert_eq!(poller.take(), Reading::default());
@@ -156,7 +175,10 @@ pub(in crate::observe) mod tests {
 
     #[test]
     fn the_last_answer_is_of_now_and_no_other_follows() {
-        let drive = FakeDrive { with_fdp: true, ..FakeDrive::default() };
+        let drive = FakeDrive {
+            with_fdp: true,
+            ..FakeDrive::default()
+        };
         let asked = Arc::clone(&drive.asked);
         let mut poller = drive.poll(POLL_INTERVAL);
         poller.take();
@@ -164,7 +186,9 @@ pub(in crate::observe) mod tests {
         assert!(poller.take().fdp.is_some());
         assert!(poller.ask_last().recv().is_err());
         assert_eq!(poller.take(), Reading::default());
-        until("the thread lets go of the drive", || Arc::strong_count(&asked) == 1);
+        until("the thread lets go of the drive", || {
+            Arc::strong_count(&asked) == 1
+        });
     }
 
     #[test]
@@ -172,7 +196,9 @@ pub(in crate::observe) mod tests {
         let drive = FakeDrive::default();
         let asked = Arc::clone(&drive.asked);
         drop(drive.poll(POLL_INTERVAL));
-        until("the thread lets go of the drive", || Arc::strong_count(&asked) == 1);
+        until("the thread lets go of the drive", || {
+            Arc::strong_count(&asked) == 1
+        });
     }
 
     #[test]

@@ -86,7 +86,12 @@ impl Smart {
     /// Current warnings, in the order of the bits.
     pub fn warnings(&self) -> Vec<&'static str> {
         let is_set = |(bit, _): &(usize, &str)| self.critical_warning >> bit & 1 == 1;
-        WARNINGS.into_iter().enumerate().filter(is_set).map(|(_, warning)| warning).collect()
+        WARNINGS
+            .into_iter()
+            .enumerate()
+            .filter(is_set)
+            .map(|(_, warning)| warning)
+            .collect()
     }
 
     /// Bytes that hosts wrote over the drive's life, in steps of 512,000 bytes.
@@ -120,7 +125,10 @@ impl Controller {
             return Ok(Some((bytes, CounterSource::FdpStatistics)));
         }
         match unless_refused(self.ocp_smart())? {
-            Some(ocp) => Ok(Some((by_ocp(&ocp, &self.smart()?), CounterSource::OcpSmart))),
+            Some(ocp) => Ok(Some((
+                by_ocp(&ocp, &self.smart()?),
+                CounterSource::OcpSmart,
+            ))),
             None => Ok(None),
         }
     }
@@ -136,11 +144,17 @@ fn unless_refused<T>(answer: Result<Option<T>, QueryError>) -> Result<Option<T>,
 
 fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> Bytes {
     let counter = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-    Bytes { host: counter(smart.bytes_written()), media: counter(ocp.physical_media_units_written_bytes), erased: 0 }
+    Bytes {
+        host: counter(smart.bytes_written()),
+        media: counter(ocp.physical_media_units_written_bytes),
+        erased: 0,
+    }
 }
 
 /// AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, the lowest byte first, at byte 496.
-const GUID: [u8; 16] = [0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf];
+const GUID: [u8; 16] = [
+    0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf,
+];
 const GUID_AT: usize = 496;
 
 /// The OCP SMART log of a drive.
@@ -168,7 +182,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// A page with a different number in each field, built from the offsets of the specification.
-    pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] = include_bytes!("../../../tests/data/nvme-smart-02h.bin");
+    pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] =
+        include_bytes!("../../../tests/data/nvme-smart-02h.bin");
 
     #[test]
     fn each_field_is_read_from_its_place() {
@@ -188,20 +203,29 @@ pub(crate) mod tests {
         };
         assert_eq!(Smart::parse(PAGE), expected);
         assert_eq!(expected.bytes_written(), 505_679_012_352_000);
-        assert_eq!(expected.warnings(), ["its temperature is beyond a threshold"]);
+        assert_eq!(
+            expected.warnings(),
+            ["its temperature is beyond a threshold"]
+        );
     }
 
     #[test]
     fn a_drive_that_tells_no_temperature_has_none() {
         let blank = Smart::parse(&[0; LOG_PAGE_BYTES]);
-        assert_eq!((blank.temperature_celsius, blank.warnings()), (None, vec![]));
+        assert_eq!(
+            (blank.temperature_celsius, blank.warnings()),
+            (None, vec![])
+        );
     }
 
     #[test]
     fn a_page_of_ones_breaks_nothing() {
         let full = Smart::parse(&[0xff; LOG_PAGE_BYTES]);
         assert_eq!(full.warnings().len(), 6);
-        assert_eq!((full.bytes_written(), full.percentage_used), (u128::MAX, 255));
+        assert_eq!(
+            (full.bytes_written(), full.percentage_used),
+            (u128::MAX, 255)
+        );
     }
 }
 
@@ -210,12 +234,15 @@ pub(crate) mod ocp_tests {
     use super::*;
 
     /// A page with a different number in each field, built from the offsets of the specification.
-    pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] = include_bytes!("../../../tests/data/nvme-ocp-c0h.bin");
+    pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] =
+        include_bytes!("../../../tests/data/nvme-ocp-c0h.bin");
 
     #[test]
     fn each_field_is_read_from_its_place() {
-        let expected =
-            OcpSmart { physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123, throttle_count: 96 };
+        let expected = OcpSmart {
+            physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123,
+            throttle_count: 96,
+        };
         assert_eq!(OcpSmart::parse(PAGE), Some(expected));
     }
 
@@ -239,16 +266,34 @@ mod counted_tests {
     #[test]
     fn a_log_that_a_drive_lacks_is_none_and_a_drive_that_is_gone_an_error() {
         assert_eq!(unless_refused(Ok(Some(1))).unwrap(), Some(1));
-        assert_eq!(unless_refused::<u32>(Err(QueryError::Status(Status { sct: 1, sc: 9 }))).unwrap(), None);
-        assert!(unless_refused::<u32>(Err(QueryError::Io(io::Error::from_raw_os_error(libc::ENODEV)))).is_err());
+        assert_eq!(
+            unless_refused::<u32>(Err(QueryError::Status(Status { sct: 1, sc: 9 }))).unwrap(),
+            None
+        );
+        assert!(
+            unless_refused::<u32>(Err(QueryError::Io(io::Error::from_raw_os_error(
+                libc::ENODEV
+            ))))
+            .is_err()
+        );
     }
 
     #[test]
     fn ocp_counts_the_media_and_smart_the_host() {
         let mut ocp = OcpSmart::parse(ocp_tests::PAGE).unwrap();
         ocp.physical_media_units_written_bytes = 5 << 40;
-        let smart = Smart { data_units_written: 7, ..Smart::parse(tests::PAGE) };
-        assert_eq!(by_ocp(&ocp, &smart), Bytes { host: 7 * 512_000, media: 5 << 40, erased: 0 });
+        let smart = Smart {
+            data_units_written: 7,
+            ..Smart::parse(tests::PAGE)
+        };
+        assert_eq!(
+            by_ocp(&ocp, &smart),
+            Bytes {
+                host: 7 * 512_000,
+                media: 5 << 40,
+                erased: 0
+            }
+        );
         ocp.physical_media_units_written_bytes = 1 << 70;
         assert_eq!(by_ocp(&ocp, &smart).media, u64::MAX);
     }

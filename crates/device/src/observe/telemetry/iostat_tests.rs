@@ -11,7 +11,9 @@ const ROUNDING: f64 = 0.005 + 1e-9;
 /// Value of flashproof's column `column` in a line of iostat's JSON. The JSON has `util` for `%util`.
 fn printed(json: &str, column: &str) -> f64 {
     let key = format!("\"{}\": ", column.trim_start_matches('%'));
-    let (_, rest) = json.split_once(&key).unwrap_or_else(|| panic!("no {column} in {json}"));
+    let (_, rest) = json
+        .split_once(&key)
+        .unwrap_or_else(|| panic!("no {column} in {json}"));
     let end = rest.find([',', '}']).expect("the value ends");
     rest[..end].parse().unwrap()
 }
@@ -19,7 +21,10 @@ fn printed(json: &str, column: &str) -> f64 {
 /// Values of the columns that iostat has, too. A missing mean becomes 0, as iostat prints it.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
     let columns = IOSTAT.iter().map(|(column, _)| column.name());
-    columns.zip(row.values()).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
+    columns
+        .zip(row.values())
+        .map(|(name, value)| (name, value.unwrap_or(0.0)))
+        .collect()
 }
 
 #[test]
@@ -34,10 +39,17 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     std::fs::write(root.path().join("diskstats"), before).unwrap();
     let mut disk = DeviceSampler::find(root.path(), DeviceNumber::new(7, 0), before);
     disk.sample(before, Duration::ZERO);
-    let row = Row(disk.sample(after, Duration::from_millis(5_010)).into_iter().map(|(_, value)| value).collect());
+    let row = Row(disk
+        .sample(after, Duration::from_millis(5_010))
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect());
     for (column, value) in ours(&row) {
         let expected = printed(json, column);
-        assert!((value - expected).abs() <= ROUNDING, "{column}: ours {value}, iostat {expected}");
+        assert!(
+            (value - expected).abs() <= ROUNDING,
+            "{column}: ours {value}, iostat {expected}"
+        );
     }
 }
 
@@ -48,8 +60,13 @@ fn the_columns_of_known_counters_are_those_of_iostat() {
     let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");
     let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 8");
     let delta = after.since(&before).unwrap();
-    let expected = [200.0, 50.0, 800.0, 6_400.0, 1.5, 10.0, 3.0, 0.5, 0.8, 4.0, 128.0, 50.0];
-    assert_eq!(IOSTAT.map(|(_, of)| of(&delta, Duration::from_secs(2))), expected.map(Some));
+    let expected = [
+        200.0, 50.0, 800.0, 6_400.0, 1.5, 10.0, 3.0, 0.5, 0.8, 4.0, 128.0, 50.0,
+    ];
+    assert_eq!(
+        IOSTAT.map(|(_, of)| of(&delta, Duration::from_secs(2))),
+        expected.map(Some)
+    );
 }
 
 /// A running iostat, ended with the test.
@@ -64,7 +81,9 @@ impl Drop for Iostat {
 
 #[test]
 fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
-    let Some(device) = LoopDevice::make(8 << 20) else { return };
+    let Some(device) = LoopDevice::make(8 << 20) else {
+        return;
+    };
     let name = device.name();
     let command = Command::new("iostat")
         .args(["-dx", "-o", "JSON", &name, "1"])
@@ -77,7 +96,10 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         return;
     };
     let output = BufReader::new(iostat.0.stdout.take().expect("it is piped"));
-    let mut reports = output.lines().map_while(Result::ok).filter(|line| line.contains("disk_device"));
+    let mut reports = output
+        .lines()
+        .map_while(Result::ok)
+        .filter(|line| line.contains("disk_device"));
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
     // The first report covers the time since boot, and shows that iostat has taken its first sample. If a load falls on
     // the border between two reports, the load is repeated.
@@ -86,7 +108,8 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
     for _ in 0..20 {
         let reads = 23_u32;
         sampler.sample();
-        device.read_direct((0..u64::from(reads)).map(|index| (index * 65_536, 4096 << (index % 3))));
+        device
+            .read_direct((0..u64::from(reads)).map(|index| (index * 65_536, 4096 << (index % 3))));
         while printed(&last, "r/s") == 0.0 {
             last = reports.next().expect("iostat goes on");
         }
@@ -95,7 +118,8 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         // iostat does not print its interval, so the interval is computed from iostat's read rate.
         let interval = f64::from(reads) / printed(&shown, "r/s");
         let row = sampler.sample_over(Duration::from_secs_f64(interval));
-        let alone = row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);
+        let alone =
+            row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);
         if printed(&last, "r/s") != 0.0 || !alone {
             continue;
         }
@@ -104,7 +128,10 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
             let expected = printed(&shown, column);
             // The interval is as coarse as the rate from which it was computed.
             let allowed = ROUNDING + 0.001 * expected;
-            assert!((value - expected).abs() <= allowed, "{column}: ours {value}, iostat {expected}, in {shown}");
+            assert!(
+                (value - expected).abs() <= allowed,
+                "{column}: ours {value}, iostat {expected}, in {shown}"
+            );
         }
         return;
     }

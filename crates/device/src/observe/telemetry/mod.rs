@@ -38,13 +38,20 @@ impl Row {
 
     /// The values as text with at most three decimals; empty: not measured.
     pub fn cells(&self) -> Vec<String> {
-        self.0.iter().map(|value| value.map_or_else(String::new, cell)).collect()
+        self.0
+            .iter()
+            .map(|value| value.map_or_else(String::new, cell))
+            .collect()
     }
 }
 
 /// A value as text. Whole numbers get no decimals, so that counters over a drive's life keep all digits.
 fn cell(value: f64) -> String {
-    if value.fract() == 0.0 { value.to_string() } else { ((value * 1_000.0).round() / 1_000.0).to_string() }
+    if value.fract() == 0.0 {
+        value.to_string()
+    } else {
+        ((value * 1_000.0).round() / 1_000.0).to_string()
+    }
 }
 
 /// Samples all values. Rates are means over the time since the previous row.
@@ -73,13 +80,31 @@ impl Sampler {
 
     fn with_root(root: &Path, devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
         let mut diskstats = ProcFile::open(root, "proc/diskstats")?;
-        let failed = |source| TelemetryError { path: root.join("proc/diskstats"), source };
+        let failed = |source| TelemetryError {
+            path: root.join("proc/diskstats"),
+            source,
+        };
         let statistics = diskstats.read().map_err(failed)?;
-        let devices = devices.iter().map(|number| DeviceSampler::find(root, *number, statistics)).collect();
+        let devices = devices
+            .iter()
+            .map(|number| DeviceSampler::find(root, *number, statistics))
+            .collect();
         let (host, process) = (HostSampler::open(root)?, OwnProcess::open(root)?);
-        let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, sampled_at: Instant::now() };
+        let mut sampler = Self {
+            columns: Vec::new(),
+            diskstats,
+            devices,
+            host,
+            process,
+            sampled_at: Instant::now(),
+        };
         let mut cells = sampler.sample_rates(Duration::ZERO);
-        cells.extend(sampler.devices.iter().flat_map(|device| device.health_cells(&Reading::default())));
+        cells.extend(
+            sampler
+                .devices
+                .iter()
+                .flat_map(|device| device.health_cells(&Reading::default())),
+        );
         sampler.columns = cells.iter().map(|(column, _)| column.to_string()).collect();
         Ok(sampler)
     }
@@ -100,7 +125,10 @@ impl Sampler {
     /// As [`Sampler::sample`], for the last row: first queries the health of the drives again, so that the counters
     /// cover the whole run.
     pub fn sample_last(&mut self) -> Row {
-        let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
+        let healths = self
+            .devices
+            .iter_mut()
+            .filter_map(|device| device.health.as_mut());
         let answers: Vec<_> = healths.map(Poller::ask_last).collect();
         // All queries start before the first wait, so that several hung drives cost no more time than one.
         let deadline = Instant::now() + LAST_ANSWER_MAX;
@@ -125,9 +153,16 @@ impl Sampler {
     fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
         // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
-        let mut cells: Vec<Cell> =
-            self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
-        cells.extend(self.host.sample(interval).map(|(column, value)| (column.of(""), value)));
+        let mut cells: Vec<Cell> = self
+            .devices
+            .iter_mut()
+            .flat_map(|device| device.sample(statistics, interval))
+            .collect();
+        cells.extend(
+            self.host
+                .sample(interval)
+                .map(|(column, value)| (column.of(""), value)),
+        );
         cells.extend(self.process.sample(interval));
         cells
     }
@@ -139,18 +174,34 @@ type OfInterval = fn(&Counters, Duration) -> Option<f64>;
 /// in milliseconds. `aqu-sz` is the mean number of requests in flight. `%util` is the share of the time with requests in
 /// flight: for a device that serves several requests in parallel, it does not show the spare capacity.
 const IOSTAT: [(Column, OfInterval); 12] = [
-    (Column::ReadsPerSec, |delta, interval| delta.read.per_sec(interval)),
-    (Column::WritesPerSec, |delta, interval| delta.write.per_sec(interval)),
-    (Column::ReadKibPerSec, |delta, interval| delta.read.kib_per_sec(interval)),
-    (Column::WriteKibPerSec, |delta, interval| delta.write.kib_per_sec(interval)),
+    (Column::ReadsPerSec, |delta, interval| {
+        delta.read.per_sec(interval)
+    }),
+    (Column::WritesPerSec, |delta, interval| {
+        delta.write.per_sec(interval)
+    }),
+    (Column::ReadKibPerSec, |delta, interval| {
+        delta.read.kib_per_sec(interval)
+    }),
+    (Column::WriteKibPerSec, |delta, interval| {
+        delta.write.kib_per_sec(interval)
+    }),
     (Column::ReadAwaitMs, |delta, _| delta.read.await_ms()),
     (Column::WriteAwaitMs, |delta, _| delta.write.await_ms()),
-    (Column::FlushesPerSec, |delta, interval| delta.flush?.per_sec(interval)),
+    (Column::FlushesPerSec, |delta, interval| {
+        delta.flush?.per_sec(interval)
+    }),
     (Column::FlushAwaitMs, |delta, _| delta.flush?.await_ms()),
-    (Column::AverageQueue, |delta, interval| Some(per_sec(delta.queue_ms, interval)? / 1000.0)),
+    (Column::AverageQueue, |delta, interval| {
+        Some(per_sec(delta.queue_ms, interval)? / 1000.0)
+    }),
     (Column::ReadRequestKib, |delta, _| delta.read.request_kib()),
-    (Column::WriteRequestKib, |delta, _| delta.write.request_kib()),
-    (Column::UtilPct, |delta, interval| Some(per_sec(delta.busy_ms, interval)? / 10.0)),
+    (Column::WriteRequestKib, |delta, _| {
+        delta.write.request_kib()
+    }),
+    (Column::UtilPct, |delta, interval| {
+        Some(per_sec(delta.busy_ms, interval)? / 10.0)
+    }),
 ];
 
 /// Samples the values of a device.
@@ -179,49 +230,95 @@ impl DeviceSampler {
             counters: None,
             thermometer: thermometer(root, number),
             irq: InterruptSampler::find(root, number),
-            health: drive.and_then(|drive| Poller::start(move |ocp, fdp| Reading::of(&drive, ocp, fdp), POLL_INTERVAL)),
+            health: drive.and_then(|drive| {
+                Poller::start(move |ocp, fdp| Reading::of(&drive, ocp, fdp), POLL_INTERVAL)
+            }),
         }
     }
 
     /// Samples iostat's columns (from the text of /proc/diskstats), requests in flight, temperature and interrupts.
     fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
-        let current = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
-        let delta = current.zip(self.counters).and_then(|(now, before)| now.since(&before));
+        let current =
+            lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
+        let delta = current
+            .zip(self.counters)
+            .and_then(|(now, before)| now.since(&before));
         self.counters = current;
         let delta = delta.filter(|_| !interval.is_zero());
-        let iostat = IOSTAT.iter().map(|(column, of)| (*column, delta.and_then(|delta| of(&delta, interval))));
+        let iostat = IOSTAT
+            .iter()
+            .map(|(column, of)| (*column, delta.and_then(|delta| of(&delta, interval))));
         let own_cells = [
             (Column::InFlight, current.map(|now| now.in_flight as f64)),
             (Column::Celsius, self.thermometer.as_mut().and_then(celsius)),
         ];
         let irq = self.irq.as_mut().map(|irq| irq.sample(interval));
         let cells = iostat.chain(own_cells).chain(irq.into_iter().flatten());
-        cells.map(|(column, value)| (column.of(&self.name), value)).collect()
+        cells
+            .map(|(column, value)| (column.of(&self.name), value))
+            .collect()
     }
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
     /// throttling events: SMART's transitions to both levels, plus OCP's count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
-        let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
+        let Some(Poller {
+            has_ocp, has_fdp, ..
+        }) = self.health
+        else {
+            return Vec::new();
+        };
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
         // Without OCP's count the cell stays empty: a sum without this count would seem to rise in the next row.
-        let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
-        let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
+        let by_ocp = if has_ocp {
+            ocp.map(|ocp| ocp.throttle_count.into())
+        } else {
+            Some(0.0)
+        };
+        let throttled = smart
+            .zip(by_ocp)
+            .map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
         let mut cells = vec![
-            (Column::SmartPercentageUsed, smart.map(|smart| smart.percentage_used.into())),
-            (Column::SmartCriticalWarning, smart.map(|smart| smart.critical_warning.into())),
-            (Column::SmartUnitsWritten, smart.map(|smart| smart.data_units_written as f64)),
-            (Column::SmartUnitsRead, smart.map(|smart| smart.data_units_read as f64)),
-            (Column::SmartMediaErrors, smart.map(|smart| smart.media_errors as f64)),
-            (Column::SmartCelsius, smart.and_then(|smart| smart.temperature_celsius).map(f64::from)),
+            (
+                Column::SmartPercentageUsed,
+                smart.map(|smart| smart.percentage_used.into()),
+            ),
+            (
+                Column::SmartCriticalWarning,
+                smart.map(|smart| smart.critical_warning.into()),
+            ),
+            (
+                Column::SmartUnitsWritten,
+                smart.map(|smart| smart.data_units_written as f64),
+            ),
+            (
+                Column::SmartUnitsRead,
+                smart.map(|smart| smart.data_units_read as f64),
+            ),
+            (
+                Column::SmartMediaErrors,
+                smart.map(|smart| smart.media_errors as f64),
+            ),
+            (
+                Column::SmartCelsius,
+                smart
+                    .and_then(|smart| smart.temperature_celsius)
+                    .map(f64::from),
+            ),
             (Column::SmartThrottleCount, throttled),
-            (Column::SmartThrottleSec, smart.map(|smart| sum(smart.thermal_seconds))),
+            (
+                Column::SmartThrottleSec,
+                smart.map(|smart| sum(smart.thermal_seconds)),
+            ),
         ];
         if has_ocp {
-            cells.push((Column::OcpMediaBytesWritten, ocp.map(|ocp| ocp.physical_media_units_written_bytes as f64)));
+            cells.push((
+                Column::OcpMediaBytesWritten,
+                ocp.map(|ocp| ocp.physical_media_units_written_bytes as f64),
+            ));
         }
         if has_fdp {
             let fdp = reading.fdp;
@@ -229,7 +326,10 @@ impl DeviceSampler {
             cells.push((Column::FdpMediaBytes, fdp.map(|fdp| fdp.media as f64)));
             cells.push((Column::FdpErasedBytes, fdp.map(|fdp| fdp.erased as f64)));
         }
-        cells.into_iter().map(|(column, value)| (column.of(&self.name), value)).collect()
+        cells
+            .into_iter()
+            .map(|(column, value)| (column.of(&self.name), value))
+            .collect()
     }
 }
 
@@ -252,49 +352,94 @@ mod health_tests {
 
     fn row(device: &mut DeviceSampler) -> Vec<Option<f64>> {
         let reading = device.health.as_mut().unwrap().take();
-        device.health_cells(&reading).into_iter().map(|(_, value)| value).collect()
+        device
+            .health_cells(&reading)
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect()
     }
 
     fn columns(device: &DeviceSampler) -> Vec<Column> {
-        device.health_cells(&Reading::default()).into_iter().map(|(column, _)| column.column).collect()
+        device
+            .health_cells(&Reading::default())
+            .into_iter()
+            .map(|(column, _)| column.column)
+            .collect()
     }
 
     #[test]
     fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
-        let mut health = device(FakeDrive { with_ocp: true, ..FakeDrive::default() });
+        let mut health = device(FakeDrive {
+            with_ocp: true,
+            ..FakeDrive::default()
+        });
         // From the recorded pages: 216 + 220 transitions and 96 events of OCP are 532; 224 + 228 seconds are 452.
         let physical_bytes = 18_446_744_073_709_551_616.0 + 1_234_567_890_123.0;
         let read_units = 18_446_744_073_709_551_616.0 + 5.0;
-        let expected = [13.0, 2.0, 987_654_321.0, read_units, 2.0, 68.0, 532.0, 452.0, physical_bytes];
+        let expected = [
+            13.0,
+            2.0,
+            987_654_321.0,
+            read_units,
+            2.0,
+            68.0,
+            532.0,
+            452.0,
+            physical_bytes,
+        ];
         assert_eq!(row(&mut health), expected.map(Some));
         assert_eq!(row(&mut health), [None; 9]);
     }
 
     #[test]
     fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
-        let drive = FakeDrive { with_ocp: true, ..FakeDrive::default() };
+        let drive = FakeDrive {
+            with_ocp: true,
+            ..FakeDrive::default()
+        };
         let reading = drive.reading(true, true);
-        let throttled = |device: &DeviceSampler, reading: &Reading| device.health_cells(reading)[6].1;
+        let throttled =
+            |device: &DeviceSampler, reading: &Reading| device.health_cells(reading)[6].1;
         let with_ocp = device(drive);
         assert_eq!(throttled(&with_ocp, &reading), Some(532.0));
-        let without_log = Reading { ocp: None, ..reading };
+        let without_log = Reading {
+            ocp: None,
+            ..reading
+        };
         assert_eq!(throttled(&with_ocp, &without_log), None);
-        assert_eq!(throttled(&device(FakeDrive::default()), &without_log), Some(436.0));
+        assert_eq!(
+            throttled(&device(FakeDrive::default()), &without_log),
+            Some(436.0)
+        );
     }
 
     #[test]
     fn a_drive_with_fdp_on_counts_bytes_of_hosts_and_media() {
-        let mut health = device(FakeDrive { with_fdp: true, ..FakeDrive::default() });
-        let names: Vec<_> = columns(&health).into_iter().skip(8).map(Column::name).collect();
+        let mut health = device(FakeDrive {
+            with_fdp: true,
+            ..FakeDrive::default()
+        });
+        let names: Vec<_> = columns(&health)
+            .into_iter()
+            .skip(8)
+            .map(Column::name)
+            .collect();
         assert_eq!(names, ["fdp.hbmw_bytes", "fdp.mbmw_bytes", "fdp.mbe_bytes"]);
-        assert_eq!(row(&mut health)[8..], [4096.0, 5120.0, 16_777_216.0].map(Some));
+        assert_eq!(
+            row(&mut health)[8..],
+            [4096.0, 5120.0, 16_777_216.0].map(Some)
+        );
         assert_eq!(row(&mut health), [None; 11]);
     }
 
     #[test]
     fn a_drive_without_ocps_log_has_no_column_for_it() {
         let mut health = device(FakeDrive::default());
-        assert!(columns(&health).into_iter().all(|column| column.source() == Source::Smart));
+        assert!(
+            columns(&health)
+                .into_iter()
+                .all(|column| column.source() == Source::Smart)
+        );
         // Without OCP's count.
         assert_eq!(row(&mut health)[6], Some(436.0));
     }

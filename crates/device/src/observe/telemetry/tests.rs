@@ -11,11 +11,20 @@ impl FakeHost {
     fn new() -> Self {
         let host = Self(FakeTree::of(&[]));
         host.write("stat", "cpu  100 0 100 700 50 25 25 0 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 500 1 2\nctxt 7000\n");
-        host.write("pressure/io", "some avg10=0.00 total=1000\nfull avg10=0.00 total=100\n");
-        host.write("meminfo", "MemTotal:       4000 kB\nMemFree:   10 kB\nMemAvailable:       2000 kB\n");
+        host.write(
+            "pressure/io",
+            "some avg10=0.00 total=1000\nfull avg10=0.00 total=100\n",
+        );
+        host.write(
+            "meminfo",
+            "MemTotal:       4000 kB\nMemFree:   10 kB\nMemAvailable:       2000 kB\n",
+        );
         host.write("loadavg", "1.25 0.16 0.12 1/87 6630\n");
         host.write("self/statm", "900 100 50 1 0 80 0\n");
-        host.write("diskstats", "   8       0 sda 1000 0 8000 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+        host.write(
+            "diskstats",
+            "   8       0 sda 1000 0 8000 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+        );
         host
     }
 
@@ -39,9 +48,18 @@ const SECOND: Duration = Duration::from_secs(1);
 fn rates_and_shares_are_those_of_the_time_in_between() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
-    host.write("diskstats", "   8       0 sda 1400 0 11200 700 20 0 640 60 3 1000 800 0 0 0 0 6 9\n");
-    host.write("stat", "cpu  140 0 100 740 60 25 25 10 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 900 1 2\nctxt 7100\n");
-    host.write("pressure/io", "some avg10=0.00 total=501000\nfull avg10=0.00 total=200100\n");
+    host.write(
+        "diskstats",
+        "   8       0 sda 1400 0 11200 700 20 0 640 60 3 1000 800 0 0 0 0 6 9\n",
+    );
+    host.write(
+        "stat",
+        "cpu  140 0 100 740 60 25 25 10 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 900 1 2\nctxt 7100\n",
+    );
+    host.write(
+        "pressure/io",
+        "some avg10=0.00 total=501000\nfull avg10=0.00 total=200100\n",
+    );
     let row = sampler.sample_over(2 * SECOND);
     let expected = [
         ("sda.r/s", 200.0),
@@ -80,18 +98,35 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0), DeviceNumber::new(259, 3)]);
     let header = sampler.columns().join(",");
-    assert!(header.starts_with("sda.r/s,sda.w/s,sda.rkB/s,sda.wkB/s,sda.r_await,sda.w_await,sda.f/s,"), "{header}");
-    assert!(header.ends_with(",process.cpu_pct,process.runqueue_wait_pct,process.io_worker_runs/s"), "{header}");
-    host.write("diskstats", "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
+    assert!(
+        header.starts_with("sda.r/s,sda.w/s,sda.rkB/s,sda.wkB/s,sda.r_await,sda.w_await,sda.f/s,"),
+        "{header}"
+    );
+    assert!(
+        header.ends_with(",process.cpu_pct,process.runqueue_wait_pct,process.io_worker_runs/s"),
+        "{header}"
+    );
+    host.write(
+        "diskstats",
+        "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n",
+    );
     let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
     // A third of a read per second. There was no write, flush or temperature, no line of 259:3, and no CPU tick.
-    assert!(row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"), "{row}");
+    assert!(
+        row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"),
+        "{row}"
+    );
 }
 
 #[test]
 fn whole_numbers_keep_all_their_digits() {
-    let row = Row(vec![Some(505_679_012_352_001.0), Some(0.0004), Some(1.0 / 3.0), None]);
+    let row = Row(vec![
+        Some(505_679_012_352_001.0),
+        Some(0.0004),
+        Some(1.0 / 3.0),
+        None,
+    ]);
     assert_eq!(row.cells().join(","), "505679012352001,0,0.333,");
 }
 
@@ -107,8 +142,14 @@ fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
         value(&sampler, &row, "sda.r/s")
     };
     assert_eq!(reads_per_sec(""), None);
-    assert_eq!(reads_per_sec("   8       0 sda 50 0 0 0 0 0 0 0 0 0 0\n"), None);
-    assert_eq!(reads_per_sec("   8       0 sda 57 0 0 0 0 0 0 0 0 0 0\n"), Some(7.0));
+    assert_eq!(
+        reads_per_sec("   8       0 sda 50 0 0 0 0 0 0 0 0 0 0\n"),
+        None
+    );
+    assert_eq!(
+        reads_per_sec("   8       0 sda 57 0 0 0 0 0 0 0 0 0 0\n"),
+        Some(7.0)
+    );
 }
 
 #[test]
@@ -123,12 +164,20 @@ fn a_device_without_statistics_is_named_by_its_number() {
 fn a_drive_with_a_monitor_tells_its_temperature() {
     let host = FakeHost::new();
     host.0.block("8:0", "sys/devices/nvme0/nvme0n1");
-    host.0.write_all("sys/devices/nvme0/hwmon0", &[("name", "nvme\n"), ("temp1_input", "41850\n")]);
-    host.0.link("sys/devices/nvme0/hwmon0/device", "sys/devices/nvme0");
-    host.0.link("sys/class/hwmon/hwmon0", "sys/devices/nvme0/hwmon0");
+    host.0.write_all(
+        "sys/devices/nvme0/hwmon0",
+        &[("name", "nvme\n"), ("temp1_input", "41850\n")],
+    );
+    host.0
+        .link("sys/devices/nvme0/hwmon0/device", "sys/devices/nvme0");
+    host.0
+        .link("sys/class/hwmon/hwmon0", "sys/devices/nvme0/hwmon0");
     let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     let row = sampler.sample();
-    assert_eq!(value(&sampler, &row, "sda.temperature_celsius"), Some(41.85));
+    assert_eq!(
+        value(&sampler, &row, "sda.temperature_celsius"),
+        Some(41.85)
+    );
 }
 
 #[test]
@@ -141,7 +190,9 @@ fn without_devices_the_host_is_still_sampled() {
 
 #[test]
 fn reads_of_a_real_device_appear_under_its_name() {
-    let Some(device) = LoopDevice::make(1 << 20) else { return };
+    let Some(device) = LoopDevice::make(1 << 20) else {
+        return;
+    };
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
     device.read_direct((0..23).map(|index| (index * 8192, 4096)));
     let column = format!("{}.r/s", device.name());

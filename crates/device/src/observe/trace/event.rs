@@ -60,12 +60,20 @@ impl Task {
             .iter_mut()
             .zip(comm.as_ref().iter().take_while(|byte| **byte != 0))
             .for_each(|(kept, byte)| *kept = *byte);
-        Self { pid, comm: comm_bytes }
+        Self {
+            pid,
+            comm: comm_bytes,
+        }
     }
 
     /// Name; can contain any characters.
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(self.comm.split(|byte| *byte == 0).next().unwrap_or_default())
+        String::from_utf8_lossy(
+            self.comm
+                .split(|byte| *byte == 0)
+                .next()
+                .unwrap_or_default(),
+        )
     }
 }
 
@@ -140,19 +148,34 @@ pub(super) struct ShortRecord;
 impl Decoder {
     /// Builds a decoder from the `format` files of one or more kinds of events.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
-        let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
+        let layouts = formats
+            .iter()
+            .map(|(kind, text)| EventLayout::parse(*kind, text))
+            .collect::<Result<_, _>>()?;
         let (_, any_format) = formats.first().ok_or(FormatError::NoId)?;
         let common = parse_fields(any_format)?;
-        Ok(Self { common_type: common.get("common_type")?, common_pid: common.get("common_pid")?, layouts })
+        Ok(Self {
+            common_type: common.get("common_type")?,
+            common_pid: common.get("common_pid")?,
+            layouts,
+        })
     }
 
     /// The event in `record`; `Ok(None)` for records of other types.
-    pub(super) fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Result<Option<Event>, ShortRecord> {
+    pub(super) fn decode(
+        &self,
+        time_ns: u64,
+        cpu: u32,
+        record: &[u8],
+    ) -> Result<Option<Event>, ShortRecord> {
         let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
         match self.layouts.iter().find(|layout| layout.id == id) {
             Some(layout) => {
                 let pid = self.common_pid.unsigned(record).ok_or(ShortRecord)?;
-                layout.decode(time_ns, cpu, pid as u32, record).map(Some).ok_or(ShortRecord)
+                layout
+                    .decode(time_ns, cpu, pid as u32, record)
+                    .map(Some)
+                    .ok_or(ShortRecord)
             }
             None => Ok(None),
         }
@@ -193,7 +216,10 @@ impl EventLayout {
             op,
             flags,
             error: self.error.map_or(Some(0), |error| error.int(record))?,
-            task: Task::new(pid, self.comm.map_or(Some(&[][..]), |comm| comm.slice(record))?),
+            task: Task::new(
+                pid,
+                self.comm.map_or(Some(&[][..]), |comm| comm.slice(record))?,
+            ),
         })
     }
 }
@@ -214,7 +240,11 @@ pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     // A leading F is a preflush only if a letter for an operation follows; otherwise F is the operation.
     let (preflush, rest) = match text {
-        [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) => (true, rest),
+        [b'F', rest @ ..]
+            if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) =>
+        {
+            (true, rest)
+        }
         _ => (false, text),
     };
     let (op, flags) = match rest {
@@ -230,7 +260,15 @@ pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
         [] => (EventOp::Other, &[][..]),
     };
     let has = |flag| flags.contains(&flag);
-    (op, Flags { sync: has(b'S'), fua: has(b'F'), preflush, meta: has(b'M') })
+    (
+        op,
+        Flags {
+            sync: has(b'S'),
+            fua: has(b'F'),
+            preflush,
+            meta: has(b'M'),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -271,7 +309,11 @@ mod tests {
             sector: 0x1_0000_0008,
             sectors: 3,
             op: EventOp::Write,
-            flags: Flags { sync: true, fua: true, ..Flags::default() },
+            flags: Flags {
+                sync: true,
+                fua: true,
+                ..Flags::default()
+            },
             error: -5,
             task: Task::new(4711, b""),
         };
@@ -319,8 +361,15 @@ mod tests {
     fn sorting_merges_cpus_and_keeps_issue_before_completion() {
         let decoder = Decoder::new(&[(EventKind::Complete, COMPLETE.to_owned())]).unwrap();
         let complete = decoder.decode(5, 0, &record(2107)).unwrap().unwrap();
-        let issue = Event { kind: EventKind::Issue, cpu: 1, ..complete };
-        let first = Event { time_ns: 4, ..complete };
+        let issue = Event {
+            kind: EventKind::Issue,
+            cpu: 1,
+            ..complete
+        };
+        let first = Event {
+            time_ns: 4,
+            ..complete
+        };
         let mut events = [complete, issue, first];
         sort_by_time(&mut events);
         assert_eq!(events, [first, issue, complete]);

@@ -48,7 +48,13 @@ pub struct Options {
 impl Default for Options {
     /// Records issues and completions. 64 MiB hold about two seconds at 200,000 requests per second.
     fn default() -> Self {
-        Self { buffer_bytes: 64 << 20, cpu_buffer_bytes: u64::MAX, complete: true, queue: false, bios_done: false }
+        Self {
+            buffer_bytes: 64 << 20,
+            cpu_buffer_bytes: u64::MAX,
+            complete: true,
+            queue: false,
+            bios_done: false,
+        }
     }
 }
 
@@ -120,7 +126,11 @@ impl Trace {
         cpus.sort_by_key(|buffer| buffer.cpu);
         let shared_bytes = options.buffer_bytes / cpus.len().max(1) as u64;
         let buffer_kib = (shared_bytes.min(options.cpu_buffer_bytes) / 1024).max(1);
-        instance.set("sizing the trace buffer", "buffer_size_kb", &buffer_kib.to_string())?;
+        instance.set(
+            "sizing the trace buffer",
+            "buffer_size_kb",
+            &buffer_kib.to_string(),
+        )?;
         let decoder = enable_events(&instance, devices, options)?;
         let header_page = "events/header_page";
         let layout = PageLayout::parse(&instance.get("reading the page format", header_page)?)
@@ -128,7 +138,15 @@ impl Trace {
         instance.set("starting the trace", "tracing_on", "1")?;
         let page_bytes = layout.page_bytes();
         let pages_max = buffer_kib * 1024 / page_bytes as u64 + 2;
-        Ok(Self { cpus, instance, layout, decoder, page: vec![0; page_bytes], pages_max, gaps: 0 })
+        Ok(Self {
+            cpus,
+            instance,
+            layout,
+            decoder,
+            page: vec![0; page_bytes],
+            pages_max,
+            gaps: 0,
+        })
     }
 
     /// Reads the events recorded so far, without waiting; returns their number.
@@ -136,7 +154,15 @@ impl Trace {
     /// Events come one CPU after the other, in time order for each CPU; [`sort_by_time`] merges them. A call reads at
     /// most one buffer per CPU, so a busy device cannot block the caller.
     pub fn read(&mut self, sink: &mut dyn FnMut(Event)) -> Result<u64, TraceError> {
-        let Self { cpus, layout, decoder, page, pages_max, gaps, .. } = self;
+        let Self {
+            cpus,
+            layout,
+            decoder,
+            page,
+            pages_max,
+            gaps,
+            ..
+        } = self;
         let mut events = 0;
         for CpuBuffer { cpu, pipe } in cpus {
             for _ in 0..*pages_max {
@@ -149,18 +175,22 @@ impl Trace {
                     break;
                 };
                 let mut has_short_record = false;
-                let gap =
-                    layout.records(&page[..bytes], |time_ns, record| match decoder.decode(time_ns, *cpu, record) {
+                let gap = layout.records(&page[..bytes], |time_ns, record| {
+                    match decoder.decode(time_ns, *cpu, record) {
                         Ok(Some(event)) => {
                             events += 1;
                             sink(event);
                         }
                         Ok(None) => {}
                         Err(event::ShortRecord) => has_short_record = true,
-                    });
+                    }
+                });
                 let gap = gap.map_err(|at_byte| TraceError::Page { cpu: *cpu, at_byte })?;
                 if has_short_record {
-                    return Err(TraceError::Page { cpu: *cpu, at_byte: 0 });
+                    return Err(TraceError::Page {
+                        cpu: *cpu,
+                        at_byte: 0,
+                    });
                 }
                 *gaps += u64::from(gap);
             }
@@ -176,9 +206,14 @@ impl Trace {
     }
 
     pub fn lost(&self) -> Result<Lost, TraceError> {
-        let mut lost = Lost { gaps: self.gaps, ..Lost::default() };
+        let mut lost = Lost {
+            gaps: self.gaps,
+            ..Lost::default()
+        };
         for CpuBuffer { cpu, .. } in &self.cpus {
-            let stats = self.instance.get("reading the statistics", &format!("per_cpu/cpu{cpu}/stats"))?;
+            let stats = self
+                .instance
+                .get("reading the statistics", &format!("per_cpu/cpu{cpu}/stats"))?;
             lost.overwritten += stat(&stats, "overrun");
             lost.dropped += stat(&stats, "dropped events") + stat(&stats, "commit overrun");
         }
@@ -190,41 +225,66 @@ impl Trace {
 /// kind of event.
 ///
 /// Errors, as a sentence: a text lacks a field, or the page is inconsistent.
-pub fn page_events(header_page: &str, formats: &[(EventKind, String)], page: &[u8]) -> Result<Vec<Event>, String> {
+pub fn page_events(
+    header_page: &str,
+    formats: &[(EventKind, String)],
+    page: &[u8],
+) -> Result<Vec<Event>, String> {
     let layout = PageLayout::parse(header_page).map_err(|error| error.to_string())?;
     let decoder = Decoder::new(formats).map_err(|error| error.to_string())?;
     let mut events = Vec::new();
-    let read = layout.records(page, |time_ns, record| events.extend(decoder.decode(time_ns, 0, record).ok().flatten()));
+    let read = layout.records(page, |time_ns, record| {
+        events.extend(decoder.decode(time_ns, 0, record).ok().flatten())
+    });
     read.map_err(|at_byte| format!("the page contradicts itself at byte {at_byte}"))?;
     Ok(events)
 }
 
 /// The value in the line `name: value`; 0 if the line is missing.
 fn stat(stats: &str, name: &str) -> u64 {
-    let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    let value = stats
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value
+        .and_then(|value| value.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Opens the trace buffers of all CPUs.
 fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
     let per_cpu = instance.path("per_cpu");
     let entries = std::fs::read_dir(&per_cpu);
-    let entries = entries.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
+    let entries =
+        entries.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
     let mut buffers = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
+        let entry =
+            entry.map_err(|source| TraceError::from_io("listing the CPUs", &per_cpu, source))?;
         let name = entry.file_name();
-        let Some(cpu) = name.to_str().and_then(|name| name.strip_prefix("cpu")?.parse().ok()) else { continue };
+        let Some(cpu) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("cpu")?.parse().ok())
+        else {
+            continue;
+        };
         let path = entry.path().join("trace_pipe_raw");
-        let pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
-        let pipe = pipe.map_err(|source| TraceError::from_io("opening the buffer", &path, source))?;
+        let pipe = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path);
+        let pipe =
+            pipe.map_err(|source| TraceError::from_io("opening the buffer", &path, source))?;
         buffers.push(CpuBuffer { cpu, pipe });
     }
     Ok(buffers)
 }
 
 /// Enables the events for these devices only, and reads the event formats.
-fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options) -> Result<Decoder, TraceError> {
+fn enable_events(
+    instance: &Instance,
+    devices: &[DeviceNumber],
+    options: Options,
+) -> Result<Decoder, TraceError> {
     let event_choices = [
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
@@ -232,7 +292,10 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         (EventKind::Return, "block_bio_complete", options.queue),
         (EventKind::Requeue, "block_rq_requeue", options.complete),
     ];
-    let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
+    let filter: Vec<String> = devices
+        .iter()
+        .map(|device| format!("dev == {}", kernel_dev(*device)))
+        .collect();
     let filter = filter.join(" || ");
     let mut formats = Vec::new();
     for (kind, event, _) in event_choices.into_iter().filter(|(_, _, on)| *on) {
@@ -240,19 +303,29 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         if !instance.path(&directory).is_dir() {
             return Err(TraceError::NoEvent { event });
         }
-        formats.push((kind, instance.get("reading the event format", &format!("{directory}/format"))?));
+        formats.push((
+            kind,
+            instance.get("reading the event format", &format!("{directory}/format"))?,
+        ));
         let filter = match kind {
             EventKind::Return if !options.bios_done => format!("({filter}) && error != 0"),
             _ => filter.clone(),
         };
-        instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;
+        instance.set(
+            "filtering the events by device",
+            &format!("{directory}/filter"),
+            &filter,
+        )?;
         instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
     }
     Decoder::new(&formats).map_err(|error| format_error(instance, "events/block", &error))
 }
 
 fn format_error(instance: &Instance, name: &str, error: &FormatError) -> TraceError {
-    TraceError::Format { path: instance.path(name), reason: error.to_string() }
+    TraceError::Format {
+        path: instance.path(name),
+        reason: error.to_string(),
+    }
 }
 
 /// Reads one page; `None` if there is none.

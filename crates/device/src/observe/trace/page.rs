@@ -39,7 +39,11 @@ impl PageLayout {
     /// Reads the text of `events/header_page`.
     pub(super) fn parse(text: &str) -> Result<Self, FormatError> {
         let fields = parse_fields(text)?;
-        Ok(Self { timestamp: fields.get("timestamp")?, commit: fields.get("commit")?, data: fields.get("data")? })
+        Ok(Self {
+            timestamp: fields.get("timestamp")?,
+            commit: fields.get("commit")?,
+            data: fields.get("data")?,
+        })
     }
 
     /// Size of a read, bytes; a smaller read would split a page.
@@ -51,7 +55,11 @@ impl PageLayout {
     /// the page.
     ///
     /// Errors: offset of the first inconsistency in the page.
-    pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<bool, usize> {
+    pub(super) fn records(
+        &self,
+        page: &[u8],
+        mut sink: impl FnMut(u64, &[u8]),
+    ) -> Result<bool, usize> {
         let later = |time_ns: u64, delta: u64, at| time_ns.checked_add(delta).ok_or(at);
         let mut time_ns = self.timestamp.unsigned(page).ok_or(self.timestamp.offset)?;
         let commit = self.commit.unsigned(page).ok_or(self.commit.offset)?;
@@ -105,7 +113,10 @@ fn split_header(header: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (header & 0x1f, u64::from(header >> 5))
     } else {
-        (header >> DELTA_BITS, u64::from(header & ((1 << DELTA_BITS) - 1)))
+        (
+            header >> DELTA_BITS,
+            u64::from(header & ((1 << DELTA_BITS) - 1)),
+        )
     }
 }
 
@@ -114,7 +125,11 @@ fn absolute(low: u64, before_ns: u64) -> Option<u64> {
     let high = before_ns >> ABSOLUTE_BITS << ABSOLUTE_BITS;
     let time = high | low;
     // If the result is before the preceding time, the low bits have wrapped.
-    if high != 0 && time < before_ns { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
+    if high != 0 && time < before_ns {
+        time.checked_add(1 << ABSOLUTE_BITS)
+    } else {
+        Some(time)
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -9,7 +9,11 @@ const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0
 ";
 
 fn header(type_len: u32, delta: u32) -> Vec<u8> {
-    let header = if cfg!(target_endian = "little") { delta << 5 | type_len } else { type_len << 27 | delta };
+    let header = if cfg!(target_endian = "little") {
+        delta << 5 | type_len
+    } else {
+        type_len << 27 | delta
+    };
     header.to_ne_bytes().to_vec()
 }
 
@@ -25,7 +29,13 @@ fn data(delta: u32, content: &[u8]) -> Vec<u8> {
 fn page(time_ns: u64, flags: u64, records: &[Vec<u8>], after: &[u8]) -> Vec<u8> {
     let records = records.concat();
     let commit = records.len() as u64 | flags;
-    let mut page = [&time_ns.to_ne_bytes()[..], &commit.to_ne_bytes(), &records, after].concat();
+    let mut page = [
+        &time_ns.to_ne_bytes()[..],
+        &commit.to_ne_bytes(),
+        &records,
+        after,
+    ]
+    .concat();
     page.resize(4096, 0);
     page
 }
@@ -36,7 +46,9 @@ type Record = (u64, Vec<u8>);
 fn read(page: &[u8]) -> Result<(Vec<Record>, bool), usize> {
     let mut records = Vec::new();
     let layout = PageLayout::parse(HEADER_PAGE).unwrap();
-    let gap = layout.records(page, |time_ns, bytes| records.push((time_ns, bytes.to_vec())))?;
+    let gap = layout.records(page, |time_ns, bytes| {
+        records.push((time_ns, bytes.to_vec()))
+    })?;
     Ok((records, gap))
 }
 
@@ -47,8 +59,17 @@ fn the_header_tells_the_size_of_a_page() {
 
 #[test]
 fn deltas_add_up_from_the_time_of_the_page() {
-    let page = page(1_000, 0, &[data(0, b"aaaa"), data(7, b"bbbbbbbb"), data(5, b"cccc")], &[]);
-    let expected = vec![(1_000, b"aaaa".to_vec()), (1_007, b"bbbbbbbb".to_vec()), (1_012, b"cccc".to_vec())];
+    let page = page(
+        1_000,
+        0,
+        &[data(0, b"aaaa"), data(7, b"bbbbbbbb"), data(5, b"cccc")],
+        &[],
+    );
+    let expected = vec![
+        (1_000, b"aaaa".to_vec()),
+        (1_007, b"bbbbbbbb".to_vec()),
+        (1_012, b"cccc".to_vec()),
+    ];
     assert_eq!(read(&page).unwrap(), (expected, false));
 }
 
@@ -64,10 +85,30 @@ fn what_stands_before_a_record_changes_its_time() {
     let top = 1_u64 << 60;
     let discarded = |delta| [with_word(29, delta, 4 + 8), vec![0; 8]].concat();
     for (what, page_ns, before, time_ns) in [
-        ("a time extend adds its upper bits", 10, with_word(30, 5, 2), 10 + 5 + (2 << 27) + 1),
-        ("a time stamp replaces the time but for its top bits", top + 10, with_word(31, 5, 2), top + 5 + (2 << 27) + 1),
-        ("a discarded record is passed over but its time counts", 0, discarded(6), 7),
-        ("a delta of one marks a discarded record and is no time", 0, discarded(1), 1),
+        (
+            "a time extend adds its upper bits",
+            10,
+            with_word(30, 5, 2),
+            10 + 5 + (2 << 27) + 1,
+        ),
+        (
+            "a time stamp replaces the time but for its top bits",
+            top + 10,
+            with_word(31, 5, 2),
+            top + 5 + (2 << 27) + 1,
+        ),
+        (
+            "a discarded record is passed over but its time counts",
+            0,
+            discarded(6),
+            7,
+        ),
+        (
+            "a delta of one marks a discarded record and is no time",
+            0,
+            discarded(1),
+            1,
+        ),
     ] {
         let (records, _) = read(&page(page_ns, 0, &[before, data(1, b"aaaa")], &[])).unwrap();
         assert_eq!(records, [(time_ns, b"aaaa".to_vec())], "{what}");
@@ -82,13 +123,25 @@ fn a_time_stamp_that_ran_over_goes_forward() {
 
 #[test]
 fn padding_without_time_ends_the_page() {
-    let (records, _) = read(&page(0, 0, &[data(1, b"aaaa"), header(29, 0), data(1, b"junk")], &[])).unwrap();
+    let (records, _) = read(&page(
+        0,
+        0,
+        &[data(1, b"aaaa"), header(29, 0), data(1, b"junk")],
+        &[],
+    ))
+    .unwrap();
     assert_eq!(records.len(), 1);
 }
 
 #[test]
 fn lost_events_that_are_counted_are_reported() {
-    let (records, gap) = read(&page(0, 3 << 30, &[data(1, b"aaaa")], &77_u64.to_ne_bytes())).unwrap();
+    let (records, gap) = read(&page(
+        0,
+        3 << 30,
+        &[data(1, b"aaaa")],
+        &77_u64.to_ne_bytes(),
+    ))
+    .unwrap();
     assert_eq!((records.len(), gap), (1, true));
 }
 
@@ -115,10 +168,17 @@ fn a_page_that_contradicts_itself_is_an_error_and_no_panic() {
     assert_eq!(read(&[0; 10]), Err(8));
 
     // Times that overflow.
-    for record in [data(1, b"aaaa"), with_word(TYPE_PADDING, 2, 4), with_word(TYPE_TIME_EXTEND, 1, 0)] {
+    for record in [
+        data(1, b"aaaa"),
+        with_word(TYPE_PADDING, 2, 4),
+        with_word(TYPE_TIME_EXTEND, 1, 0),
+    ] {
         assert_eq!(read(&page(u64::MAX, 0, &[record], &[])), Err(16));
     }
-    assert_eq!(read(&page(u64::MAX, 0, &[with_word(TYPE_TIME_STAMP, 0, 0)], &[])), Err(16));
+    assert_eq!(
+        read(&page(u64::MAX, 0, &[with_word(TYPE_TIME_STAMP, 0, 0)], &[])),
+        Err(16)
+    );
     let beyond = HEADER_PAGE.replace("offset:16", "offset:18446744073709551615");
     assert!(PageLayout::parse(&beyond).is_err());
 }

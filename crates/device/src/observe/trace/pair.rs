@@ -74,8 +74,26 @@ impl Request {
 
     /// A request with the fields of `event`, issued at the time of the event.
     fn of(event: &Event) -> Self {
-        let Event { device, sector, sectors, op, flags, task, time_ns: issued_ns, .. } = *event;
-        Self { device, sector, sectors, op, flags, task, issued_ns, ..Self::default() }
+        let Event {
+            device,
+            sector,
+            sectors,
+            op,
+            flags,
+            task,
+            time_ns: issued_ns,
+            ..
+        } = *event;
+        Self {
+            device,
+            sector,
+            sectors,
+            op,
+            flags,
+            task,
+            issued_ns,
+            ..Self::default()
+        }
     }
 }
 
@@ -160,11 +178,15 @@ impl Pairing {
     /// Ends the trace: requests in flight become requests without completion.
     pub fn finish(&mut self) {
         let requeued = drained(&mut self.requeued);
-        let issued = drained(&mut self.issued).chain(requeued).map(|issued| issued.request);
+        let issued = drained(&mut self.issued)
+            .chain(requeued)
+            .map(|issued| issued.request);
         // On devices without requests, bios count as requests.
         let with_requests = &self.with_requests;
         let bios = drained(&mut self.bios).map(|bio| bio.request);
-        let mut open_requests: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
+        let mut open_requests: Vec<_> = issued
+            .chain(bios.filter(|bio| !with_requests.contains(&bio.device)))
+            .collect();
         open_requests.sort_by_key(|request| (request.issued_ns, request.sector));
         self.requests.append(&mut open_requests);
         self.refused.clear();
@@ -174,9 +196,18 @@ impl Pairing {
     /// Number of incomplete requests that move data, queued before `before_ns`.
     pub fn under_way(&self, before_ns: u64) -> usize {
         let issued = self.issued.values().flatten().map(|issued| &issued.request);
-        let bios = self.bios.values().chain(self.refused.values()).flatten().map(|bio| &bio.request);
+        let bios = self
+            .bios
+            .values()
+            .chain(self.refused.values())
+            .flatten()
+            .map(|bio| &bio.request);
         let moves_data = |request: &&Request| matches!(request.op, EventOp::Read | EventOp::Write);
-        issued.chain(bios).filter(moves_data).filter(|request| request.wanted_ns() < before_ns).count()
+        issued
+            .chain(bios)
+            .filter(moves_data)
+            .filter(|request| request.wanted_ns() < before_ns)
+            .count()
     }
 
     fn queue(&mut self, event: &Event) {
@@ -186,21 +217,31 @@ impl Pairing {
         if is_empty_flush(event) {
             request.op = EventOp::Flush;
         }
-        if let Some(refused_bio) =
-            take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end_sector == end_sector)
-        {
+        if let Some(refused_bio) = take(&mut self.refused, key, |bio| {
+            bio.request.op == request.op && bio.end_sector == end_sector
+        }) {
             request.issued_ns = refused_bio.request.issued_ns;
             self.under_way = self.under_way.saturating_sub(1);
         }
         self.under_way += 1;
-        self.keep_bio(key, Pending { request, end_sector, flush_follows: false });
+        self.keep_bio(
+            key,
+            Pending {
+                request,
+                end_sector,
+                flush_follows: false,
+            },
+        );
     }
 
     /// If the bio of a request is missing, the insertion of the request counts as its queue event.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;
-        let is_known = self.bios.get(&key).is_some_and(|under| under.iter().any(knows));
+        let is_known = self
+            .bios
+            .get(&key)
+            .is_some_and(|under| under.iter().any(knows));
         if !is_known && !self.requeued.contains_key(&key) {
             self.queue(event);
         }
@@ -211,9 +252,12 @@ impl Pairing {
             return;
         }
         let key = (event.device, event.sector);
-        let matches =
-            |bio: &Pending| bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0;
-        let Some(bio) = take(&mut self.bios, key, matches) else { return };
+        let matches = |bio: &Pending| {
+            bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0
+        };
+        let Some(bio) = take(&mut self.bios, key, matches) else {
+            return;
+        };
         if event.error == -libc::EAGAIN {
             if put(&mut self.refused, key, bio).is_some() {
                 self.under_way = self.under_way.saturating_sub(1);
@@ -226,14 +270,19 @@ impl Pairing {
             return;
         }
         let sequential = self.recent_ends.follows(&bio.request);
-        self.requests.push(Request { completed_ns: Some(event.time_ns), sequential, ..bio.request });
+        self.requests.push(Request {
+            completed_ns: Some(event.time_ns),
+            sequential,
+            ..bio.request
+        });
     }
 
     fn issue(&mut self, event: &Event) {
         self.with_requests.insert(event.device);
         let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, sector_key(event));
-        let is_requeued = |issued: &Pending| issued.request.op == event.op && issued.end_sector == end_sector;
+        let is_requeued =
+            |issued: &Pending| issued.request.op == event.op && issued.end_sector == end_sector;
         if let Some(mut issued) = take(&mut self.requeued, key, is_requeued) {
             issued.request.issued_ns = event.time_ns;
             return self.keep_issued(key, issued);
@@ -244,9 +293,12 @@ impl Pairing {
             && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)
         {
             // The request also contains bios merged behind the first bio. Such a bio can be older than the first one.
-            let (mut queued_ns, mut reached_sector) = (first_bio.request.issued_ns, first_bio.end_sector);
+            let (mut queued_ns, mut reached_sector) =
+                (first_bio.request.issued_ns, first_bio.end_sector);
             while reached_sector < end_sector {
-                let Some(next_bio) = self.take_bio(event, reached_sector, end_sector) else { break };
+                let Some(next_bio) = self.take_bio(event, reached_sector, end_sector) else {
+                    break;
+                };
                 reached_sector = next_bio.end_sector;
                 queued_ns = queued_ns.min(next_bio.request.issued_ns);
             }
@@ -256,7 +308,14 @@ impl Pairing {
         }
         request.sequential = self.recent_ends.follows(&request);
         self.under_way += 1;
-        self.keep_issued(key, Pending { request, end_sector, flush_follows });
+        self.keep_issued(
+            key,
+            Pending {
+                request,
+                end_sector,
+                flush_follows,
+            },
+        );
     }
 
     /// Takes the oldest bio with the event's operation at `sector`. The bio's part beyond `end_sector` stays for the
@@ -264,8 +323,11 @@ impl Pairing {
     fn take_bio(&mut self, event: &Event, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.
-        let whole_bio = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end_sector == end_sector);
-        let bio = whole_bio.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
+        let whole_bio = take(&mut self.bios, key, |bio| {
+            bio.request.op == event.op && bio.end_sector == end_sector
+        });
+        let bio =
+            whole_bio.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
         match bio.end_sector > end_sector {
             true => self.keep_bio((event.device, end_sector), bio),
             false => self.under_way = self.under_way.saturating_sub(1),
@@ -278,9 +340,12 @@ impl Pairing {
         // For an operation with data, a completion without sectors is the second report, after the flush.
         let is_second = event.sectors == 0;
         let matches = |issued: &Pending| {
-            issued.request.op == event.op && (key.1 == NO_SECTOR || is_second == (issued.end_sector == event.sector))
+            issued.request.op == event.op
+                && (key.1 == NO_SECTOR || is_second == (issued.end_sector == event.sector))
         };
-        let Some(mut issued) = take(&mut self.issued, key, matches) else { return };
+        let Some(mut issued) = take(&mut self.issued, key, matches) else {
+            return;
+        };
         let done_sector = event.sector.saturating_add(event.sectors.into());
         if key.1 != NO_SECTOR {
             if !is_second && done_sector < issued.end_sector {
@@ -299,7 +364,9 @@ impl Pairing {
 
     fn requeue(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
-        if let Some(issued) = take(&mut self.issued, key, |issued| issued.request.op == event.op) {
+        if let Some(issued) = take(&mut self.issued, key, |issued| {
+            issued.request.op == event.op
+        }) {
             let evicted = put(&mut self.requeued, key, issued);
             self.unfinished(evicted.map(|issued| issued.request));
         }
@@ -308,7 +375,9 @@ impl Pairing {
     /// Stores a waiting bio. An evicted bio counts as lost; on a device without requests, as a request without
     /// completion.
     fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Pending) {
-        let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else { return };
+        let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else {
+            return;
+        };
         if !self.with_requests.contains(&request.device) {
             return self.unfinished(Some(request));
         }
@@ -329,16 +398,26 @@ impl Pairing {
 }
 
 /// Appends an entry under `key`. If the list is full, removes and returns the oldest entry.
-fn put(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), pending: Pending) -> Option<Pending> {
+fn put(
+    waiting: &mut RequestsBySector,
+    key: (DeviceNumber, u64),
+    pending: Pending,
+) -> Option<Pending> {
     let queue = waiting.entry(key).or_default();
-    let evicted = if queue.len() == OF_SECTOR_MAX { queue.pop_front() } else { None };
+    let evicted = if queue.len() == OF_SECTOR_MAX {
+        queue.pop_front()
+    } else {
+        None
+    };
     queue.push_back(pending);
     evicted
 }
 
 /// True for a bio that only flushes the cache: a write without data.
 fn is_empty_flush(event: &Event) -> bool {
-    event.sectors == 0 && event.flags.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
+    event.sectors == 0
+        && event.flags.preflush
+        && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
 
 /// The sector in the key of a request.
@@ -359,7 +438,10 @@ impl RecentEnds {
         if request.sectors == 0 {
             return false;
         }
-        let (ends, next_index) = self.0.entry((request.device, request.op)).or_insert(([NO_SECTOR; ENDS], 0));
+        let (ends, next_index) = self
+            .0
+            .entry((request.device, request.op))
+            .or_insert(([NO_SECTOR; ENDS], 0));
         let known_index = ends.iter().position(|end| *end == request.sector);
         let index = known_index.unwrap_or(*next_index);
         ends[index] = request.sector.saturating_add(request.sectors.into());
@@ -371,7 +453,11 @@ impl RecentEnds {
 }
 
 /// Takes the oldest entry under `key` for which `fits` is true. Removes a key without entries.
-fn take(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
+fn take(
+    waiting: &mut RequestsBySector,
+    key: (DeviceNumber, u64),
+    fits: impl Fn(&Pending) -> bool,
+) -> Option<Pending> {
     let queue = waiting.get_mut(&key)?;
     let taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
     if queue.is_empty() {
@@ -396,7 +482,9 @@ mod tests {
     fn parse(text: &str) -> Vec<Event> {
         let event = |line: &str| {
             let words: Vec<_> = line.split_ascii_whitespace().collect();
-            let [time, kind, letters, sector, sectors] = words[..] else { panic!("{line}") };
+            let [time, kind, letters, sector, sectors] = words[..] else {
+                panic!("{line}")
+            };
             let kind = match kind {
                 "Q" => EventKind::Queue,
                 "D" => EventKind::Issue,
@@ -419,13 +507,17 @@ mod tests {
                 task: Task::new(7, words[1].as_bytes()),
             }
         };
-        text.lines().filter(|line| !line.starts_with('#')).map(event).collect()
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(event)
+            .collect()
     }
 
     /// For each request with both times: operation, first sector, number of sectors, queue time and device time, in
     /// microseconds.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
-        let whole = |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
+        let whole =
+            |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
         all_of(text).into_iter().filter_map(whole).collect()
     }
 
@@ -439,8 +531,19 @@ mod tests {
         pairing.finish();
         let us = |ns: Option<u64>| ns.map(|ns| ns / 1_000);
         let short = |request: Request| {
-            let Request { op, sector, sectors, .. } = request;
-            (op, sector, sectors, us(request.queue_ns()), us(request.device_ns()))
+            let Request {
+                op,
+                sector,
+                sectors,
+                ..
+            } = request;
+            (
+                op,
+                sector,
+                sectors,
+                us(request.queue_ns()),
+                us(request.device_ns()),
+            )
         };
         pairing.drain().map(short).collect()
     }
@@ -451,7 +554,10 @@ mod tests {
     fn recorded_events_of_a_loop_device_pair_completely() {
         let requests = paired(include_str!("recorded/events.txt"));
         // Three reads of 4 KiB, one after the other.
-        assert_eq!(requests[..3], [(Read, 0, 8, 8, 27), (Read, 8, 8, 1, 8), (Read, 16, 8, 2, 7)]);
+        assert_eq!(
+            requests[..3],
+            [(Read, 0, 8, 8, 27), (Read, 8, 8, 1, 8), (Read, 16, 8, 2, 7)]
+        );
         // 4 MiB: four bios of 1 MiB, each split into two requests of 512 KiB.
         let sectors: Vec<_> = requests[3..11].iter().map(|request| request.1).collect();
         assert_eq!(sectors, [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168]);
@@ -459,14 +565,18 @@ mod tests {
         // The request waited until the other half of its bio was split off.
         assert_eq!(requests[4], (Read, 1024, 1024, 671, 6_494));
         // Two writes with O_DSYNC; each completes after its own flush. The flushes of fsync are not in the list.
-        assert_eq!(requests[11..13], [(Write, 0, 8, 17, 52), (Write, 8, 8, 1, 21)]);
+        assert_eq!(
+            requests[11..13],
+            [(Write, 0, 8, 17, 52), (Write, 8, 8, 1, 21)]
+        );
         // Eight reads of 4 KiB merged into one request, queued with the first.
         assert_eq!(requests[13..], [(Read, 0, 64, 46, 31)]);
     }
 
     #[test]
     fn a_request_that_completes_in_parts_is_done_with_the_last() {
-        let text = "0.000001 Q R 100 16\n0.000002 D R 100 16\n0.000005 C R 100 8\n0.000009 C R 108 8\n";
+        let text =
+            "0.000001 Q R 100 16\n0.000002 D R 100 16\n0.000005 C R 100 8\n0.000009 C R 108 8\n";
         assert_eq!(paired(text), [(Read, 100, 16, 1, 7)]);
     }
 
@@ -487,23 +597,46 @@ mod tests {
     fn a_small_and_a_large_one_that_begin_together_are_told_apart() {
         let text = "0.000001 Q R 8 256\n0.000002 Q R 8 8\n0.000003 D R 8 8\n0.000004 D R 8 256\n\
                     0.000005 C R 8 8\n0.000009 C R 8 256\n0.000010 Q R 16 8\n0.000011 D R 16 8\n0.000012 C R 16 8\n";
-        assert_eq!(paired(text), [(Read, 8, 8, 1, 2), (Read, 8, 256, 3, 5), (Read, 16, 8, 1, 1)]);
+        assert_eq!(
+            paired(text),
+            [
+                (Read, 8, 8, 1, 2),
+                (Read, 8, 256, 3, 5),
+                (Read, 16, 8, 1, 1)
+            ]
+        );
     }
 
     #[test]
     fn two_of_one_sector_at_once_keep_their_order_and_their_kind() {
         let text = "0.000001 Q R 8 8\n0.000002 Q W 8 8\n0.000003 Q R 8 8\n0.000004 D W 8 8\n0.000005 D R 8 8\n\
                     0.000006 D R 8 8\n0.000010 C R 8 8\n0.000011 C W 8 8\n0.000030 C R 8 8\n";
-        assert_eq!(paired(text), [(Read, 8, 8, 4, 5), (Write, 8, 8, 2, 7), (Read, 8, 8, 3, 24)]);
+        assert_eq!(
+            paired(text),
+            [(Read, 8, 8, 4, 5), (Write, 8, 8, 2, 7), (Read, 8, 8, 3, 24)]
+        );
     }
 
     #[test]
     fn of_what_was_not_seen_whole_the_times_are_missing() {
-        let seen = all_of("0.000001 D R 8 8\n0.000002 C R 8 8\n0.000003 C R 16 8\n0.000005 D W 0 8\n");
-        assert_eq!(seen, [(Read, 8, 8, None, Some(1)), (Write, 0, 8, None, None)]);
+        let seen =
+            all_of("0.000001 D R 8 8\n0.000002 C R 8 8\n0.000003 C R 16 8\n0.000005 D W 0 8\n");
+        assert_eq!(
+            seen,
+            [(Read, 8, 8, None, Some(1)), (Write, 0, 8, None, None)]
+        );
         let mut pairing = Pairing::default();
-        parse("0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 Q R 64 8\n").iter().for_each(|event| pairing.add(event));
-        assert_eq!((pairing.requests().len(), pairing.under_way(3_000), pairing.under_way(4_000)), (0, 1, 2));
+        parse("0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 Q R 64 8\n")
+            .iter()
+            .for_each(|event| pairing.add(event));
+        assert_eq!(
+            (
+                pairing.requests().len(),
+                pairing.under_way(3_000),
+                pairing.under_way(4_000)
+            ),
+            (0, 1, 2)
+        );
     }
 
     #[test]
@@ -529,16 +662,30 @@ mod tests {
     fn without_bios_a_request_was_queued_when_it_was_inserted() {
         let text = "0.000001 I R 8 8\n0.000004 D R 8 8\n0.000009 C R 8 8\n0.000010 Q R 8 8\n0.000011 I R 8 8\n\
                     0.000014 D R 8 8\n0.000015 C R 8 8\n";
-        assert_eq!(all_of(text), [(Read, 8, 8, Some(3), Some(5)), (Read, 8, 8, Some(4), Some(1))]);
+        assert_eq!(
+            all_of(text),
+            [
+                (Read, 8, 8, Some(3), Some(5)),
+                (Read, 8, 8, Some(4), Some(1))
+            ]
+        );
     }
 
     #[test]
     fn where_there_are_no_requests_bios_are_and_elsewhere_their_return_says_nothing() {
         let bios = "0.000001 Q R 8 8\n0.000002 Q FWS 0 0\n0.000006 E R 8 8\n0.000007 E FWS 0 0\n0.000008 Q W 8 8\n";
-        let expected = [(Read, 8, 8, None, Some(5)), (EventOp::Flush, 0, 0, None, Some(5)), (Write, 8, 8, None, None)];
+        let expected = [
+            (Read, 8, 8, None, Some(5)),
+            (EventOp::Flush, 0, 0, None, Some(5)),
+            (Write, 8, 8, None, None),
+        ];
         assert_eq!(all_of(bios), expected);
         let requests = "0.000001 Q R 8 8\n0.000002 D R 8 8\n0.000003 C R 8 8\n0.000004 E R 16 0\n0.000005 Q R 32 8\n";
-        assert_eq!(all_of(requests), [(Read, 8, 8, Some(1), Some(1))], "a bio without its request is none");
+        assert_eq!(
+            all_of(requests),
+            [(Read, 8, 8, Some(1), Some(1))],
+            "a bio without its request is none"
+        );
     }
 
     #[test]
@@ -548,10 +695,15 @@ mod tests {
         let mut pairing = Pairing::default();
         parse(text).iter().for_each(|event| pairing.add(event));
         pairing.finish();
-        let seen: Vec<_> =
-            pairing.drain().map(|request| (request.task.comm().into_owned(), request.sequential)).collect();
+        let seen: Vec<_> = pairing
+            .drain()
+            .map(|request| (request.task.comm().into_owned(), request.sequential))
+            .collect();
         let expected = [("Q", false), ("D", true), ("D", false), ("D", true)];
-        assert_eq!(seen, expected.map(|(comm, sequential)| (comm.to_owned(), sequential)));
+        assert_eq!(
+            seen,
+            expected.map(|(comm, sequential)| (comm.to_owned(), sequential))
+        );
     }
 
     #[test]
@@ -571,14 +723,20 @@ mod tests {
     #[test]
     fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
         // The bios get no request, and the requests no completion. Their operations differ, so both limits are reached.
-        let (bio, issue) = (parse("0.000001 Q R 8 8\n")[0], parse("0.000002 D W 8 8\n")[0]);
+        let (bio, issue) = (
+            parse("0.000001 Q R 8 8\n")[0],
+            parse("0.000002 D W 8 8\n")[0],
+        );
         let mut pairing = Pairing::default();
         pairing.add(&issue);
         for _ in 0..200_000 {
             pairing.add(&bio);
             pairing.add(&issue);
         }
-        assert_eq!((pairing.lost(), pairing.requests().len()), (200_000 - 1024, 200_001 - 1024));
+        assert_eq!(
+            (pairing.lost(), pairing.requests().len()),
+            (200_000 - 1024, 200_001 - 1024)
+        );
         assert_eq!(pairing.under_way, 2 * 1024);
         pairing.finish();
         assert_eq!(pairing.drain().count(), 200_001);

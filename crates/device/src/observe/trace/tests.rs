@@ -9,7 +9,11 @@ use sys::process::monotonic_ns;
 fn start(devices: &[DeviceNumber], options: Options) -> Option<Trace> {
     match Trace::start(devices, options) {
         Ok(trace) => Some(trace),
-        Err(error @ (TraceError::NotPermitted { .. } | TraceError::NoTracefs { .. } | TraceError::NoEvent { .. })) => {
+        Err(
+            error @ (TraceError::NotPermitted { .. }
+            | TraceError::NoTracefs { .. }
+            | TraceError::NoEvent { .. }),
+        ) => {
             eprintln!("skipped: {error}");
             None
         }
@@ -26,7 +30,11 @@ fn drain(trace: &mut Trace) -> Vec<Event> {
 
 fn counters(device: &LoopDevice) -> Counters {
     let disks = diskstats::read("/".as_ref()).unwrap();
-    disks.into_iter().find(|disk| disk.device == device.number()).expect("a loop device has statistics").counters
+    disks
+        .into_iter()
+        .find(|disk| disk.device == device.number())
+        .expect("a loop device has statistics")
+        .counters
 }
 
 /// 23 reads of 512 to 5,632 bytes, at distances that prevent merges.
@@ -36,9 +44,16 @@ fn reads_23() -> impl Iterator<Item = (u64, usize)> {
 
 #[test]
 fn trace_diskstats_and_program_all_count_23_reads() {
-    let Some(device) = LoopDevice::make(4 << 20) else { return };
-    let options = Options { queue: true, ..Options::default() };
-    let Some(mut trace) = start(&[device.number()], options) else { return };
+    let Some(device) = LoopDevice::make(4 << 20) else {
+        return;
+    };
+    let options = Options {
+        queue: true,
+        ..Options::default()
+    };
+    let Some(mut trace) = start(&[device.number()], options) else {
+        return;
+    };
     let before = counters(&device);
     let started_ns = monotonic_ns();
     device.read_direct(reads_23());
@@ -49,14 +64,26 @@ fn trace_diskstats_and_program_all_count_23_reads() {
 
     for kind in [EventKind::Queue, EventKind::Issue] {
         let seen: Vec<_> = events.iter().filter(|event| event.kind == kind).collect();
-        let places: Vec<_> = seen.iter().map(|event| (event.sector * 512, event.sectors as usize * 512)).collect();
+        let places: Vec<_> = seen
+            .iter()
+            .map(|event| (event.sector * 512, event.sectors as usize * 512))
+            .collect();
         assert_eq!(places, reads_23().collect::<Vec<_>>(), "{kind:?}");
         for event in seen {
-            assert_eq!((event.op, event.device, event.error), (EventOp::Read, device.number(), 0));
-            assert!((started_ns..=ended_ns).contains(&event.time_ns), "another clock: {event:?}");
+            assert_eq!(
+                (event.op, event.device, event.error),
+                (EventOp::Read, device.number(), 0)
+            );
+            assert!(
+                (started_ns..=ended_ns).contains(&event.time_ns),
+                "another clock: {event:?}"
+            );
         }
     }
-    let completed: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Complete).collect();
+    let completed: Vec<_> = events
+        .iter()
+        .filter(|event| event.kind == EventKind::Complete)
+        .collect();
     assert_eq!(completed.len(), 23);
     assert!(completed.iter().all(|event| event.error == 0));
 
@@ -69,58 +96,96 @@ fn trace_diskstats_and_program_all_count_23_reads() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let delta = counters(&device).since(&before).unwrap();
-    assert_eq!((delta.read.completed, delta.read.sectors, delta.read.merged), (23, expected_sectors, 0));
+    assert_eq!(
+        (delta.read.completed, delta.read.sectors, delta.read.merged),
+        (23, expected_sectors, 0)
+    );
     assert_eq!(delta.write.completed, 0);
 }
 
 #[test]
 fn other_devices_are_filtered_out_in_the_kernel() {
-    let [Some(watched), Some(also), Some(other)] = [(); 3].map(|()| LoopDevice::make(1 << 20)) else { return };
-    let options = Options { complete: false, ..Options::default() };
-    let Some(mut trace) = start(&[watched.number(), also.number()], options) else { return };
+    let [Some(watched), Some(also), Some(other)] = [(); 3].map(|()| LoopDevice::make(1 << 20))
+    else {
+        return;
+    };
+    let options = Options {
+        complete: false,
+        ..Options::default()
+    };
+    let Some(mut trace) = start(&[watched.number(), also.number()], options) else {
+        return;
+    };
     other.read_direct([(0, 4096), (8192, 4096)]);
     watched.read_direct([(0, 4096)]);
     also.read_direct([(4096, 4096)]);
     trace.stop().unwrap();
-    let seen: Vec<_> = drain(&mut trace).iter().map(|event| (event.device, event.sector)).collect();
+    let seen: Vec<_> = drain(&mut trace)
+        .iter()
+        .map(|event| (event.device, event.sector))
+        .collect();
     assert_eq!(seen, [(watched.number(), 0), (also.number(), 8)]);
 }
 
 #[test]
 fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
-    let Some(device) = LoopDevice::make(1 << 20) else { return };
+    let Some(device) = LoopDevice::make(1 << 20) else {
+        return;
+    };
     // Two cases of too little memory: a small total for all CPUs, and a small limit per CPU.
     for (buffer_bytes, cpu_buffer_bytes) in [(8 << 10, u64::MAX), (64 << 20, 4 << 10)] {
-        let options = Options { buffer_bytes, cpu_buffer_bytes, complete: false, ..Options::default() };
-        let Some(mut trace) = start(&[device.number()], options) else { return };
+        let options = Options {
+            buffer_bytes,
+            cpu_buffer_bytes,
+            complete: false,
+            ..Options::default()
+        };
+        let Some(mut trace) = start(&[device.number()], options) else {
+            return;
+        };
         let reads = 3_000;
         device.read_direct((0..reads).map(|index| (index % 128 * 8192, 4096)));
         trace.stop().unwrap();
         let read = drain(&mut trace).len() as u64;
         let lost = trace.lost().unwrap();
-        assert!(read > 0 && lost.events() > 0 && lost.gaps > 0, "{read} read, {lost:?}");
+        assert!(
+            read > 0 && lost.events() > 0 && lost.gaps > 0,
+            "{read} read, {lost:?}"
+        );
         assert_eq!(read + lost.events(), reads, "{lost:?}");
     }
 }
 
 #[test]
 fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
-    let Some(device) = LoopDevice::make(1 << 20) else { return };
-    let Some(mut trace) = start(&[device.number()], Options::default()) else { return };
+    let Some(device) = LoopDevice::make(1 << 20) else {
+        return;
+    };
+    let Some(mut trace) = start(&[device.number()], Options::default()) else {
+        return;
+    };
     let mut issued = Vec::new();
     for round in 0..50 {
         device.read_direct((0..20).map(|index| ((round + index) % 128 * 8192, 4096)));
-        trace.read(&mut |event| issued.extend((event.kind == EventKind::Issue).then_some(event.sector))).unwrap();
+        trace
+            .read(&mut |event| {
+                issued.extend((event.kind == EventKind::Issue).then_some(event.sector))
+            })
+            .unwrap();
     }
     trace.stop().unwrap();
-    trace.read(&mut |event| issued.extend((event.kind == EventKind::Issue).then_some(event.sector))).unwrap();
+    trace
+        .read(&mut |event| issued.extend((event.kind == EventKind::Issue).then_some(event.sector)))
+        .unwrap();
     assert_eq!(issued.len(), 1_000);
     assert!(trace.lost().unwrap().is_none());
 }
 
 #[test]
 fn a_dropped_trace_leaves_no_instance_behind() {
-    let Some(trace) = start(&[DeviceNumber::new(7, 0)], Options::default()) else { return };
+    let Some(trace) = start(&[DeviceNumber::new(7, 0)], Options::default()) else {
+        return;
+    };
     let path = trace.instance.path("tracing_on");
     // The instance owns its private mount, so the check after its end needs another mount.
     let elsewhere = Tracefs::find().unwrap();
@@ -132,9 +197,16 @@ fn a_dropped_trace_leaves_no_instance_behind() {
 
 #[test]
 fn the_instance_of_a_killed_run_is_removed_by_the_next() {
-    let Ok(tracefs) = Tracefs::find() else { return eprintln!("skipped: tracing needs root") };
-    let mut killed = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let left = tracefs.instances().join(format!("flashproof-{}-0", killed.id()));
+    let Ok(tracefs) = Tracefs::find() else {
+        return eprintln!("skipped: tracing needs root");
+    };
+    let mut killed = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let left = tracefs
+        .instances()
+        .join(format!("flashproof-{}-0", killed.id()));
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
     drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
@@ -144,18 +216,37 @@ fn the_instance_of_a_killed_run_is_removed_by_the_next() {
     drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
     let gone = !left.exists();
     let _ = std::fs::remove_dir(&left);
-    assert!(spared_while_alive && gone, "alive: {spared_while_alive}, gone: {gone}");
+    assert!(
+        spared_while_alive && gone,
+        "alive: {spared_while_alive}, gone: {gone}"
+    );
 }
 
 #[test]
 fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
-    let Ok(tracefs) = Tracefs::find() else { return eprintln!("skipped: tracing needs root") };
+    let Ok(tracefs) = Tracefs::find() else {
+        return eprintln!("skipped: tracing needs root");
+    };
     let own = format!("flashproof-{}-", std::process::id());
     // A petabyte of buffers cannot be allocated, so the start fails halfway.
-    let options = Options { buffer_bytes: 1 << 50, ..Options::default() };
+    let options = Options {
+        buffer_bytes: 1 << 50,
+        ..Options::default()
+    };
     let error = Trace::start(&[DeviceNumber::new(7, 77)], options).unwrap_err();
-    assert!(matches!(error, TraceError::Io { doing: "sizing the trace buffer", .. }), "{error}");
-    let TraceError::Io { path, .. } = error else { unreachable!() };
+    assert!(
+        matches!(
+            error,
+            TraceError::Io {
+                doing: "sizing the trace buffer",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let TraceError::Io { path, .. } = error else {
+        unreachable!()
+    };
     let name = path.parent().and_then(Path::file_name).unwrap().to_owned();
     assert!(name.to_string_lossy().starts_with(&own));
     assert!(!tracefs.instances().join(name).exists());
@@ -163,22 +254,41 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
 
 #[test]
 fn no_device_is_refused() {
-    assert!(matches!(Trace::start(&[], Options::default()), Err(TraceError::NoDevice)));
+    assert!(matches!(
+        Trace::start(&[], Options::default()),
+        Err(TraceError::NoDevice)
+    ));
 }
 
 #[test]
 fn a_refusal_says_what_to_do() {
     let refusal = io::Error::from_raw_os_error(libc::EACCES);
-    let error = TraceError::from_io("making the trace instance", "/sys/kernel/tracing".as_ref(), refusal);
+    let error = TraceError::from_io(
+        "making the trace instance",
+        "/sys/kernel/tracing".as_ref(),
+        refusal,
+    );
     let text = error.to_string();
     assert!(matches!(error, TraceError::NotPermitted { .. }));
-    assert!(text.contains("/sys/kernel/tracing") && text.contains("run as root") && !text.contains('\n'), "{text}");
+    assert!(
+        text.contains("/sys/kernel/tracing")
+            && text.contains("run as root")
+            && !text.contains('\n'),
+        "{text}"
+    );
 }
 
 #[test]
 fn statistics_are_found_by_whole_names() {
     let text = "entries: 4\noverrun: 17\ncommit overrun: 3\nnow ts: 9.1\ndropped events: 5\n";
-    assert_eq!((stat(text, "overrun"), stat(text, "commit overrun"), stat(text, "dropped events")), (17, 3, 5));
+    assert_eq!(
+        (
+            stat(text, "overrun"),
+            stat(text, "commit overrun"),
+            stat(text, "dropped events")
+        ),
+        (17, 3, 5)
+    );
     assert_eq!(stat(text, "bytes"), 0);
 }
 
@@ -198,17 +308,29 @@ fn a_recorded_page_says_what_the_kernel_printed() {
         return eprintln!("skipped: the page was recorded on a little-endian machine");
     }
     let layout = PageLayout::parse(HEADER_PAGE).unwrap();
-    let decoder =
-        Decoder::new(&[(EventKind::Issue, ISSUE.to_owned()), (EventKind::Complete, COMPLETE.to_owned())]).unwrap();
+    let decoder = Decoder::new(&[
+        (EventKind::Issue, ISSUE.to_owned()),
+        (EventKind::Complete, COMPLETE.to_owned()),
+    ])
+    .unwrap();
     let mut events = Vec::new();
-    let mut decode =
-        |time_ns, record: &[u8]| events.extend(decoder.decode(time_ns, 0, record).expect("a whole record"));
+    let mut decode = |time_ns, record: &[u8]| {
+        events.extend(decoder.decode(time_ns, 0, record).expect("a whole record"))
+    };
     assert!(!layout.records(PAGE, &mut decode).unwrap(), "no gap");
 
     // The kernel printed times rounded to microseconds.
     let seen: Vec<_> = events
         .iter()
-        .map(|event| ((event.time_ns + 500) / 1_000, event.kind, event.op, event.sector, event.sectors))
+        .map(|event| {
+            (
+                (event.time_ns + 500) / 1_000,
+                event.kind,
+                event.op,
+                event.sector,
+                event.sectors,
+            )
+        })
         .collect();
     let expected = [
         (11_406_325_476, EventKind::Issue, EventOp::Read, 16, 8),
@@ -220,7 +342,13 @@ fn a_recorded_page_says_what_the_kernel_printed() {
     ];
     assert_eq!(seen, expected);
     let alike = |event: &Event| {
-        event.device == DeviceNumber::new(7, 1) && event.flags.sync && !event.flags.fua && !event.flags.preflush
+        event.device == DeviceNumber::new(7, 1)
+            && event.flags.sync
+            && !event.flags.fua
+            && !event.flags.preflush
     };
-    assert!(events.iter().all(|event| alike(event) && event.error == 0), "{events:?}");
+    assert!(
+        events.iter().all(|event| alike(event) && event.error == 0),
+        "{events:?}"
+    );
 }

@@ -83,7 +83,8 @@ impl TraceText {
                 reader.meaning(&String::from_utf8_lossy(&line))
             };
             match meaning {
-                ParsedLine::Event(Event { device, .. }) | ParsedLine::Request(Request { device, .. })
+                ParsedLine::Event(Event { device, .. })
+                | ParsedLine::Request(Request { device, .. })
                     if !reader.knows(device) =>
                 {
                     reader.facts.of_further_devices += 1;
@@ -98,12 +99,19 @@ impl TraceText {
                     sink(request);
                     has_events = true;
                 }
-                ParsedLine::Lost(events) => reader.facts.lost = reader.facts.lost.saturating_add(events),
+                ParsedLine::Lost(events) => {
+                    reader.facts.lost = reader.facts.lost.saturating_add(events)
+                }
                 ParsedLine::Nothing => {}
                 ParsedLine::None => {
                     reader.facts.unread_lines += 1;
-                    let first = || String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
-                    reader.facts.first_unread.get_or_insert_with(|| (reader.facts.lines, first()));
+                    let first = || {
+                        String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
+                    };
+                    reader
+                        .facts
+                        .first_unread
+                        .get_or_insert_with(|| (reader.facts.lines, first()));
                 }
             }
             reader.hand_over(sink);
@@ -113,12 +121,17 @@ impl TraceText {
         reader.facts.lost = reader.facts.lost.saturating_add(reader.pairing.lost());
         match has_events {
             true => Ok(reader.facts),
-            false => Err(TextError::NoTrace { first: reader.facts.first_unread }),
+            false => Err(TextError::NoTrace {
+                first: reader.facts.first_unread,
+            }),
         }
     }
 
     fn note(&mut self, request: &Request) {
-        let moves_data = matches!(request.op, EventOp::Read | EventOp::Write | EventOp::Discard);
+        let moves_data = matches!(
+            request.op,
+            EventOp::Read | EventOp::Write | EventOp::Discard
+        );
         self.without_size += u64::from(moves_data && request.sectors == 0);
         self.without_time += u64::from(request.issued_ns == 0);
     }
@@ -150,7 +163,8 @@ struct Reader {
 impl Reader {
     /// True if the device is one of the first [`DEVICES_MAX`] devices of the text.
     fn knows(&mut self, device: DeviceNumber) -> bool {
-        self.devices.contains(&device) || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
+        self.devices.contains(&device)
+            || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
     }
 
     fn hand_over(&mut self, sink: &mut dyn FnMut(Request)) {
@@ -176,7 +190,11 @@ impl Reader {
             self.columns = Some(columns);
             return ParsedLine::Nothing;
         }
-        if let Some(request) = self.columns.as_ref().and_then(|columns| columns.request(text)) {
+        if let Some(request) = self
+            .columns
+            .as_ref()
+            .and_then(|columns| columns.request(text))
+        {
             return ParsedLine::Request(request);
         }
         blkparse(text).unwrap_or(ParsedLine::None)
@@ -187,14 +205,24 @@ impl Reader {
 fn lost(text: &str) -> Option<u64> {
     if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
-        return Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?)).filter(|lost| *lost > 0);
+        return Some(
+            written
+                .parse::<u64>()
+                .ok()?
+                .saturating_sub(kept.parse().ok()?),
+        )
+        .filter(|lost| *lost > 0);
     }
     if let Some(count) = text.strip_prefix(LOST_COMMENT) {
         return count.trim().parse().ok();
     }
     // Either `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`.
     let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
-    Some(if count.is_empty() { 1 } else { count.parse().ok()? })
+    Some(if count.is_empty() {
+        1
+    } else {
+        count.parse().ok()?
+    })
 }
 
 /// Text before the number of lost events in the output of `flashproof trace --ops`.
@@ -205,9 +233,15 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
     for (at, _) in line.match_indices("block_") {
         // perf script prints the subsystem before the event name.
         let head = line[..at].strip_suffix("block:").unwrap_or(&line[..at]);
-        let Some(head) = head.trim_ascii_end().strip_suffix(':') else { continue };
-        let Some((time_ns, cpu, task)) = ftrace_head(head) else { continue };
-        let Some((name, body)) = line[at..].split_once(':') else { continue };
+        let Some(head) = head.trim_ascii_end().strip_suffix(':') else {
+            continue;
+        };
+        let Some((time_ns, cpu, task)) = ftrace_head(head) else {
+            continue;
+        };
+        let Some((name, body)) = line[at..].split_once(':') else {
+            continue;
+        };
         let kind = match name {
             "block_rq_issue" => EventKind::Issue,
             "block_rq_complete" => EventKind::Complete,
@@ -215,7 +249,10 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
             "block_rq_requeue" => EventKind::Requeue,
             "block_bio_queue" => EventKind::Queue,
             "block_bio_complete" => EventKind::Return,
-            name if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
+            name if name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_') =>
+            {
                 return Some(ParsedLine::Nothing);
             }
             _ => continue,
@@ -243,23 +280,45 @@ fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
         rest = rest[..rest.rfind('(')?].trim_ascii_end();
     }
     let (before, pid) = rest.split_at(rest.rfind(['-', ' ', '/'])?);
-    let comm = if pid.starts_with('/') { last_word(before)?.0 } else { before };
-    Some((time_ns, cpu as u32, Task::new(number(&pid[1..])? as u32, comm.trim_ascii())))
+    let comm = if pid.starts_with('/') {
+        last_word(before)?.0
+    } else {
+        before
+    };
+    Some((
+        time_ns,
+        cpu as u32,
+        Task::new(number(&pid[1..])? as u32, comm.trim_ascii()),
+    ))
 }
 
 /// Parses `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`. Only requests, not bios, have bytes and a command.
 fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Option<Event> {
     let ([device, letters], rest) = first_words(body)?;
     let mut rest = rest.trim_ascii_start();
-    let behind_bytes = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(' ');
+    let behind_bytes = rest
+        .trim_start_matches(|c: char| c.is_ascii_digit())
+        .trim_start_matches(' ');
     if behind_bytes.starts_with('(') {
         rest = rest.split_once(')')?.1;
     }
-    let ([sector, "+", sectors], rest) = first_words(rest)? else { return None };
-    let bracketed = rest.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']')).map(|(last, _)| last);
-    let is_done = matches!(kind, EventKind::Complete | EventKind::Return | EventKind::Requeue);
-    let error = bracketed.filter(|_| is_done).and_then(|text| text.parse().ok());
-    let task = bracketed.filter(|_| !is_done).map_or(task, |comm| Task::new(task.pid, comm));
+    let ([sector, "+", sectors], rest) = first_words(rest)? else {
+        return None;
+    };
+    let bracketed = rest
+        .split_once('[')
+        .and_then(|(_, rest)| rest.rsplit_once(']'))
+        .map(|(last, _)| last);
+    let is_done = matches!(
+        kind,
+        EventKind::Complete | EventKind::Return | EventKind::Requeue
+    );
+    let error = bracketed
+        .filter(|_| is_done)
+        .and_then(|text| text.parse().ok());
+    let task = bracketed
+        .filter(|_| !is_done)
+        .map_or(task, |comm| Task::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
     let (mut op, flags) = letters_of(letters)?;
     // blkparse prints no operation letter for a flush, because a flush moves no data.
@@ -319,7 +378,10 @@ impl Columns {
         let names: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
         let comm = names.iter().position(|name| name == "COMM")?;
-        ["PID", "TYPE", "DEV", "BLOCK", "BYTES", "LATms"].into_iter().all(has).then_some(Self { names, comm })
+        ["PID", "TYPE", "DEV", "BLOCK", "BYTES", "LATms"]
+            .into_iter()
+            .all(has)
+            .then_some(Self { names, comm })
     }
 
     /// Parses the request in a row.
@@ -332,17 +394,29 @@ impl Columns {
             (rest, *word) = last_word(rest)?;
         }
         words[self.comm] = rest.trim_ascii();
-        let column_text = |name: &str| self.names.iter().position(|found| found == name).map(|at| words[at]);
+        let column_text = |name: &str| {
+            self.names
+                .iter()
+                .position(|found| found == name)
+                .map(|at| words[at])
+        };
         let seconds = |name: &str| column_text(name).and_then(nanoseconds);
         // Parses milliseconds as seconds, then divides by 1,000.
-        let milliseconds = |name: &str| column_text(name).and_then(nanoseconds).map(|ns| ns / 1_000);
+        let milliseconds =
+            |name: &str| column_text(name).and_then(nanoseconds).map(|ns| ns / 1_000);
         let (op, flags) = letters_of(column_text("TYPE")?)?;
         let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
-        let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
+        let issued_ns = seconds("STARTs")
+            .or_else(|| seconds("ENDs")?.checked_sub(device_ns?))
+            .unwrap_or(0);
         Some(Request {
             device: device_number(column_text("DEV")?)?,
             // On recent kernels iosnoop is off by one column when it parses a request.
-            sector: if column_text("BLOCK")? == "+" { 0 } else { number(column_text("BLOCK")?)? },
+            sector: if column_text("BLOCK")? == "+" {
+                0
+            } else {
+                number(column_text("BLOCK")?)?
+            },
             sectors: u32::try_from(number(column_text("BYTES")?)? / SECTOR_BYTES).ok()?,
             op,
             flags,
@@ -370,13 +444,18 @@ fn device_number(text: &str) -> Option<DeviceNumber> {
 
 /// Parses a whole number without a sign; `None` if too large.
 fn number(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
+    text.parse()
+        .ok()
+        .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Parses a decimal number of seconds as nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
-    let digits = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.get(..9).unwrap_or(part))?;
+    let digits = part
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| part.get(..9).unwrap_or(part))?;
     let part_ns = number(digits)? * 10_u64.pow(9 - digits.len() as u32);
     number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
 }
@@ -386,7 +465,10 @@ fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
     let (mut words, mut rest) = ([""; N], text);
     for word in &mut words {
         let text = rest.trim_ascii_start();
-        (*word, rest) = text.split_at(text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len()));
+        (*word, rest) = text.split_at(
+            text.find(|c: char| c.is_ascii_whitespace())
+                .unwrap_or(text.len()),
+        );
     }
     (!words.contains(&"")).then_some((words, rest))
 }
@@ -394,7 +476,9 @@ fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
 /// Splits off the last word.
 fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_ascii_end();
-    let start = text.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |at| at + 1);
+    let start = text
+        .rfind(|c: char| c.is_ascii_whitespace())
+        .map_or(0, |at| at + 1);
     (start < text.len()).then(|| text.split_at(start))
 }
 

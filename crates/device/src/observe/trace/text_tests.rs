@@ -9,12 +9,29 @@ fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, TraceText) {
 
 /// A request in one line: device, operation, flags, first sector + sectors, queue and device time in us, task.
 fn short(request: &Request) -> String {
-    let Request { op, sector, sectors, flags: Flags { sync, fua, meta, .. }, task, device, .. } = request;
-    let flags: String =
-        [(*sync, 'S'), (*fua, 'F'), (*meta, 'M')].iter().filter(|(is, _)| *is).map(|(_, c)| *c).collect();
+    let Request {
+        op,
+        sector,
+        sectors,
+        flags: Flags {
+            sync, fua, meta, ..
+        },
+        task,
+        device,
+        ..
+    } = request;
+    let flags: String = [(*sync, 'S'), (*fua, 'F'), (*meta, 'M')]
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, c)| *c)
+        .collect();
     let us = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| (ns / 1_000).to_string());
     let (queue, device_us) = (us(request.queue_ns()), us(request.device_ns()));
-    format!("{device} {op:?} {flags} {sector}+{sectors} {queue} {device_us} {}:{}", task.comm(), task.pid)
+    format!(
+        "{device} {op:?} {flags} {sector}+{sectors} {queue} {device_us} {}:{}",
+        task.comm(),
+        task.pid
+    )
 }
 
 fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
@@ -26,24 +43,53 @@ fn every_kernels_lines_of_a_request_are_read() {
     // Linux 6.10 and later print the priority, earlier kernels do not. The last variant has no bytes. Linux 4.x has
     // four flags instead of five.
     for (issue, complete) in [
-        ("7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]", "7,2 RS () 1293793 + 17 be,0,4 [0]"),
-        ("7,2 RS 8704 () 1293793 + 17 none,0,0 [asd]", "7,2 RS () 1293793 + 17 none,0,0 [0]"),
-        ("7,2 RS 8704 () 1293793 + 17 [asd]", "7,2 RS () 1293793 + 17 [0]"),
+        (
+            "7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]",
+            "7,2 RS () 1293793 + 17 be,0,4 [0]",
+        ),
+        (
+            "7,2 RS 8704 () 1293793 + 17 none,0,0 [asd]",
+            "7,2 RS () 1293793 + 17 none,0,0 [0]",
+        ),
+        (
+            "7,2 RS 8704 () 1293793 + 17 [asd]",
+            "7,2 RS () 1293793 + 17 [0]",
+        ),
         ("7,2 RS () 1293793 + 17 [asd]", "7,2 RS () 1293793 + 17 [0]"),
     ] {
         for (head, tail) in [
-            ("    asd-17665   [001] .....  10.000001: ", "   ftl-24883   [001] ..s1.  10.000091: "),
-            ("    asd-17665   [001] ....  10.000001: ", "   <idle>-0   [001] d.h1  10.000091: "),
+            (
+                "    asd-17665   [001] .....  10.000001: ",
+                "   ftl-24883   [001] ..s1.  10.000091: ",
+            ),
+            (
+                "    asd-17665   [001] ....  10.000001: ",
+                "   <idle>-0   [001] d.h1  10.000091: ",
+            ),
             (
                 "    asd-17665   (  17600) [001] .....  10.000001: ",
                 "   <...>-24883  (-------) [001] ..s..  10.000091: ",
             ),
-            ("    asd-17665 [001]  10.000001000: ", "   <idle>-0     [001]  10.000091000: "),
-            ("asd 17665 [001]  10.000001: block:", "swapper     0 [000]  10.000091: block:"),
-            ("asd 17600/17665 [001]  10.000001: block:", "swapper     0/0 [000]  10.000091: block:"),
+            (
+                "    asd-17665 [001]  10.000001000: ",
+                "   <idle>-0     [001]  10.000091000: ",
+            ),
+            (
+                "asd 17665 [001]  10.000001: block:",
+                "swapper     0 [000]  10.000091: block:",
+            ),
+            (
+                "asd 17600/17665 [001]  10.000001: block:",
+                "swapper     0/0 [000]  10.000091: block:",
+            ),
         ] {
-            let text = format!("{head}block_rq_issue: {issue}\n{tail}block_rq_complete: {complete}\n");
-            assert_eq!(shorts(&text), ["7:2 Read S 1293793+17 - 90 asd:17665"], "{text}");
+            let text =
+                format!("{head}block_rq_issue: {issue}\n{tail}block_rq_complete: {complete}\n");
+            assert_eq!(
+                shorts(&text),
+                ["7:2 Read S 1293793+17 - 90 asd:17665"],
+                "{text}"
+            );
         }
     }
 }
@@ -64,7 +110,13 @@ fn bios_insertions_and_what_the_driver_gave_back_are_read() {
 ";
     let (requests, facts) = read(text);
     let requests: Vec<_> = requests.iter().map(short).collect();
-    assert_eq!(requests, ["8:0 Write SFM 100+8 10 3 fio:9", "8:0 Other  0+0 - 5 smartd:3"]);
+    assert_eq!(
+        requests,
+        [
+            "8:0 Write SFM 100+8 10 3 fio:9",
+            "8:0 Other  0+0 - 5 smartd:3"
+        ]
+    );
     assert_eq!((facts.lines, facts.unread_lines), (11, 1), "{facts:?}");
     assert!(facts.first_unread.unwrap().1.contains("sched_switch"));
 }
@@ -79,7 +131,13 @@ fn blkparse_is_read() {
 CPU0 (7,2):
  Reads Queued:           1,        8KiB\t Writes Queued:           0,        0KiB
 ";
-    assert_eq!(shorts(text), ["7:2 Read S 1293793+17 4 6 asd:17665", "7:2 Flush  0+0 - - kworker/1:1H:43"]);
+    assert_eq!(
+        shorts(text),
+        [
+            "7:2 Read S 1293793+17 4 6 asd:17665",
+            "7:2 Flush  0+0 - - kworker/1:1H:43"
+        ]
+    );
 }
 
 #[test]
@@ -91,23 +149,44 @@ supervise    1809   W    202,1    17039968     0         1.320
 ";
     let (requests, facts) = read(iosnoop);
     let seen: Vec<_> = requests.iter().map(short).collect();
-    assert_eq!(seen, ["7:2 Read S 1293793+17 - 390 Web Content:1893", "202:1 Write  17039968+0 - 1320 supervise:1809"]);
-    assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (1, 2, 1));
+    assert_eq!(
+        seen,
+        [
+            "7:2 Read S 1293793+17 - 390 Web Content:1893",
+            "202:1 Write  17039968+0 - 1320 supervise:1809"
+        ]
+    );
+    assert_eq!(
+        (facts.without_size, facts.without_time, facts.unread_lines),
+        (1, 2, 1)
+    );
 
     let recent = "STARTs         COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
 2812.076883    asd.0.0.15-1126  1126   RS   7,2      +            0          0.23
 2812.078219    asd.0.0.15-1126  1126   RS   7,2      +            0          0.20
 ";
     let (requests, facts) = read(recent);
-    assert_eq!(short(&requests[0]), "7:2 Read S 0+0 - 230 asd.0.0.15-1126:1126");
-    assert_eq!((requests.len(), requests[1].issued_ns), (2, 2_812_078_219_000));
-    assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (2, 0, 0));
+    assert_eq!(
+        short(&requests[0]),
+        "7:2 Read S 0+0 - 230 asd.0.0.15-1126:1126"
+    );
+    assert_eq!(
+        (requests.len(), requests[1].issued_ns),
+        (2, 2_812_078_219_000)
+    );
+    assert_eq!(
+        (facts.without_size, facts.without_time, facts.unread_lines),
+        (2, 0, 0)
+    );
 
     let with_times = "STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
 5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62
 ";
     let (requests, facts) = read(with_times);
-    assert_eq!((requests[0].issued_ns, facts.without_time), (5_982_800_302_061_000, 0));
+    assert_eq!(
+        (requests[0].issued_ns, facts.without_time),
+        (5_982_800_302_061_000, 0)
+    );
 
     let own = "STARTs COMM PID TYPE DEV BLOCK BYTES QUEms LATms
 1.500000 a b 7 D 7,2 8 1048576 0.020 -
@@ -142,11 +221,26 @@ fn what_was_lost_is_counted_in_every_writers_words() {
 #[test]
 fn hostile_text_is_passed_over_in_bounded_memory() {
     let event = " a-1 [000] .... 1.000001: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\n";
-    let long = [b"block_rq_issue: ".repeat(1 << 16), event.trim_end().repeat(1 << 12).into_bytes()].concat();
+    let long = [
+        b"block_rq_issue: ".repeat(1 << 16),
+        event.trim_end().repeat(1 << 12).into_bytes(),
+    ]
+    .concat();
     let zeros = vec![0; 100_000];
-    for junk in [&long[..], &zeros, b"\xff\xfe\x00: block_rq_issue: ", b"-: block_rq_issue: 8,0 R", b"7,2 1 1"] {
+    for junk in [
+        &long[..],
+        &zeros,
+        b"\xff\xfe\x00: block_rq_issue: ",
+        b"-: block_rq_issue: 8,0 R",
+        b"7,2 1 1",
+    ] {
         let (requests, facts) = read([junk, b"\n", event.as_bytes()].concat());
-        assert_eq!((requests.len(), facts.lines, facts.unread_lines), (1, 2, 1), "{:?}", &junk[..junk.len().min(30)]);
+        assert_eq!(
+            (requests.len(), facts.lines, facts.unread_lines),
+            (1, 2, 1),
+            "{:?}",
+            &junk[..junk.len().min(30)]
+        );
         assert!(facts.first_unread.unwrap().1.len() < 1_000);
     }
     // Lines with a number that is too large, or with a word in the place of a number.
@@ -164,34 +258,63 @@ fn hostile_text_is_passed_over_in_bounded_memory() {
     }
     let end = u64::MAX;
     let text = format!(" a-1 [000] .... 1.000001: block_rq_issue: 8,0 R 4096 () {end} + 8 [a]\n");
-    assert_eq!(read(text).0[0].sector, end, "the end of it is beyond the largest number, and no more than that");
+    assert_eq!(
+        read(text).0[0].sector,
+        end,
+        "the end of it is beyond the largest number, and no more than that"
+    );
 }
 
 #[test]
 fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
-    let refused = |text: &str| TraceText::read(text.as_bytes(), &mut |_| ()).unwrap_err().to_string();
-    assert!(refused("").ends_with("(the text is empty)"), "{}", refused(""));
-    assert!(refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""), "{}", refused("Hello"));
+    let refused = |text: &str| {
+        TraceText::read(text.as_bytes(), &mut |_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        refused("").ends_with("(the text is empty)"),
+        "{}",
+        refused("")
+    );
+    assert!(
+        refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""),
+        "{}",
+        refused("Hello")
+    );
 }
 
 #[test]
 fn a_new_device_on_every_line_is_counted_and_not_kept() {
     let heading = "STARTs COMM PID TYPE DEV BLOCK BYTES LATms\n";
-    let rows = (0..1_000).fold(heading.to_owned(), |text, minor| text + &format!("1.5 a 1 RS 8,{minor} 8 4096 0.5\n"));
+    let rows = (0..1_000).fold(heading.to_owned(), |text, minor| {
+        text + &format!("1.5 a 1 RS 8,{minor} 8 4096 0.5\n")
+    });
     let events = (0..1_000).fold(String::new(), |text, minor| {
         text + &format!("a-1 [000] ..... 1.5: block_rq_issue: 9,{minor} RS 4096 () 8 + 8 [a]\n")
     });
     for text in [rows, events] {
         let mut devices = HashSet::new();
-        let facts = TraceText::read(text.as_bytes(), &mut |request| _ = devices.insert(request.device)).unwrap();
-        assert_eq!((devices.len(), facts.of_further_devices, facts.unread_lines), (256, 744, 0));
+        let facts = TraceText::read(text.as_bytes(), &mut |request| {
+            _ = devices.insert(request.device)
+        })
+        .unwrap();
+        assert_eq!(
+            (devices.len(), facts.of_further_devices, facts.unread_lines),
+            (256, 744, 0)
+        );
     }
 }
 
 #[test]
 fn requests_without_completion_have_an_order_that_does_not_change() {
-    let issued = |device: u32| format!("  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n");
+    let issued = |device: u32| {
+        format!("  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n")
+    };
     let (requests, _) = read((0..32).rev().map(issued).collect::<String>());
-    let devices: Vec<_> = requests.iter().map(|request| request.device.minor).collect();
+    let devices: Vec<_> = requests
+        .iter()
+        .map(|request| request.device.minor)
+        .collect();
     assert_eq!(devices, (0..32).collect::<Vec<_>>());
 }

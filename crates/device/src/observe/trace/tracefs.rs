@@ -8,7 +8,13 @@
 //! `events/*/*/format` and `events/header_page` list fields like `field:sector_t sector; offset:16; size:8; signed:0;`.
 //! Offsets differ between kernels, so they are always read. This module does not interpret the fields.
 
-#![cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "tracefs has instances, not files"))]
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_methods,
+        reason = "tracefs has instances, not files"
+    )
+)]
 
 use crate::discover::unescape;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -52,7 +58,11 @@ pub enum TraceError {
     Page { cpu: u32, at_byte: usize },
     /// Any other failed system call; `doing`: its purpose, such as "reading the statistics".
     #[error("cannot trace block requests - {doing} on {}: {source} - if this persists, run without the trace", path.display())]
-    Io { doing: &'static str, path: PathBuf, source: io::Error },
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
 }
 
 impl TraceError {
@@ -60,7 +70,11 @@ impl TraceError {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted { path, source },
-            _ => Self::Io { doing, path, source },
+            _ => Self::Io {
+                doing,
+                path,
+                source,
+            },
         }
     }
 }
@@ -81,12 +95,16 @@ impl Tracefs {
             return Ok(Self { root, _mount: None });
         }
         let mount = mount_detached("tracefs").map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => {
-                TraceError::NotPermitted { path: "a private tracefs mount".into(), source }
-            }
+            io::ErrorKind::PermissionDenied => TraceError::NotPermitted {
+                path: "a private tracefs mount".into(),
+                source,
+            },
             _ => TraceError::NoTracefs { source },
         })?;
-        Ok(Self { root: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), _mount: Some(mount) })
+        Ok(Self {
+            root: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(),
+            _mount: Some(mount),
+        })
     }
 
     /// The directory of all instances.
@@ -102,9 +120,14 @@ impl Tracefs {
 fn mount_detached(fs_type: &str) -> io::Result<OwnedFd> {
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
-    let attributes =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(
+        &context,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
 }
 
 /// First mount point at which a whole file system of type `fs_type` is mounted writable, from the text of mountinfo.
@@ -114,7 +137,9 @@ fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(3);
         let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);
-        let fits = kind.split(' ').next()? == fs_type && root == "/" && !options.split(',').any(|word| word == "ro");
+        let fits = kind.split(' ').next()? == fs_type
+            && root == "/"
+            && !options.split(',').any(|word| word == "ro");
         fits.then(|| PathBuf::from(unescape(point)))
     })
 }
@@ -155,7 +180,9 @@ fn stop(instances: &[PathBuf]) {
 /// Switches an instance off and removes its directory. EBUSY: a process has a file of the instance open. Then the
 /// instance remains, without recording, and a trace that starts after the end of this process removes it.
 fn remove(path: &Path) -> io::Result<()> {
-    let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
+    let switch = fs::OpenOptions::new()
+        .write(true)
+        .open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));
     fs::remove_dir(path)
 }
@@ -176,9 +203,13 @@ impl Instance {
         let path = instances.join(format!("{NAME}{}-{number}", std::process::id()));
         // An existing instance of this name can only be a leftover of an earlier process with the same PID.
         let _ = fs::remove_dir(&path);
-        fs::create_dir(&path).map_err(|source| TraceError::from_io("making the trace instance", &path, source))?;
+        fs::create_dir(&path)
+            .map_err(|source| TraceError::from_io("making the trace instance", &path, source))?;
         live().push(path.clone());
-        Ok(Self { path, _tracefs: tracefs })
+        Ok(Self {
+            path,
+            _tracefs: tracefs,
+        })
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -186,11 +217,18 @@ impl Instance {
     }
 
     /// Sets `name` to `value`. `doing` is part of the error message.
-    pub(super) fn set(&self, doing: &'static str, name: &str, value: &str) -> Result<(), TraceError> {
+    pub(super) fn set(
+        &self,
+        doing: &'static str,
+        name: &str,
+        value: &str,
+    ) -> Result<(), TraceError> {
         let path = self.path(name);
         // Without O_TRUNC and O_CREAT, because a file of tracefs is a switch.
-        let written =
-            fs::OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(value.as_bytes()));
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(value.as_bytes()));
         written.map_err(|source| TraceError::from_io(doing, &path, source))
     }
 
@@ -220,7 +258,9 @@ impl Drop for Instance {
         // A program that another thread is just starting has the files of this process open until its exec.
         for _ in 0..REMOVALS {
             match remove(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(REMOVAL_PAUSE),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    thread::sleep(REMOVAL_PAUSE)
+                }
                 _ => break,
             }
         }
@@ -235,7 +275,12 @@ impl Drop for Instance {
 fn remove_stale(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(NAME)?.split('-').next()) else { continue };
+        let Some(pid) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(NAME)?.split('-').next())
+        else {
+            continue;
+        };
         if pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists() {
             let _ = fs::remove_dir(entry.path());
         }
@@ -302,7 +347,10 @@ impl Fields {
 }
 
 pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
-    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("field:"));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("field:"));
     lines
         .map(|line| parse_field(line).ok_or_else(|| FormatError::Line(line.to_owned())))
         .collect::<Result<_, _>>()
@@ -312,7 +360,9 @@ pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
 /// Parses the event's ID, which its records have in `common_type`.
 pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
     let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
-    number.and_then(|number| number.trim().parse().ok()).ok_or(FormatError::NoId)
+    number
+        .and_then(|number| number.trim().parse().ok())
+        .ok_or(FormatError::NoId)
 }
 
 fn parse_field(line: &str) -> Option<(String, Field)> {
@@ -337,7 +387,10 @@ mod tests {
 
     #[test]
     fn a_mount_is_found_by_type_and_read_only_ones_are_passed_over() {
-        assert_eq!(writable_mount(MOUNTINFO, "tracefs"), Some("/mnt/my trace".into()));
+        assert_eq!(
+            writable_mount(MOUNTINFO, "tracefs"),
+            Some("/mnt/my trace".into())
+        );
         assert_eq!(writable_mount(MOUNTINFO, "sysfs"), Some("/sys".into()));
         assert_eq!(writable_mount(MOUNTINFO, "debugfs"), None);
         assert_eq!(writable_mount("nonsense", "tracefs"), None);
@@ -347,13 +400,24 @@ mod tests {
     fn an_end_that_drops_nothing_stops_and_removes_what_is_there() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
-        let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
+        let instance = Instance::create(Tracefs {
+            root: dir.path().to_owned(),
+            _mount: None,
+        })
+        .unwrap();
         // A directory with a file stands for an open instance: outside tracefs, it cannot be removed.
         fs::write(instance.path("tracing_on"), "1").unwrap();
         // Excludes the instances of other tests in this process.
-        let own: Vec<_> = live().iter().filter(|path| path.starts_with(dir.path())).cloned().collect();
+        let own: Vec<_> = live()
+            .iter()
+            .filter(|path| path.starts_with(dir.path()))
+            .cloned()
+            .collect();
         stop(&own);
-        assert_eq!(fs::read_to_string(instance.path("tracing_on")).unwrap(), "0");
+        assert_eq!(
+            fs::read_to_string(instance.path("tracing_on")).unwrap(),
+            "0"
+        );
         fs::remove_file(instance.path("tracing_on")).unwrap();
         stop(&own);
         assert!(!instance.path.exists());
@@ -368,7 +432,12 @@ mod tests {
         let dead = format!("{NAME}{}-0", child.id());
         child.wait().unwrap();
         let own = format!("{NAME}{}-0", std::process::id());
-        for name in [dead.as_str(), own.as_str(), "somebody-1", "flashproof-notes"] {
+        for name in [
+            dead.as_str(),
+            own.as_str(),
+            "somebody-1",
+            "flashproof-notes",
+        ] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         remove_stale(dir.path());
@@ -393,9 +462,27 @@ print fmt: \"%d,%d %s\", REC->rwbs
     #[test]
     fn fields_are_found_by_name_arrays_included() {
         let fields = parse_fields(FORMAT).unwrap();
-        assert_eq!(fields.get("dev").unwrap(), Field { offset: 8, bytes: 4 });
-        assert_eq!(fields.get("rwbs").unwrap(), Field { offset: 34, bytes: 10 });
-        assert_eq!(fields.get("cmd").unwrap(), Field { offset: 44, bytes: 4 });
+        assert_eq!(
+            fields.get("dev").unwrap(),
+            Field {
+                offset: 8,
+                bytes: 4
+            }
+        );
+        assert_eq!(
+            fields.get("rwbs").unwrap(),
+            Field {
+                offset: 34,
+                bytes: 10
+            }
+        );
+        assert_eq!(
+            fields.get("cmd").unwrap(),
+            Field {
+                offset: 44,
+                bytes: 4
+            }
+        );
         assert_eq!(fields.get("sector"), Err(FormatError::NoField("sector")));
     }
 
@@ -417,10 +504,20 @@ print fmt: \"%d,%d %s\", REC->rwbs
         let number = |offset, bytes| Field { offset, bytes }.unsigned(&record);
         assert_eq!(number(0, 1), Some(1));
         assert_eq!(number(0, 2), Some(u64::from(u16::from_ne_bytes([1, 0]))));
-        assert_eq!(number(0, 8), Some(u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0])));
+        assert_eq!(
+            number(0, 8),
+            Some(u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+        );
         assert_eq!(number(9, 4), None);
         assert_eq!(number(0, 3), None);
-        assert_eq!(Field { offset: 8, bytes: 4 }.int(&record), Some(i32::from_ne_bytes([0xff, 0xff, 0xff, 0xfb])));
+        assert_eq!(
+            Field {
+                offset: 8,
+                bytes: 4
+            }
+            .int(&record),
+            Some(i32::from_ne_bytes([0xff, 0xff, 0xff, 0xfb]))
+        );
     }
 
     #[test]

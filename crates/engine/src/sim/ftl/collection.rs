@@ -39,12 +39,17 @@ impl Collection {
     #[inline]
     pub(super) fn is_due(&self, ftl: &Ftl, handles: &[u16], dies: u32) -> bool {
         let superblock = i64::from(ftl.superblock_units());
-        let beyond_reserve = i64::from(ftl.free_superblocks()) - i64::from(ftl.spec().reserve_superblocks);
+        let beyond_reserve =
+            i64::from(ftl.free_superblocks()) - i64::from(ftl.spec().reserve_superblocks);
         // Target: the free space beyond the reserve equals the filled space of the handles' open superblocks. So each
         // handle finds a free superblock when its open superblock is full.
-        let filled: i64 = handles.iter().map(|handle| superblock - i64::from(ftl.room(*handle))).sum();
+        let filled: i64 = handles
+            .iter()
+            .map(|handle| superblock - i64::from(ftl.room(*handle)))
+            .sum();
         let shortfall = (filled - beyond_reserve * superblock).clamp(0, superblock);
-        let steps_max = (STEPS * u64::from(dies) * shortfall as u64).div_ceil(superblock as u64) as u32;
+        let steps_max =
+            (STEPS * u64::from(dies) * shortfall as u64).div_ceil(superblock as u64) as u32;
         self.running < steps_max
     }
 
@@ -52,7 +57,9 @@ impl Collection {
     #[inline]
     pub(super) fn room(&self, ftl: &Ftl, handle: u16) -> u32 {
         let (room, reserve) = (ftl.room(handle), ftl.spec().reserve_superblocks);
-        let erased = ftl.free_superblocks().saturating_sub(self.erasing_superblocks);
+        let erased = ftl
+            .free_superblocks()
+            .saturating_sub(self.erasing_superblocks);
         let collects = self.running > 0 || self.erasing_superblocks > 0;
         // With a shared append point, an open superblock that garbage collection opened belongs to the reserve.
         let in_reserve = ftl.spec().append == Append::Shared && erased < reserve;
@@ -72,7 +79,9 @@ impl Collection {
     /// Begins `step` (unless [`NO_STEP`]), which reads `reads` stripes and programs the stripes of `programs`. Takes
     /// `programs` if they must wait for the reads.
     pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
-        let Some(step) = self.steps.get_mut(usize::from(step)) else { return };
+        let Some(step) = self.steps.get_mut(usize::from(step)) else {
+            return;
+        };
         (step.reads, step.programs) = (reads as u32, programs.len() as u32);
         self.running += u32::from(step.reads + step.programs > 0);
         if reads > 0 {
@@ -100,7 +109,9 @@ impl Collection {
 
     /// Records that a stripe filled by `step` is programmed.
     pub(super) fn programmed(&mut self, step: u16) {
-        let Some(step_counts) = self.steps.get_mut(usize::from(step)) else { return };
+        let Some(step_counts) = self.steps.get_mut(usize::from(step)) else {
+            return;
+        };
         step_counts.programs -= 1;
         self.running -= u32::from(step_counts.reads + step_counts.programs == 0);
     }

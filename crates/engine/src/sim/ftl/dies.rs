@@ -15,11 +15,19 @@ const READS_IN_ROW: u32 = 16;
 pub(super) enum Work {
     /// Host read for the operation `token`. Starts at `from_ns` at the earliest, when the controller has processed the
     /// operation.
-    Read { token: u32, bytes: u32, from_ns: u64 },
+    Read {
+        token: u32,
+        bytes: u32,
+        from_ns: u64,
+    },
     /// Reads valid units for a step of garbage collection.
     Collect { step: u16, bytes: u32 },
     /// Programs a stripe with `host_units` units of the host; `step` of garbage collection waits for the program.
-    Program { stripe: u32, host_units: u32, step: u16 },
+    Program {
+        stripe: u32,
+        host_units: u32,
+        step: u16,
+    },
     /// Erases the die's part of a superblock.
     Erase { slot: u16 },
 }
@@ -103,7 +111,11 @@ impl Dies {
     /// turn. No work is finished if the turn was suspended, or if the transfer of a read begins now. The channel is
     /// busy only during the transfer.
     #[inline]
-    pub(super) fn end(&mut self, work_end: WorkEnd, now_ns: u64) -> (Option<Work>, Option<(u64, WorkEnd)>) {
+    pub(super) fn end(
+        &mut self,
+        work_end: WorkEnd,
+        now_ns: u64,
+    ) -> (Option<Work>, Option<(u64, WorkEnd)>) {
         let at = u32::from(work_end.die);
         let die = &mut self.dies[usize::from(work_end.die)];
         if die.work_number != work_end.work_number {
@@ -120,8 +132,13 @@ impl Dies {
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
         {
-            let Work::Read { from_ns, .. } = read else { unreachable!("only host reads are in this queue") };
-            return (finished_work, Some(self.begin(at, read, from_ns.max(now_ns))));
+            let Work::Read { from_ns, .. } = read else {
+                unreachable!("only host reads are in this queue")
+            };
+            return (
+                finished_work,
+                Some(self.begin(at, read, from_ns.max(now_ns))),
+            );
         }
         if let Some((work, left_ns)) = die.suspended.take() {
             die.unbroken_ns = now_ns + self.flash.read_ns;
@@ -129,7 +146,10 @@ impl Dies {
             return (finished_work, Some(self.until(at, now_ns + left_ns)));
         }
         let next_work = die.other_work.pop_front();
-        (finished_work, next_work.map(|work| self.begin(at, work, now_ns)))
+        (
+            finished_work,
+            next_work.map(|work| self.begin(at, work, now_ns)),
+        )
     }
 
     /// Begins new work.
@@ -137,13 +157,19 @@ impl Dies {
     fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];
         die.work = Some(work);
-        die.reads_in_row = if matches!(work, Work::Read { .. }) { die.reads_in_row + 1 } else { 0 };
+        die.reads_in_row = if matches!(work, Work::Read { .. }) {
+            die.reads_in_row + 1
+        } else {
+            0
+        };
         let ends_ns = match work {
             Work::Read { bytes, .. } | Work::Collect { bytes, .. } => {
                 die.reading_bytes = bytes;
                 start_ns + self.flash.read_ns
             }
-            Work::Program { .. } => self.transfer(at, self.flash.program_bytes(), start_ns) + self.flash.program_ns,
+            Work::Program { .. } => {
+                self.transfer(at, self.flash.program_bytes(), start_ns) + self.flash.program_ns
+            }
             Work::Erase { .. } => start_ns + self.flash.erase_ns,
         };
         self.until(at, ends_ns)
@@ -163,6 +189,12 @@ impl Dies {
         let die = &mut self.dies[at as usize];
         die.ends_ns = ends_ns;
         die.work_number = die.work_number.wrapping_add(1);
-        (ends_ns, WorkEnd { die: at as u16, work_number: die.work_number })
+        (
+            ends_ns,
+            WorkEnd {
+                die: at as u16,
+                work_number: die.work_number,
+            },
+        )
     }
 }

@@ -139,7 +139,8 @@ impl Stripes {
     /// Splits an extent by stripe: number of the stripe, number of units in it, and their end within the stripe.
     #[inline]
     fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
-        let (units_per_stripe, first_stripe) = (self.units_per_stripe, self.of(extent.superblock, 0));
+        let (units_per_stripe, first_stripe) =
+            (self.units_per_stripe, self.of(extent.superblock, 0));
         let (mut unit, end) = (extent.first_unit, extent.first_unit + extent.units);
         std::iter::from_fn(move || {
             let (stripe, first_unit) = (unit / units_per_stripe, unit % units_per_stripe);
@@ -153,8 +154,16 @@ impl Stripes {
 impl FlashObserver for Stripes {
     fn program(&mut self, extent: Extent, cause: ProgramCause) {
         for (stripe, units, end_unit) in self.parts(extent) {
-            let host_units = if cause == ProgramCause::Host { units } else { 0 };
-            let partial_index = match self.partial_stripes.iter().position(|(begun, _)| *begun == stripe) {
+            let host_units = if cause == ProgramCause::Host {
+                units
+            } else {
+                0
+            };
+            let partial_index = match self
+                .partial_stripes
+                .iter()
+                .position(|(begun, _)| *begun == stripe)
+            {
                 Some(begun) => begun,
                 None => {
                     self.set_buffered(stripe, true);
@@ -164,7 +173,8 @@ impl FlashObserver for Stripes {
             };
             self.partial_stripes[partial_index].1 += host_units;
             if end_unit == self.units_per_stripe {
-                self.programs.push(self.partial_stripes.swap_remove(partial_index));
+                self.programs
+                    .push(self.partial_stripes.swap_remove(partial_index));
             }
         }
     }
@@ -185,8 +195,13 @@ impl FlashObserver for Stripes {
 
 impl FtlModel {
     /// Columns of [`DriveModel::counters`] after [`HostOpCounters::COLUMNS`].
-    const COLUMNS: [Column; 5] =
-        [Column::SimHbmw, Column::SimMbmw, Column::SimMbe, Column::SimCollectionReadBytes, Column::SimFreeSuperblocks];
+    const COLUMNS: [Column; 5] = [
+        Column::SimHbmw,
+        Column::SimMbmw,
+        Column::SimMbe,
+        Column::SimCollectionReadBytes,
+        Column::SimFreeSuperblocks,
+    ];
 
     /// All columns of the counters.
     pub(super) fn columns() -> Vec<Column> {
@@ -216,7 +231,8 @@ impl FtlModel {
             handles: Vec::new(),
             drive_ops: Vec::new(),
             writes: VecDeque::new(),
-            buffer_units: (ftl_drive.flash.buffer_bytes / u64::from(ftl_drive.spec.unit_bytes)) as u32,
+            buffer_units: (ftl_drive.flash.buffer_bytes / u64::from(ftl_drive.spec.unit_bytes))
+                as u32,
             buffered_units: 0,
             random,
             op_counters: HostOpCounters::default(),
@@ -244,7 +260,9 @@ impl FtlModel {
         }
         match op.placement {
             // A drive has no page cache.
-            _ if matches!(op.kind, OpKind::WriteBack(_)) => return Some((libc::EOPNOTSUPP, now_ns)),
+            _ if matches!(op.kind, OpKind::WriteBack(_)) => {
+                return Some((libc::EOPNOTSUPP, now_ns));
+            }
             Some(_) if self.ftl.spec().handles == 1 => return Some((libc::EOPNOTSUPP, now_ns)),
             // Same errno as the kernel's for an unknown write stream.
             Some(placement) if !(1..=self.ftl.spec().handles).contains(&placement.0) => {
@@ -252,12 +270,21 @@ impl FtlModel {
             }
             _ => {}
         }
-        self.drive.fails(op.offset..op_end, &mut self.random).then_some((libc::EIO, later_ns))
+        self.drive
+            .fails(op.offset..op_end, &mut self.random)
+            .then_some((libc::EIO, later_ns))
     }
 
     #[inline]
     fn schedule_end(&mut self, at_ns: u64, token: u32, submitted_ns: u64, errno: i32) {
-        self.events.push(at_ns, Event::Done(SimCompletion { token, submitted_ns, errno }));
+        self.events.push(
+            at_ns,
+            Event::Done(SimCompletion {
+                token,
+                submitted_ns,
+                errno,
+            }),
+        );
     }
 
     /// Counts an operation that ends at `at_ns`, with ENODEV if the drive is gone.
@@ -284,14 +311,22 @@ impl FtlModel {
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
-        let (first_unit, end_unit) =
-            (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
+        let (first_unit, end_unit) = (
+            op.offset / self.unit_bytes,
+            (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes),
+        );
         let token = op.token as usize;
         // Adjacent units of a stripe are one read.
         let (mut stripe, mut units) = (0, 0);
         for unit in first_unit..end_unit {
-            let found_stripe = self.ftl.locate(unit).map(|at| self.media.of(at.superblock, at.first_unit));
-            let Some(next_stripe) = found_stripe.filter(|stripe| !self.media.is_buffered(*stripe)) else { continue };
+            let found_stripe = self
+                .ftl
+                .locate(unit)
+                .map(|at| self.media.of(at.superblock, at.first_unit));
+            let Some(next_stripe) = found_stripe.filter(|stripe| !self.media.is_buffered(*stripe))
+            else {
+                continue;
+            };
             if units > 0 && next_stripe != stripe {
                 self.read_part(token, stripe, units, from_ns);
                 units = 0;
@@ -310,22 +345,42 @@ impl FtlModel {
     fn read_part(&mut self, token: usize, stripe: u32, units: u32, from_ns: u64) {
         self.drive_ops[token].parts_left += 1;
         let bytes = units * self.unit_bytes as u32;
-        self.work(stripe, Work::Read { token: token as u32, bytes, from_ns }, from_ns);
+        self.work(
+            stripe,
+            Work::Read {
+                token: token as u32,
+                bytes,
+                from_ns,
+            },
+            from_ns,
+        );
     }
 
     fn write(&mut self, op: &Op, now_ns: u64) {
-        let (first_unit, last_unit) =
-            (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
+        let (first_unit, last_unit) = (
+            op.offset / self.unit_bytes,
+            (op.offset + u64::from(op.len) - 1) / self.unit_bytes,
+        );
         // A partial write of a unit reads the unit first (read-modify-write).
         let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
-        let edges = [(first_unit, is_part(op.offset)), (last_unit, is_part(op.offset + u64::from(op.len)))];
+        let edges = [
+            (first_unit, is_part(op.offset)),
+            (last_unit, is_part(op.offset + u64::from(op.len))),
+        ];
         for (edge_index, (unit, is_part)) in edges.into_iter().enumerate() {
             let read_before = edge_index == 1 && first_unit == last_unit && edges[0].1;
             if let Some(extent) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
                 let stripe = self.media.of(extent.superblock, extent.first_unit);
                 if !self.media.is_buffered(stripe) {
                     self.collection.read_units += 1;
-                    self.work(stripe, Work::Collect { step: NO_STEP, bytes: self.unit_bytes as u32 }, now_ns);
+                    self.work(
+                        stripe,
+                        Work::Collect {
+                            step: NO_STEP,
+                            bytes: self.unit_bytes as u32,
+                        },
+                        now_ns,
+                    );
                 }
             }
         }
@@ -346,13 +401,23 @@ impl FtlModel {
     /// Moves writes into the buffer, as far as it has room.
     fn fill_buffer(&mut self, now_ns: u64) {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
-            let units = units.min(self.buffer_units - self.buffered_units).min(self.collection.room(&self.ftl, handle));
-            let Some(write) = self.writes.front_mut().filter(|_| units > 0) else { break };
-            self.ftl.write_on(write.next_unit, units, write.handle, &mut self.media);
+            let units = units
+                .min(self.buffer_units - self.buffered_units)
+                .min(self.collection.room(&self.ftl, handle));
+            let Some(write) = self.writes.front_mut().filter(|_| units > 0) else {
+                break;
+            };
+            self.ftl
+                .write_on(write.next_unit, units, write.handle, &mut self.media);
             self.buffered_units += units;
             write.next_unit += u64::from(units);
             write.units -= units;
-            let Writing { token, submitted_ns, units, .. } = *write;
+            let Writing {
+                token,
+                submitted_ns,
+                units,
+                ..
+            } = *write;
             if units == 0 {
                 self.writes.pop_front();
                 self.host_bytes += u64::from(self.drive_ops[token as usize].len);
@@ -366,8 +431,15 @@ impl FtlModel {
     /// Begins all garbage collection steps that are due.
     #[inline]
     fn collect(&mut self, now_ns: u64) {
-        while self.collection.is_due(&self.ftl, &self.handles, self.dies.count()) {
-            if self.ftl.collect_on(self.media.units_per_stripe, &mut self.media).is_none() {
+        while self
+            .collection
+            .is_due(&self.ftl, &self.handles, self.dies.count())
+        {
+            if self
+                .ftl
+                .collect_on(self.media.units_per_stripe, &mut self.media)
+                .is_none()
+            {
                 break;
             }
             let step = self.collection.step();
@@ -378,22 +450,39 @@ impl FtlModel {
     /// Adds the flash operations of the last FTL call (garbage collection for `step`, or a write) to the dies.
     #[inline]
     fn work_of_call(&mut self, step: u16, now_ns: u64) {
-        self.collection.begin(step, self.media.reads.len(), &mut self.media.programs);
+        self.collection
+            .begin(step, self.media.reads.len(), &mut self.media.programs);
         for index in 0..self.media.programs.len() {
             let (stripe, host_units) = self.media.programs[index];
-            self.work(stripe, Work::Program { stripe, host_units, step }, now_ns);
+            self.work(
+                stripe,
+                Work::Program {
+                    stripe,
+                    host_units,
+                    step,
+                },
+                now_ns,
+            );
         }
         for index in 0..self.media.reads.len() {
             let (stripe, units) = self.media.reads[index];
             self.collection.read_units += u64::from(units);
-            self.work(stripe, Work::Collect { step, bytes: units * self.unit_bytes as u32 }, now_ns);
+            self.work(
+                stripe,
+                Work::Collect {
+                    step,
+                    bytes: units * self.unit_bytes as u32,
+                },
+                now_ns,
+            );
         }
         for index in 0..self.media.erases.len() {
             let stripes = self.media.superblock_stripes();
             let first_stripe = self.media.erases[index] * stripes;
             let dies = stripes.min(self.dies.count());
             let slot = self.collection.erase(dies);
-            (first_stripe..first_stripe + dies).for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
+            (first_stripe..first_stripe + dies)
+                .for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
         }
         self.media.programs.clear();
         self.media.reads.clear();
@@ -404,7 +493,8 @@ impl FtlModel {
         let first_unit = op.offset.div_ceil(self.unit_bytes);
         let end_unit = (op.offset + u64::from(op.len)) / self.unit_bytes;
         if first_unit < end_unit {
-            self.ftl.deallocate(first_unit, (end_unit - first_unit) as u32);
+            self.ftl
+                .deallocate(first_unit, (end_unit - first_unit) as u32);
         }
     }
 }
@@ -423,8 +513,15 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (token, drive_op) =
-            (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts_left: 0, submitted_ns: now_ns });
+        let (token, drive_op) = (
+            op.token as usize,
+            DriveOp {
+                kind: op.kind,
+                len: op.len,
+                parts_left: 0,
+                submitted_ns: now_ns,
+            },
+        );
         if self.drive_ops.len() <= token {
             self.drive_ops.resize(token + 1, drive_op);
         }
@@ -461,18 +558,43 @@ impl DriveModel for FtlModel {
             Work::Read { token, .. } => {
                 let drive_op = &mut self.drive_ops[token as usize];
                 drive_op.parts_left -= 1;
-                let DriveOp { parts_left, submitted_ns, .. } = *drive_op;
-                return (parts_left == 0).then(|| self.done(now_ns, SimCompletion { token, submitted_ns, errno: 0 }));
+                let DriveOp {
+                    parts_left,
+                    submitted_ns,
+                    ..
+                } = *drive_op;
+                return (parts_left == 0).then(|| {
+                    self.done(
+                        now_ns,
+                        SimCompletion {
+                            token,
+                            submitted_ns,
+                            errno: 0,
+                        },
+                    )
+                });
             }
             Work::Collect { step, .. } => {
                 if let Some(filled) = self.collection.collected(step) {
                     for (stripe, host_units) in &filled {
-                        self.work(*stripe, Work::Program { stripe: *stripe, host_units: *host_units, step }, now_ns);
+                        self.work(
+                            *stripe,
+                            Work::Program {
+                                stripe: *stripe,
+                                host_units: *host_units,
+                                step,
+                            },
+                            now_ns,
+                        );
                     }
                     self.collection.give_back(step, filled);
                 }
             }
-            Work::Program { stripe, host_units, step } => {
+            Work::Program {
+                stripe,
+                host_units,
+                step,
+            } => {
                 self.media.set_buffered(stripe, false);
                 self.buffered_units -= host_units;
                 self.collection.programmed(step);
@@ -485,10 +607,23 @@ impl DriveModel for FtlModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        let Bytes { media, erased, .. } = self.ftl.counters().since(self.initial_bytes).expect("an FTL counts up");
+        let Bytes { media, erased, .. } = self
+            .ftl
+            .counters()
+            .since(self.initial_bytes)
+            .expect("an FTL counts up");
         let read_bytes = self.collection.read_units * self.unit_bytes;
         // A partial write counts only its own bytes as host bytes, not the whole unit.
-        let ftl_values = [self.host_bytes, media, erased, read_bytes, u64::from(self.ftl.free_superblocks())];
-        Self::columns().into_iter().zip(self.op_counters.values().into_iter().chain(ftl_values)).collect()
+        let ftl_values = [
+            self.host_bytes,
+            media,
+            erased,
+            read_bytes,
+            u64::from(self.ftl.free_superblocks()),
+        ];
+        Self::columns()
+            .into_iter()
+            .zip(self.op_counters.values().into_iter().chain(ftl_values))
+            .collect()
     }
 }

@@ -8,7 +8,8 @@ use sys::op::Outcome;
 use sys::op::Placement;
 
 /// A drive with one die and negligible transfer time, so that reads form a queue with one server.
-const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
+const ONE_DIE: &str =
+    "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
 
 /// A drive with four dies and without suspension, on which only programs and erases take time.
 const FLASH_OF_WRITES: &str = "capacity=1GiB+op=20%+superblock=4MiB+precondition=3+channels=4+dies=1+read-us=0\
@@ -17,7 +18,9 @@ const FLASH_OF_WRITES: &str = "capacity=1GiB+op=20%+superblock=4MiB+precondition
 fn engine(parameters: &str) -> SimEngine<FtlModel> {
     let text = format!("sim:ftl+{parameters}");
     let drive: DriveSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    SimEngine::new(vec![FtlModel::new(&drive, drive.ftl.as_ref().unwrap(), 1).unwrap()])
+    SimEngine::new(vec![
+        FtlModel::new(&drive, drive.ftl.as_ref().unwrap(), 1).unwrap(),
+    ])
 }
 
 fn model(engine: &SimEngine<FtlModel>) -> &FtlModel {
@@ -25,7 +28,10 @@ fn model(engine: &SimEngine<FtlModel>) -> &FtlModel {
 }
 
 fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
-    Op { token, ..Op::new(kind, offset, len, Buf::empty()) }
+    Op {
+        token,
+        ..Op::new(kind, offset, len, Buf::empty())
+    }
 }
 
 /// Results of a run: latencies of reads and of writes, and the time at which the run ended.
@@ -44,7 +50,10 @@ impl Run {
 }
 
 /// Submits operations at the given times after now, in ascending order, as an open loop.
-fn open_loop(engine: &mut SimEngine<FtlModel>, arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>) -> Run {
+fn open_loop(
+    engine: &mut SimEngine<FtlModel>,
+    arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
+) -> Run {
     open_loop_with(engine, arrivals, |_| None)
 }
 
@@ -57,8 +66,20 @@ fn open_loop_with(
     let (mut run, mut out, mut kinds) = (Run::default(), Vec::new(), Vec::new());
     let begun_ns = engine.now();
     let mut free: Vec<u32> = Vec::new();
-    let mut reap = |engine: &mut SimEngine<FtlModel>, kinds: &[OpKind], free: &mut Vec<u32>, until_ns, completions| {
-        engine.reap(Wait { until_ns, completions }, &mut out).unwrap();
+    let mut reap = |engine: &mut SimEngine<FtlModel>,
+                    kinds: &[OpKind],
+                    free: &mut Vec<u32>,
+                    until_ns,
+                    completions| {
+        engine
+            .reap(
+                Wait {
+                    until_ns,
+                    completions,
+                },
+                &mut out,
+            )
+            .unwrap();
         for done in out.drain(..) {
             assert!(done.outcome.is_done(), "{:?}", done.outcome);
             let ns = done.completed_ns - done.issued_ns;
@@ -79,7 +100,10 @@ fn open_loop_with(
             kinds.len() as u32 - 1
         });
         kinds[token as usize] = kind;
-        engine.submit(Op { placement: placement(offset), ..op(kind, offset, len, token) });
+        engine.submit(Op {
+            placement: placement(offset),
+            ..op(kind, offset, len, token)
+        });
     }
     while engine.in_flight() > 0 {
         reap(engine, &kinds, &mut free, u64::MAX, 1);
@@ -106,13 +130,22 @@ fn mixed(
     let mut random = Random::new(7);
     let write_share = writes_per_s / (reads_per_s + writes_per_s);
     poisson(operations, reads_per_s + writes_per_s, 3).map(move |at_ns| {
-        let kind = if random.unit() < write_share { OpKind::Write } else { OpKind::Read };
+        let kind = if random.unit() < write_share {
+            OpKind::Write
+        } else {
+            OpKind::Read
+        };
         (at_ns, kind, random.below(pages) * 4096, 4096)
     })
 }
 
 fn counter(engine: &SimEngine<FtlModel>, column: Column) -> u64 {
-    model(engine).counters().into_iter().find(|(of, _)| *of == column).unwrap().1
+    model(engine)
+        .counters()
+        .into_iter()
+        .find(|(of, _)| *of == column)
+        .unwrap()
+        .1
 }
 
 fn waf(engine: &SimEngine<FtlModel>) -> f64 {
@@ -129,12 +162,18 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
     for load in [0.3, 0.7, 0.85] {
         let count = 200_000;
         let arrivals = poisson(count, load * 1e6 / service_us, 11);
-        let run = open_loop(&mut engine, arrivals.map(|at| (at, OpKind::Read, random.below(pages) * 4096, 4096)));
+        let run = open_loop(
+            &mut engine,
+            arrivals.map(|at| (at, OpKind::Read, random.below(pages) * 4096, 4096)),
+        );
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
         let wanted_us = load * service_us / (2.0 * (1.0 - load));
         // The waits of adjacent reads are correlated, more so at a higher load, so the effective sample is smaller.
-        assert!((wait_us / wanted_us - 1.0).abs() < 0.04, "load {load}: {wait_us} us, not {wanted_us}");
+        assert!(
+            (wait_us / wanted_us - 1.0).abs() < 0.04,
+            "load {load}: {wait_us} us, not {wanted_us}"
+        );
     }
 }
 
@@ -148,12 +187,23 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
     let stripe = |n: u64| (n % (64 << 20 >> 14)) << 14;
     let latency_ns = 10_000 + 50_000 + 4;
     let at_most = |engine: &mut _, gap_ns: u64| {
-        open_loop(engine, (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096))).reads_ns
+        open_loop(
+            engine,
+            (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096)),
+        )
+        .reads_ns
     };
-    assert!(at_most(&mut engine, 12_501).iter().all(|ns| *ns == latency_ns), "below what four dies can");
+    assert!(
+        at_most(&mut engine, 12_501)
+            .iter()
+            .all(|ns| *ns == latency_ns),
+        "below what four dies can"
+    );
     // A die gets a read every 40,000 ns but needs 50,004 ns: its n-th read waits n times the difference.
     let over = at_most(&mut engine, 10_000);
-    let wanted: Vec<_> = (0..400).map(|n| latency_ns + n / 4 * (50_004 - 40_000)).collect();
+    let wanted: Vec<_> = (0..400)
+        .map(|n| latency_ns + n / 4 * (50_004 - 40_000))
+        .collect();
     assert_eq!(over, wanted);
 }
 
@@ -171,13 +221,28 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
 
 #[test]
 fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
-    let mut engine =
-        engine("capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB");
-    open_loop(&mut engine, std::iter::once((0, OpKind::Write, 0, 64 << 10)));
-    engine.reap(Wait { until_ns: 1_000_000_000, completions: 1 }, &mut Vec::new()).unwrap();
+    let mut engine = engine(
+        "capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB",
+    );
+    open_loop(
+        &mut engine,
+        std::iter::once((0, OpKind::Write, 0, 64 << 10)),
+    );
+    engine
+        .reap(
+            Wait {
+                until_ns: 1_000_000_000,
+                completions: 1,
+            },
+            &mut Vec::new(),
+        )
+        .unwrap();
     // The other die's program occupies the channel from 5 to 70.536 us. The read is ready at 60 us and transfers
     // 4.096 us.
-    let both = [(0, OpKind::Read, 0, 4096), (5_000, OpKind::Write, 64 << 10, 64 << 10)];
+    let both = [
+        (0, OpKind::Read, 0, 4096),
+        (5_000, OpKind::Write, 64 << 10, 64 << 10),
+    ];
     assert_eq!(open_loop(&mut engine, both.into_iter()).reads_ns, [74_632]);
 }
 
@@ -185,23 +250,57 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
 fn what_is_in_no_flash_takes_the_controller_alone() {
     let mut engine = engine("capacity=1GiB+controller-us=10");
     let at = |kind, offset, len| std::iter::once((0, kind, offset, len));
-    assert_eq!(open_loop(&mut engine, at(OpKind::Read, 0, 1 << 20)).reads_ns, [10_000], "never written");
-    assert_eq!(open_loop(&mut engine, at(OpKind::Write, 0, 4096)).writes_ns, [10_000]);
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Read, 0, 1 << 20)).reads_ns,
+        [10_000],
+        "never written"
+    );
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Write, 0, 4096)).writes_ns,
+        [10_000]
+    );
     assert_eq!(
         open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns,
         [10_000],
         "in the buffer: no stripe is full"
     );
-    assert_eq!(open_loop(&mut engine, at(OpKind::Flush, 0, 0)).writes_ns, [10_000], "the buffer outlives the power");
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Flush, 0, 0)).writes_ns,
+        [10_000],
+        "the buffer outlives the power"
+    );
     // Fills the stripe, so that it is programmed.
     open_loop(&mut engine, at(OpKind::Write, 4096, 60 << 10));
-    engine.reap(Wait { until_ns: 1_000_000_000, completions: 1 }, &mut Vec::new()).unwrap();
-    assert_eq!(open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns, [10_000 + 50_000 + 2_560]);
-    assert_eq!(open_loop(&mut engine, at(OpKind::Deallocate, 100, 64 << 10)).writes_ns, [10_000]);
-    let reads = [(0, 62_560), (4096, 10_000), (60 << 10, 10_000), (64 << 10, 10_000)];
+    engine
+        .reap(
+            Wait {
+                until_ns: 1_000_000_000,
+                completions: 1,
+            },
+            &mut Vec::new(),
+        )
+        .unwrap();
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns,
+        [10_000 + 50_000 + 2_560]
+    );
+    assert_eq!(
+        open_loop(&mut engine, at(OpKind::Deallocate, 100, 64 << 10)).writes_ns,
+        [10_000]
+    );
+    let reads = [
+        (0, 62_560),
+        (4096, 10_000),
+        (60 << 10, 10_000),
+        (64 << 10, 10_000),
+    ];
     for (offset, ns) in reads {
         let run = open_loop(&mut engine, at(OpKind::Read, offset, 4096));
-        assert_eq!(run.reads_ns, [ns], "at {offset}: units that were deallocated in part are still there");
+        assert_eq!(
+            run.reads_ns,
+            [ns],
+            "at {offset}: units that were deallocated in part are still there"
+        );
     }
     model(&engine).check().unwrap();
 }
@@ -210,8 +309,17 @@ fn what_is_in_no_flash_takes_the_controller_alone() {
 fn a_unit_that_is_written_in_part_is_read_before() {
     let mut engine = engine("capacity=1GiB+precondition=1");
     let parts = [(512, 512), (8192 + 512, 4096), (16384, 4096)];
-    open_loop(&mut engine, parts.into_iter().map(|(offset, len)| (0, OpKind::Write, offset, len)));
-    assert_eq!(counter(&engine, Column::SimHbmw), 512 + 4096 + 4096, "what the host wrote");
+    open_loop(
+        &mut engine,
+        parts
+            .into_iter()
+            .map(|(offset, len)| (0, OpKind::Write, offset, len)),
+    );
+    assert_eq!(
+        counter(&engine, Column::SimHbmw),
+        512 + 4096 + 4096,
+        "what the host wrote"
+    );
     assert_eq!(counter(&engine, Column::SimMbmw), 4 * 4096, "whole units");
     assert_eq!(counter(&engine, Column::SimCollectionReadBytes), 3 * 4096);
 }
@@ -224,9 +332,20 @@ fn a_full_buffer_holds_writes_to_what_the_dies_program() {
     let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
     let wanted_ns = (total - (1 << 20)) as f64 / (4.0 * 65_536.0) * 540_960.0;
-    assert!((run.end_ns as f64 / wanted_ns - 1.0).abs() < 0.002, "{} ns, not {wanted_ns}", run.end_ns);
-    assert_eq!(run.writes_ns[..8], [8_000; 8], "the buffer has room for the first");
-    assert!(*run.writes_ns.last().unwrap() > run.end_ns / 3, "the last waited for all others");
+    assert!(
+        (run.end_ns as f64 / wanted_ns - 1.0).abs() < 0.002,
+        "{} ns, not {wanted_ns}",
+        run.end_ns
+    );
+    assert_eq!(
+        run.writes_ns[..8],
+        [8_000; 8],
+        "the buffer has room for the first"
+    );
+    assert!(
+        *run.writes_ns.last().unwrap() > run.end_ns / 3,
+        "the last waited for all others"
+    );
     assert_eq!(waf(&engine), 1.0, "nothing was collected");
     model(&engine).check().unwrap();
 }
@@ -247,7 +366,10 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
         run(20_000);
         let (took_ns, busy_ns) = run(200_000);
         let ratio = took_ns / busy_ns;
-        assert!((ratio - 1.0).abs() < 0.01, "{append}: {ratio} of the time that dies are busy by the counters");
+        assert!(
+            (ratio - 1.0).abs() < 0.01,
+            "{append}: {ratio} of the time that dies are busy by the counters"
+        );
         model(&engine).check().unwrap();
     }
 }
@@ -265,20 +387,37 @@ fn reads_meet_a_busy_die_as_often_as_the_counters_say() {
     for writes_per_s in [500.0, 2_000.0, 8_000.0] {
         let mut engine = engine(FLASH_OF_WRITES);
         let mut run = open_loop(&mut engine, mixed(300_000, 40_000.0, writes_per_s, 1 << 18));
-        let waited = run.reads_ns.iter().filter(|ns| **ns > 110).count() as f64 / run.reads_ns.len() as f64;
+        let waited =
+            run.reads_ns.iter().filter(|ns| **ns > 110).count() as f64 / run.reads_ns.len() as f64;
         let busy = busy_ns(&engine) / run.end_ns as f64;
-        assert!((waited / busy - 1.0).abs() < 0.03, "{waited} of the reads waited for dies that are {busy} busy");
+        assert!(
+            (waited / busy - 1.0).abs() < 0.03,
+            "{waited} of the reads waited for dies that are {busy} busy"
+        );
         tails.push((busy, run.read_quantile_us(0.99)));
         model(&engine).check().unwrap();
     }
-    assert!(tails.is_sorted_by(|less, more| less.0 * 2.0 < more.0 && less.1 < more.1), "busy, p99 in us: {tails:?}");
+    assert!(
+        tails.is_sorted_by(|less, more| less.0 * 2.0 < more.0 && less.1 < more.1),
+        "busy, p99 in us: {tails:?}"
+    );
 }
 
 #[test]
 fn the_same_text_is_amplified_the_same_with_time_and_without() {
-    for parameters in ["op=20%", "op=7%+reserve=6", "op=12%+victim=fifo+append=shared"] {
-        let parameters = format!("capacity=512MiB+superblock=1MiB+precondition=3+channels=4+dies=1+{parameters}");
-        let drive = format!("sim:ftl+{parameters}").parse::<DriveSpec>().unwrap().ftl.unwrap();
+    for parameters in [
+        "op=20%",
+        "op=7%+reserve=6",
+        "op=12%+victim=fifo+append=shared",
+    ] {
+        let parameters = format!(
+            "capacity=512MiB+superblock=1MiB+precondition=3+channels=4+dies=1+{parameters}"
+        );
+        let drive = format!("sim:ftl+{parameters}")
+            .parse::<DriveSpec>()
+            .unwrap()
+            .ftl
+            .unwrap();
         let units = 1 << 17;
         let overwritten = || {
             let mut random = Random::new(4);
@@ -294,10 +433,15 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
         // A write every microsecond, faster than the drive; then a write every 200 us.
         for gap_ns in [1_000, 200_000] {
             let mut engine = engine(&parameters);
-            let all = (0..).zip(overwritten()).map(|(n, unit)| (n * gap_ns, OpKind::Write, unit << 12, 4096));
+            let all = (0..)
+                .zip(overwritten())
+                .map(|(n, unit)| (n * gap_ns, OpKind::Write, unit << 12, 4096));
             open_loop(&mut engine, all);
             let waf = waf(&engine);
-            assert!((waf / wanted - 1.0).abs() < 0.02, "{parameters}, {gap_ns} ns: {waf}, without time {wanted}");
+            assert!(
+                (waf / wanted - 1.0).abs() < 0.02,
+                "{parameters}, {gap_ns} ns: {waf}, without time {wanted}"
+            );
         }
     }
 }
@@ -306,22 +450,29 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
 fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
     // All data has the same lifetime, so handles gain nothing and only cost open superblocks.
     let run = |placement: fn(u64) -> Option<Placement>| {
-        let text =
-            "capacity=512MiB+op=25%+superblock=1MiB+precondition=3+channels=4+dies=1+handles=4+append=per-handle";
+        let text = "capacity=512MiB+op=25%+superblock=1MiB+precondition=3+channels=4+dies=1+handles=4+append=per-handle";
         let mut engine = engine(text);
         let mut random = Random::new(2);
         let mut writes = |count| {
-            let all = poisson(count, 6_000.0, 1).map(|at| (at, OpKind::Write, random.below(1 << 17) << 12, 4096));
+            let all = poisson(count, 6_000.0, 1)
+                .map(|at| (at, OpKind::Write, random.below(1 << 17) << 12, 4096));
             open_loop_with(&mut engine, all, placement).writes_ns
         };
         // Warm-up, because collection has not prepared the first superblock of each handle.
         writes(20_000);
         let mut writes_ns = writes(100_000);
         writes_ns.sort_unstable();
-        [0.99, 0.999].map(|quantile| writes_ns[(writes_ns.len() as f64 * quantile) as usize] / 1_000)
+        [0.99, 0.999]
+            .map(|quantile| writes_ns[(writes_ns.len() as f64 * quantile) as usize] / 1_000)
     };
-    let (one, four) = (run(|_| None), run(|offset| Some(Placement((offset >> 27) as u16 + 1))));
-    assert!(one[0] == four[0] && four[1] < 5_000, "p99 and p99.9 in us: {one:?}, with handles {four:?}");
+    let (one, four) = (
+        run(|_| None),
+        run(|offset| Some(Placement((offset >> 27) as u16 + 1))),
+    );
+    assert!(
+        one[0] == four[0] && four[1] < 5_000,
+        "p99 and p99.9 in us: {one:?}, with handles {four:?}"
+    );
 }
 
 #[test]
@@ -333,14 +484,19 @@ fn suspension_shortens_the_read_tail() {
         (run.read_quantile_us(0.9), run.read_quantile_us(0.99))
     };
     let (off, slow, fast) = (tail_us("off"), tail_us("100"), tail_us("10"));
-    assert!(off.0 > 2 * fast.0 && off.1 > 3 * fast.1, "p90 and p99 in us without it {off:?}, with it {fast:?}");
+    assert!(
+        off.0 > 2 * fast.0 && off.1 > 3 * fast.1,
+        "p90 and p99 in us without it {off:?}, with it {fast:?}"
+    );
     assert!(slow.0 > fast.0 && slow.1 < off.1, "at 100 us {slow:?}");
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
     let run = |seed: u64| {
-        let text = format!("capacity=256MiB+op=10%+channels=2+dies=2+superblock=1MiB+precondition=2+seed={seed}");
+        let text = format!(
+            "capacity=256MiB+op=10%+channels=2+dies=2+superblock=1MiB+precondition=2+seed={seed}"
+        );
         let mut engine = engine(&text);
         let run = open_loop(&mut engine, mixed(30_000, 10_000.0, 10_000.0, 1 << 16));
         (run, model(&engine).counters())
@@ -357,19 +513,45 @@ fn handles_keep_streams_apart_and_what_a_drive_does_not_have_is_refused() {
     };
     let outcomes = |parameters: &str, placements: &[Option<u16>]| {
         let mut engine = engine(parameters);
-        placements.iter().zip(0..).for_each(|(placement, token)| engine.submit(write(*placement, token)));
+        placements
+            .iter()
+            .zip(0..)
+            .for_each(|(placement, token)| engine.submit(write(*placement, token)));
         let mut out = Vec::new();
         while engine.in_flight() > 0 {
-            engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+            engine
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut out,
+                )
+                .unwrap();
         }
         out.sort_unstable_by_key(|done| done.token);
-        (out.iter().map(|done| done.outcome).collect::<Vec<_>>(), engine)
+        (
+            out.iter().map(|done| done.outcome).collect::<Vec<_>>(),
+            engine,
+        )
     };
     let refused = Outcome::Errno;
     let (one, _) = outcomes("capacity=1GiB", &[None, Some(1)]);
     assert_eq!(one, [Outcome::Done, refused(libc::EOPNOTSUPP)]);
-    let (four, engine) = outcomes("capacity=1GiB+handles=4", &[None, Some(1), Some(4), Some(5), Some(0)]);
-    assert_eq!(four, [Outcome::Done, Outcome::Done, Outcome::Done, refused(libc::EINVAL), refused(libc::EINVAL)]);
+    let (four, engine) = outcomes(
+        "capacity=1GiB+handles=4",
+        &[None, Some(1), Some(4), Some(5), Some(0)],
+    );
+    assert_eq!(
+        four,
+        [
+            Outcome::Done,
+            Outcome::Done,
+            Outcome::Done,
+            refused(libc::EINVAL),
+            refused(libc::EINVAL)
+        ]
+    );
     let ftl = &model(&engine).ftl;
     let superblock = |unit| ftl.locate(unit).unwrap().superblock;
     assert!(superblock(0) == superblock(1) && superblock(0) != superblock(2));
@@ -382,16 +564,51 @@ fn faults_end_operations_as_on_other_drives() {
     let ends = |engine: &mut SimEngine<FtlModel>, operation: Op| {
         engine.submit(operation);
         let mut out = Vec::new();
-        engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut out).unwrap();
+        engine
+            .reap(
+                Wait {
+                    until_ns: u64::MAX,
+                    completions: 1,
+                },
+                &mut out,
+            )
+            .unwrap();
         (out[0].outcome, out[0].completed_ns - out[0].issued_ns)
     };
     let errno = Outcome::Errno;
     let read = |offset, len| op(OpKind::Read, offset, len, 0);
-    assert_eq!(ends(&mut engine, read(1 << 20, 4096)), (errno(libc::EIO), 10_000));
-    assert_eq!(ends(&mut engine, read((1 << 30) - 512, 1024)), (errno(libc::EINVAL), 0));
-    assert_eq!(ends(&mut engine, read(u64::MAX, 1024)), (errno(libc::EINVAL), 0));
-    engine.reap(Wait { until_ns: 999_999_000, completions: 1 }, &mut Vec::new()).unwrap();
-    assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 10_000), "gone before it ended");
+    assert_eq!(
+        ends(&mut engine, read(1 << 20, 4096)),
+        (errno(libc::EIO), 10_000)
+    );
+    assert_eq!(
+        ends(&mut engine, read((1 << 30) - 512, 1024)),
+        (errno(libc::EINVAL), 0)
+    );
+    assert_eq!(
+        ends(&mut engine, read(u64::MAX, 1024)),
+        (errno(libc::EINVAL), 0)
+    );
+    engine
+        .reap(
+            Wait {
+                until_ns: 999_999_000,
+                completions: 1,
+            },
+            &mut Vec::new(),
+        )
+        .unwrap();
+    assert_eq!(
+        ends(&mut engine, read(0, 4096)),
+        (errno(libc::ENODEV), 10_000),
+        "gone before it ended"
+    );
     assert_eq!(ends(&mut engine, read(0, 4096)), (errno(libc::ENODEV), 0));
-    assert_eq!((counter(&engine, Column::SimReads), counter(&engine, Column::SimFailed)), (0, 5));
+    assert_eq!(
+        (
+            counter(&engine, Column::SimReads),
+            counter(&engine, Column::SimFailed)
+        ),
+        (0, 5)
+    );
 }

@@ -70,7 +70,12 @@ impl Default for FtlDrive {
     /// TLC flash of 2019 to 2024, with so few dies that they are busy; no particular drive.
     fn default() -> Self {
         Self {
-            spec: Spec { superblock_bytes: 0, isolation: Isolation::Initially, reserve_superblocks: 4, ..Spec::of(0) },
+            spec: Spec {
+                superblock_bytes: 0,
+                isolation: Isolation::Initially,
+                reserve_superblocks: 4,
+                ..Spec::of(0)
+            },
             flash: Flash {
                 channels: 8,
                 dies: 2,
@@ -102,9 +107,13 @@ impl FtlDrive {
             "unit" => spec.unit_bytes = unit(value)?,
             "superblock" => {
                 let fits = |n: &u64| (*UNIT_BYTES.start()..=1 << 40).contains(n);
-                spec.superblock_bytes = size_bytes(value).filter(fits).ok_or("a size such as 128MiB")?;
+                spec.superblock_bytes = size_bytes(value)
+                    .filter(fits)
+                    .ok_or("a size such as 128MiB")?;
             }
-            "victim" => spec.victim = victim(value).ok_or("greedy, fifo, cost-benefit or d-choices-10")?,
+            "victim" => {
+                spec.victim = victim(value).ok_or("greedy, fifo, cost-benefit or d-choices-10")?
+            }
             "append" => {
                 spec.append = match value {
                     "shared" => Append::Shared,
@@ -121,27 +130,44 @@ impl FtlDrive {
                     _ => return Err("initially or persistently"),
                 }
             }
-            "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
-            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases, 1 or more")?),
-            "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
-            "dies" => flash.dies = number(value, 1..=64).ok_or("a number per channel, from 1 to 64")?,
+            "reserve" => {
+                spec.reserve_superblocks =
+                    number(value, 1..=10_000).ok_or("a number from 1 to 10000")?
+            }
+            "wear-gap" => {
+                spec.wear_gap =
+                    Some(number(value, 1..=1 << 31).ok_or("a number of erases, 1 or more")?)
+            }
+            "channels" => {
+                flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?
+            }
+            "dies" => {
+                flash.dies = number(value, 1..=64).ok_or("a number per channel, from 1 to 64")?
+            }
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
             "page" => flash.page_bytes = unit(value)?,
             "read-us" => flash.read_ns = nanoseconds(value, 1e3)?,
             "program-us" => flash.program_ns = nanoseconds(value, 1e3)?,
             "erase-us" => flash.erase_ns = nanoseconds(value, 1e3)?,
-            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes per second, 1 or more")?,
+            "bus-mbps" => {
+                flash.bus_mbps =
+                    number(value, 1..=1_000_000).ok_or("megabytes per second, 1 or more")?
+            }
             "suspend-us" if value == "off" => flash.suspend_ns = None,
             "suspend-us" => {
-                flash.suspend_ns = Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
+                flash.suspend_ns =
+                    Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
             }
             "controller-us" => flash.controller_ns = nanoseconds(value, 1e3)?,
             "buffer" => {
                 let fits = |n: &u64| *n <= 1 << 40;
-                flash.buffer_bytes = size_bytes(value).filter(fits).ok_or("a size such as 8MiB")?;
+                flash.buffer_bytes = size_bytes(value)
+                    .filter(fits)
+                    .ok_or("a size such as 8MiB")?;
             }
             "precondition" => {
-                self.precondition_fills = number(value, 0..=100).ok_or("a number of drive fills from 0 to 100")?;
+                self.precondition_fills =
+                    number(value, 0..=100).ok_or("a number of drive fills from 0 to 100")?;
             }
             _ => unreachable!("{name} is not in the list of parameters"),
         }
@@ -150,7 +176,10 @@ impl FtlDrive {
 
     /// Fills in defaults that depend on `capacity_bytes`. Errors: the inconsistent parameter, its value, and what
     /// would be valid.
-    pub(super) fn complete(&mut self, capacity_bytes: u64) -> Result<(), (&'static str, String, &'static str)> {
+    pub(super) fn complete(
+        &mut self,
+        capacity_bytes: u64,
+    ) -> Result<(), (&'static str, String, &'static str)> {
         let (spec, flash) = (&mut self.spec, &self.flash);
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
@@ -160,7 +189,11 @@ impl FtlDrive {
         }
         spec.logical_bytes = capacity_bytes;
         if !capacity_bytes.is_multiple_of(unit_bytes) {
-            return Err(("capacity", capacity_bytes.to_string(), "a multiple of unit, which is 4KiB unless given"));
+            return Err((
+                "capacity",
+                capacity_bytes.to_string(),
+                "a multiple of unit, which is 4KiB unless given",
+            ));
         }
         if spec.superblock_bytes == 0 {
             let row_bytes = program_bytes * u64::from(flash.dies_total());
@@ -168,7 +201,11 @@ impl FtlDrive {
         }
         if !spec.superblock_bytes.is_multiple_of(program_bytes) {
             let value = spec.superblock_bytes.to_string();
-            return Err(("superblock", value, "a multiple of planes x page, which is 64KiB unless given"));
+            return Err((
+                "superblock",
+                value,
+                "a multiple of planes x page, which is 64KiB unless given",
+            ));
         }
         // Each handle can have a partly filled stripe in the buffer until later writes fill it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
@@ -184,7 +221,10 @@ const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
 /// Bytes of a mapping unit or a page.
 fn unit(value: &str) -> Result<u32, &'static str> {
     let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
-    size_bytes(value).filter(fits).map(|n| n as u32).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")
+    size_bytes(value)
+        .filter(fits)
+        .map(|n| n as u32)
+        .ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")
 }
 
 fn victim(value: &str) -> Option<Victim> {
@@ -202,14 +242,20 @@ mod tests {
     use crate::sim::DriveSpec;
 
     fn drive(text: &str) -> FtlDrive {
-        text.parse::<DriveSpec>().unwrap_or_else(|error| panic!("{error}")).ftl.unwrap()
+        text.parse::<DriveSpec>()
+            .unwrap_or_else(|error| panic!("{error}"))
+            .ftl
+            .unwrap()
     }
 
     #[test]
     fn parameters_of_a_drive_with_an_ftl_are_read() {
         assert_eq!("sim:".parse::<DriveSpec>().unwrap().ftl, None);
         let plain = drive("sim:ftl");
-        assert_eq!((plain.spec.logical_bytes, plain.spec.superblock_bytes), (64 << 30, 128 << 20));
+        assert_eq!(
+            (plain.spec.logical_bytes, plain.spec.superblock_bytes),
+            (64 << 30, 128 << 20)
+        );
         let given = drive(
             "sim:ftl+capacity=1GiB+op-of-flash=12.5%+unit=16KiB+superblock=4MiB+victim=d-choices-8+append=per-handle\
              +handles=4+isolation=persistently+reserve=6+wear-gap=100+channels=4+dies=1+planes=2+page=16KiB+read-us=40\
@@ -241,10 +287,17 @@ mod tests {
             controller_ns: 5_000,
             buffer_bytes: 1 << 20,
         };
-        assert_eq!(given, FtlDrive { spec, flash, precondition_fills: 2 });
+        assert_eq!(
+            given,
+            FtlDrive {
+                spec,
+                flash,
+                precondition_fills: 2
+            }
+        );
         assert_eq!(drive("sim:ftl+op=7%"), drive("sim:ftl+op=0.07"));
-        let victims =
-            ["greedy", "fifo", "cost-benefit"].map(|name| drive(&format!("sim:ftl+victim={name}")).spec.victim);
+        let victims = ["greedy", "fifo", "cost-benefit"]
+            .map(|name| drive(&format!("sim:ftl+victim={name}")).spec.victim);
         assert_eq!(victims, [Victim::Greedy, Victim::Fifo, Victim::CostBenefit]);
         for (name, append) in [("shared", Append::Shared), ("separate", Append::Separate)] {
             assert_eq!(drive(&format!("sim:ftl+append={name}")).spec.append, append);

@@ -109,7 +109,15 @@ pub struct SpecError {
 }
 
 /// Parameters of all models.
-const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
+const NAMES_OF_ALL: &[&str] = &[
+    "capacity",
+    "min-io",
+    "error-rate",
+    "bad",
+    "gone-at-s",
+    "seed",
+    "name",
+];
 
 /// The word that selects the model with an FTL.
 const MODEL: &str = "ftl";
@@ -122,7 +130,10 @@ impl FromStr for DriveSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Self::parse(text).map_err(|why| SpecError { spec: text.into(), why })
+        Self::parse(text).map_err(|why| SpecError {
+            spec: text.into(),
+            why,
+        })
     }
 }
 
@@ -139,7 +150,10 @@ impl DriveSpec {
         let mut spec = Self::default();
         let mut given_names = Vec::new();
         let mut names = NAMES;
-        let mut remaining = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
+        let mut remaining = parameters
+            .split('+')
+            .filter(|_| !parameters.is_empty())
+            .peekable();
         if remaining.next_if_eq(&MODEL).is_some() {
             spec.ftl = Some(FtlDrive::default());
             names = FTL_NAMES;
@@ -149,11 +163,16 @@ impl DriveSpec {
                 return Err("a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400".into());
             }
             if parameter == MODEL {
-                return Err(format!("{MODEL} chooses the model of the drive - begin with sim:{MODEL}"));
+                return Err(format!(
+                    "{MODEL} chooses the model of the drive - begin with sim:{MODEL}"
+                ));
             }
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             if !names.split(", ").any(|known| known == name) {
-                return Err(format!("unknown parameter {} - known parameters: {names}", quoted(name)));
+                return Err(format!(
+                    "unknown parameter {} - known parameters: {names}",
+                    quoted(name)
+                ));
             }
             if given_names.contains(&name) {
                 return Err(format!("{name} is given twice - give {name} once"));
@@ -168,9 +187,11 @@ impl DriveSpec {
         if let Some((name, why, advice)) = spec.without_effect(&given_names) {
             return Err(format!("{name} has no effect {why} - {advice}"));
         }
-        spec.check_stalls().map_err(|expected| unfit("a stall", parameters, expected))?;
+        spec.check_stalls()
+            .map_err(|expected| unfit("a stall", parameters, expected))?;
         if let Some(ftl) = &mut spec.ftl {
-            ftl.complete(spec.capacity_bytes).map_err(|(name, value, expected)| unfit(name, &value, expected))?;
+            ftl.complete(spec.capacity_bytes)
+                .map_err(|(name, value, expected)| unfit(name, &value, expected))?;
             ftl.spec.check().map_err(|why| why.to_string())?;
         }
         Ok(spec)
@@ -183,13 +204,19 @@ impl DriveSpec {
 
     /// True if an operation on these bytes fails: in the bad range, or at random.
     pub(super) fn fails(&self, bytes: Range<u64>, random: &mut Random) -> bool {
-        let is_bad = self.bad_range.as_ref().is_some_and(|bad| bytes.start < bad.end && bad.start < bytes.end);
+        let is_bad = self
+            .bad_range
+            .as_ref()
+            .is_some_and(|bad| bytes.start < bad.end && bad.start < bytes.end);
         let is_unlucky = self.error_rate > 0.0 && random.unit() < self.error_rate;
         is_bad || is_unlucky
     }
 
     /// The first parameter in `given_names` that has no effect, the reason, and advice.
-    fn without_effect(&self, given_names: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
+    fn without_effect(
+        &self,
+        given_names: &[&str],
+    ) -> Option<(&'static str, &'static str, &'static str)> {
         if given_names.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some((
                 "slow-factor",
@@ -197,14 +224,28 @@ impl DriveSpec {
                 "give slow-after-s, the time from which the drive is slow; 0 for always",
             ));
         }
-        if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
+        if self
+            .bad_range
+            .as_ref()
+            .is_some_and(|bad| bad.start >= self.capacity_bytes)
+        {
             let advice = "give offsets below capacity, which is 64GiB unless given";
             return Some(("bad", "beyond the end of the drive", advice));
         }
-        let unlimited =
-            [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
+        let unlimited = [
+            self.read_kbps,
+            self.write_kbps,
+            self.read_iops,
+            self.write_iops,
+        ]
+        .iter()
+        .all(|limit| *limit == 0);
         if self.window_ns > 0 && unlimited {
-            return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
+            return Some((
+                "window-ms",
+                "without a limit",
+                "give read-iops, write-iops, read-mbps or write-mbps",
+            ));
         }
         if given_names.contains(&"op") && given_names.contains(&"op-of-flash") {
             return Some(("op-of-flash", "together with op", "give one of them"));
@@ -214,7 +255,11 @@ impl DriveSpec {
 
     /// Stalls need a length and a time, and a stall must end before the next begins.
     fn check_stalls(&self) -> Result<(), &'static str> {
-        let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
+        let Stalls {
+            length_ns,
+            every_ns,
+            ref at_ns,
+        } = self.stalls;
         let timed = every_ns > 0 || !at_ns.is_empty();
         if timed != (length_ns > 0) {
             return Err("stall-ms, and also stall-every-s or stall-at-s");
@@ -232,30 +277,51 @@ impl DriveSpec {
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "capacity" => {
-                self.capacity_bytes = size_bytes(value).filter(|n| *n > 0).ok_or("a size such as 64GiB or 3.84TB")?
+                self.capacity_bytes = size_bytes(value)
+                    .filter(|n| *n > 0)
+                    .ok_or("a size such as 64GiB or 3.84TB")?
             }
             "min-io" => {
                 let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
-                self.min_io_bytes = value.parse().ok().filter(fits).ok_or("512, 1024, 2048 or 4096")?;
+                self.min_io_bytes = value
+                    .parse()
+                    .ok()
+                    .filter(fits)
+                    .ok_or("512, 1024, 2048 or 4096")?;
             }
-            "channels" => self.channels = number(value, 1..=4096).ok_or("a number from 1 to 4096")?,
+            "channels" => {
+                self.channels = number(value, 1..=4096).ok_or("a number from 1 to 4096")?
+            }
             "read-us" => self.read_ns = nanoseconds(value, 1e3)?,
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
             "read-mbps" => self.read_kbps = kilobytes(value)?,
             "write-mbps" => self.write_kbps = kilobytes(value)?,
-            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
-            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
+            "read-iops" => {
+                self.read_iops = value
+                    .parse()
+                    .map_err(|_| "operations per second, 0 for no limit")?
+            }
+            "write-iops" => {
+                self.write_iops = value
+                    .parse()
+                    .map_err(|_| "operations per second, 0 for no limit")?
+            }
             "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
-            "jitter-pct" => self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?,
+            "jitter-pct" => {
+                self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?
+            }
             "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
             "stall-every-s" => self.stalls.every_ns = nanoseconds(value, 1e9)?,
             "stall-at-s" => {
                 let times = value.split('/').map(|time| nanoseconds(time, 1e9));
-                self.stalls.at_ns =
-                    times.collect::<Result<_, _>>().map_err(|_| "seconds joined by /, such as 10/25.5")?;
+                self.stalls.at_ns = times
+                    .collect::<Result<_, _>>()
+                    .map_err(|_| "seconds joined by /, such as 10/25.5")?;
                 self.stalls.at_ns.sort_unstable();
             }
-            "error-rate" => self.error_rate = number(value, 0.0..=1.0).ok_or("a share from 0 to 1")?,
+            "error-rate" => {
+                self.error_rate = number(value, 0.0..=1.0).ok_or("a share from 0 to 1")?
+            }
             "bad" => self.bad_range = Some(range(value).ok_or("two offsets such as 1GiB-1.5GiB")?),
             "slow-after-s" => self.slow_after_ns = Some(nanoseconds(value, 1e9)?),
             "slow-factor" => {
@@ -275,15 +341,21 @@ impl DriveSpec {
 /// Parses megabytes per second, decimals allowed, as kB/s.
 fn kilobytes(value: &str) -> Result<u64, &'static str> {
     let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
-    let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
-    fits.map(|kbps| kbps as u64).ok_or("megabytes per second, 0.001 or more, or 0 for no limit")
+    let fits =
+        kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
+    fits.map(|kbps| kbps as u64)
+        .ok_or("megabytes per second, 0.001 or more, or 0 for no limit")
 }
 
 /// Parses a number in units of `unit_ns`. Returns nanoseconds, at most about a century.
 fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
     let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
     let ns = number * unit_ns;
-    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a time from 0 to a century") }
+    if (0.0..=3e18).contains(&ns) {
+        Ok(ns.round() as u64)
+    } else {
+        Err("a time from 0 to a century")
+    }
 }
 
 fn range(value: &str) -> Option<Range<u64>> {
@@ -305,8 +377,10 @@ pub fn size_bytes(value: &str) -> Option<u64> {
         ("GB", 1_000_000_000),
         ("TB", 1_000_000_000_000),
     ];
-    let (number, unit) =
-        UNITS.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, *unit))).unwrap_or((value, 1));
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((value.strip_suffix(name)?, *unit)))
+        .unwrap_or((value, 1));
     let size = number.parse::<f64>().ok()? * unit as f64;
     (0.0..=1e18).contains(&size).then_some(size.round() as u64)
 }
@@ -340,10 +414,17 @@ mod tests {
             .parse()
             .unwrap();
         assert_eq!(spec.capacity_bytes, 3 << 29);
-        assert_eq!((spec.channels, spec.read_ns, spec.seed), (4, 90_500, Some(7)));
+        assert_eq!(
+            (spec.channels, spec.read_ns, spec.seed),
+            (4, 90_500, Some(7))
+        );
         assert_eq!(
             spec.stalls,
-            Stalls { length_ns: 250_000_000, every_ns: 0, at_ns: vec![10_000_000_000, 20_000_000_000] }
+            Stalls {
+                length_ns: 250_000_000,
+                every_ns: 0,
+                at_ns: vec![10_000_000_000, 20_000_000_000]
+            }
         );
         assert_eq!(spec.bad_range, Some(1 << 20..2 << 20));
         assert_eq!(spec.error_rate, 1e-3);
@@ -351,11 +432,18 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
-        for case in include_str!("../../../tests/data/mistakes_of_drives.txt").trim_end().split("\n\n") {
+        for case in include_str!("../../../tests/data/mistakes_of_drives.txt")
+            .trim_end()
+            .split("\n\n")
+        {
             let (text, wanted) = case.split_once("\n    ").unwrap();
             let said = text.parse::<DriveSpec>().unwrap_err().to_string();
             assert!(said.contains(wanted), "{text}: {said}");
         }
-        assert!("sim:slow-after-s=0+slow-factor=3+bad=63GiB-65GiB".parse::<DriveSpec>().is_ok());
+        assert!(
+            "sim:slow-after-s=0+slow-factor=3+bad=63GiB-65GiB"
+                .parse::<DriveSpec>()
+                .is_ok()
+        );
     }
 }

@@ -66,17 +66,31 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() {
         let folder = Folder::create(dir)?;
         folder.copy(&args.log, &args.iostat)?;
-        return done(&format!("next: flashproof size profile {}\n", shell_quoted(&folder.dir.display().to_string())));
+        return done(&format!(
+            "next: flashproof size profile {}\n",
+            shell_quoted(&folder.dir.display().to_string())
+        ));
     }
     let access = access(&args.nodes)?;
-    let restore_hint = format!("if settings were changed, restore them: flashproof size restore {}", dir.display());
+    let restore_hint = format!(
+        "if settings were changed, restore them: flashproof size restore {}",
+        dir.display()
+    );
     let end_signals = EndSignals::listen(restore_hint)?;
     let (sampled_nodes, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
-    let files = sampled_nodes.iter().map(|watched| folder.begin(&watched.node, &watched.once_replies));
+    let files = sampled_nodes
+        .iter()
+        .map(|watched| folder.begin(&watched.node, &watched.once_replies));
     let files = files.collect::<Result<Vec<_>, _>>()?;
     show(&sampled_nodes, args);
-    let mut collection = Collection { args, access, end_signals, sampled_nodes, files };
+    let mut collection = Collection {
+        args,
+        access,
+        end_signals,
+        sampled_nodes,
+        files,
+    };
     let sample_result = collection.with_settings(&folder.dir);
     // The collected files are listed even if a setting could not be restored.
     let copy_result = folder.copy(&args.log, &args.iostat);
@@ -88,15 +102,26 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Finds the nodes and queries their configuration. Also returns an error for each missing node.
-pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<SampledNode>, Vec<String>), Failure> {
-    let query = PeersQuery { uses_tls: args.nodes.access.tls, uses_alternate: args.services_alternate };
+pub fn look(
+    args: &CollectArgs,
+    access: &Access,
+) -> Result<(Vec<SampledNode>, Vec<String>), Failure> {
+    let query = PeersQuery {
+        uses_tls: args.nodes.access.tls,
+        uses_alternate: args.services_alternate,
+    };
     let DiscoveredNodes { nodes, mut missing } =
         nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
     if nodes.is_empty() {
         let missing = missing.join("\n");
-        return Err(Failure::environment(format!("{missing} - check --host, and that this machine can connect")));
+        return Err(Failure::environment(format!(
+            "{missing} - check --host, and that this machine can connect"
+        )));
     }
-    let known: Vec<String> = nodes.iter().flat_map(|node| node.namespaces.clone()).collect();
+    let known: Vec<String> = nodes
+        .iter()
+        .flat_map(|node| node.namespaces.clone())
+        .collect();
     for namespace in &args.namespace {
         if !known.contains(namespace) {
             let mut known: Vec<_> = known.iter().map(|name| quoted(name)).collect();
@@ -110,7 +135,9 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<SampledNode>, Ve
         }
     }
     let mut sampled_nodes = Vec::new();
-    for result in in_parallel(nodes, |node| SampledNode::look(node, &args.namespace, access)) {
+    for result in in_parallel(nodes, |node| {
+        SampledNode::look(node, &args.namespace, access)
+    }) {
         match result {
             Ok(node) => sampled_nodes.push(node),
             Err(error) => missing.push(error),
@@ -127,11 +154,21 @@ impl SampledNode {
     fn look(mut node: Node, requested: &[String], access: &Access) -> Result<Self, String> {
         let is_wanted = |name: &&String| requested.is_empty() || requested.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
-        let failed = |node: &Node, error: String| format!("cannot query the configuration of node {node} - {error}");
-        let sinks = node.replies(vec!["logs".to_owned()], access).map_err(|error| failed(&node, error))?;
+        let failed = |node: &Node, error: String| {
+            format!("cannot query the configuration of node {node} - {error}")
+        };
+        let sinks = node
+            .replies(vec!["logs".to_owned()], access)
+            .map_err(|error| failed(&node, error))?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
-        let names = once_names(build(&node), &namespaces, sinks.iter().map(|(sink, _)| *sink));
-        let mut once_replies = node.replies(names, access).map_err(|error| failed(&node, error))?;
+        let names = once_names(
+            build(&node),
+            &namespaces,
+            sinks.iter().map(|(sink, _)| *sink),
+        );
+        let mut once_replies = node
+            .replies(names, access)
+            .map_err(|error| failed(&node, error))?;
         once_replies.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
         let mut sampled_node = Self {
             node,
@@ -150,20 +187,39 @@ impl SampledNode {
 
     fn current(&self) -> NodeSettings<'_> {
         let reply = |name: &str| {
-            self.once_replies.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str())
+            self.once_replies
+                .iter()
+                .find(|(asked, _)| asked == name)
+                .map_or("", |(_, value)| value.as_str())
         };
-        let config = |namespace| reply(&sizing::info::settings::get_config(build(&self.node), namespace));
+        let config = |namespace| {
+            reply(&sizing::info::settings::get_config(
+                build(&self.node),
+                namespace,
+            ))
+        };
         NodeSettings {
-            namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
+            namespaces: self
+                .namespaces
+                .iter()
+                .map(|namespace| (namespace.as_str(), config(namespace)))
+                .collect(),
             service: reply("get-config:context=service"),
-            sinks: self.logs.iter().map(|(sink, file)| (*sink, file.as_str(), reply(&format!("log/{sink}")))).collect(),
+            sinks: self
+                .logs
+                .iter()
+                .map(|(sink, file)| (*sink, file.as_str(), reply(&format!("log/{sink}"))))
+                .collect(),
         }
     }
 
     /// Takes a sample. Prints one note when the node stops answering, and one when it answers again.
     fn sample(&mut self, file: &mut NodeFile, access: &Access) -> Result<(), Failure> {
         let time = SystemTime::now();
-        match self.node.replies(sample_names(build(&self.node), &self.namespaces), access) {
+        match self
+            .node
+            .replies(sample_names(build(&self.node), &self.namespaces), access)
+        {
             Ok(replies) => {
                 if std::mem::take(&mut self.is_away) {
                     console::note(&format!("node {} answers again", self.node));
@@ -173,7 +229,10 @@ impl SampledNode {
             Err(error) => {
                 self.missed_samples += 1;
                 if !std::mem::replace(&mut self.is_away, true) {
-                    console::warning(&format!("no sample of node {} - {error} - trying again", self.node));
+                    console::warning(&format!(
+                        "no sample of node {} - {error} - trying again",
+                        self.node
+                    ));
                 }
                 Ok(())
             }
@@ -185,15 +244,28 @@ impl SampledNode {
 fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
     for node in sampled_nodes {
         for change in &node.changes {
-            let action =
-                if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
+            let action = if args.enable {
+                "changing, to be restored at the end"
+            } else {
+                "would be changed by --enable"
+            };
             console::notice(&format!("{action}, on node {}: {change}", node.node));
         }
         for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
-            console::warning(&format!("node {} does not report {setting}; the setting is left unchanged", node.node));
+            console::warning(&format!(
+                "node {} does not report {setting}; the setting is left unchanged",
+                node.node
+            ));
         }
-        for (setting, _, now) in node.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted)) {
-            console::note(&format!("left unchanged, on node {}: {setting} is {now} already", node.node));
+        for (setting, _, now) in node
+            .settings
+            .iter()
+            .filter(|(_, now, wanted)| now.as_deref() == Some(wanted))
+        {
+            console::note(&format!(
+                "left unchanged, on node {}: {setting} is {now} already",
+                node.node
+            ));
         }
     }
 }
@@ -210,15 +282,24 @@ struct Collection<'a> {
 impl Collection<'_> {
     /// Changes the settings if requested, samples, and restores the settings in any case.
     fn with_settings(&mut self, dir: &Path) -> Result<(), Failure> {
-        let planned = self.sampled_nodes.iter().filter(|node| !node.changes.is_empty());
-        let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
+        let planned = self
+            .sampled_nodes
+            .iter()
+            .filter(|node| !node.changes.is_empty());
+        let planned: Vec<_> = planned
+            .map(|node| NodeChanges::new(&node.node, node.changes.clone()))
+            .collect();
         if !self.args.enable || planned.is_empty() {
             return self.sample_and_check();
         }
         let settings_to_restore = SettingsToRestore::begin(dir, planned)?;
-        let nodes = self.sampled_nodes.iter_mut().map(|watched| &mut watched.node);
-        let change_result =
-            settings_to_restore.change(nodes, &self.access, &self.end_signals).map_err(Failure::environment);
+        let nodes = self
+            .sampled_nodes
+            .iter_mut()
+            .map(|watched| &mut watched.node);
+        let change_result = settings_to_restore
+            .change(nodes, &self.access, &self.end_signals)
+            .map_err(Failure::environment);
         let sample_result = change_result.and_then(|()| self.sample_and_check());
         let restore_result = settings_to_restore.restore(&self.access, retry(&self.args.nodes));
         match (sample_result, restore_result) {
@@ -233,26 +314,35 @@ impl Collection<'_> {
     /// Samples, then warns about settings that another user turned off meanwhile: the logs lack their data.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
         let result = self.sample();
-        in_parallel(self.sampled_nodes.iter_mut().filter(|watched| !watched.is_away), |watched| {
-            let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
-            for (setting, _, wanted) in was_on {
-                if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
-                    && now != *wanted
-                {
-                    console::warning(&format!(
-                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed this \
+        in_parallel(
+            self.sampled_nodes
+                .iter_mut()
+                .filter(|watched| !watched.is_away),
+            |watched| {
+                let was_on = watched
+                    .settings
+                    .iter()
+                    .filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
+                for (setting, _, wanted) in was_on {
+                    if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
+                        && now != *wanted
+                    {
+                        console::warning(&format!(
+                            "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed this \
                          setting, so the log lacks data for part of the time",
-                        watched.node
-                    ));
+                            watched.node
+                        ));
+                    }
                 }
-            }
-        });
+            },
+        );
         result
     }
 
     /// Samples until the time is over or a signal comes.
     fn sample(&mut self) -> Result<(), Failure> {
-        let [window, every] = [self.args.window, self.args.every].map(|sec| Duration::from_secs(sec.into()));
+        let [window, every] =
+            [self.args.window, self.args.every].map(|sec| Duration::from_secs(sec.into()));
         let began = Instant::now();
         console::note(&format!(
             "sampling {} every {} for {}; Ctrl-C ends it",
@@ -269,7 +359,10 @@ impl Collection<'_> {
             sampled.into_iter().collect::<Result<(), _>>()?;
             let next = every * index;
             if next > window
-                || self.end_signals.wait((began + next).saturating_duration_since(Instant::now())).is_some()
+                || self
+                    .end_signals
+                    .wait((began + next).saturating_duration_since(Instant::now()))
+                    .is_some()
             {
                 break;
             }
@@ -279,27 +372,51 @@ impl Collection<'_> {
 
     /// Summary of the collected files, and the next step.
     fn summary(&self, dir: &Path) -> String {
-        let mut text = format!("{}: {}\n", dir.display(), count(self.sampled_nodes.len() as u64, "node"));
+        let mut text = format!(
+            "{}: {}\n",
+            dir.display(),
+            count(self.sampled_nodes.len() as u64, "node")
+        );
         for (node, file) in self.sampled_nodes.iter().zip(&self.files) {
-            let build = build(&node.node).map(|build| build.to_string()).unwrap_or_default();
-            let names = if node.namespaces.is_empty() { "no namespace" } else { &node.namespaces.join(", ") };
+            let build = build(&node.node)
+                .map(|build| build.to_string())
+                .unwrap_or_default();
+            let names = if node.namespaces.is_empty() {
+                "no namespace"
+            } else {
+                &node.namespaces.join(", ")
+            };
             let samples = count(file.samples, "sample");
             let _ = writeln!(text, "  {}  build {build}, {names}: {samples}", node.node);
         }
-        let off = self.sampled_nodes.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
-        let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
+        let off = self
+            .sampled_nodes
+            .iter()
+            .filter(|node| !self.args.enable && !node.changes.is_empty());
+        let off = off
+            .map(|node| node.node.id.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         if !off.is_empty() {
-            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns this data on.");
+            let _ = writeln!(
+                text,
+                "The logs of {off} lack data that a sizing needs: --enable turns this data on."
+            );
         }
         if self.args.log.is_empty() {
-            text += "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";
+            text +=
+                "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";
             for node in &self.sampled_nodes {
                 for (_, file) in &node.logs {
                     let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
                 }
             }
         }
-        let _ = writeln!(text, "next: flashproof size profile {}", shell_quoted(&dir.display().to_string()));
+        let _ = writeln!(
+            text,
+            "next: flashproof size profile {}",
+            shell_quoted(&dir.display().to_string())
+        );
         text
     }
 
@@ -316,9 +433,17 @@ impl Collection<'_> {
         }
         for (node, file) in self.sampled_nodes.iter().zip(&self.files) {
             if file.samples < 2 && self.end_signals.received().is_none() {
-                errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
+                errors.push(format!(
+                    "node {} gave {}, too few for a rate",
+                    node.node,
+                    count(file.samples, "sample")
+                ));
             } else if node.missed_samples > 0 {
-                console::warning(&format!("node {} did not answer {}", node.node, count(node.missed_samples, "time")));
+                console::warning(&format!(
+                    "node {} did not answer {}",
+                    node.node,
+                    count(node.missed_samples, "time")
+                ));
             }
         }
         match (errors.is_empty(), self.end_signals.received()) {
@@ -331,14 +456,27 @@ impl Collection<'_> {
 
 /// Command that fetches a log file of a node.
 pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
-    let host = if node.host.name.contains(':') { format!("[{}]", node.host.name) } else { node.host.name.clone() };
-    let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());
+    let host = if node.host.name.contains(':') {
+        format!("[{}]", node.host.name)
+    } else {
+        node.host.name.clone()
+    };
+    let name = Path::new(file)
+        .file_name()
+        .map_or_else(|| "log".into(), |name| name.to_string_lossy());
     let target = folder.join(format!("{}-{name}", node.id));
     match file.starts_with('/') {
         true => {
-            format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&target.display().to_string()))
+            format!(
+                "scp {} {}",
+                shell_quoted(&format!("{host}:{file}")),
+                shell_quoted(&target.display().to_string())
+            )
         }
         // The log goes to the server's standard error: to systemd, or to the log of a container.
-        false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
+        false => format!(
+            "(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)",
+            quoted(file)
+        ),
     }
 }

@@ -30,7 +30,11 @@ use store::nodes::{Access, Node};
 
 /// Collects, or prints the commands to do so by hand.
 pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
-    if args.print_commands { print(args) } else { collect::run(args) }
+    if args.print_commands {
+        print(args)
+    } else {
+        collect::run(args)
+    }
 }
 
 /// Restores the settings that a killed collection had changed.
@@ -43,7 +47,10 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     }
     let lock = node_settings::lock(&args.dir)?;
     let Some(settings_to_restore) = SettingsToRestore::read(&args.dir)? else {
-        console::note(&format!("nothing to restore: there is no {} in {dir}", node_settings::RESTORE_FILE));
+        console::note(&format!(
+            "nothing to restore: there is no {} in {dir}",
+            node_settings::RESTORE_FILE
+        ));
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
@@ -57,7 +64,10 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
 }
 
 fn access(args: &NodeArgs) -> Result<Access, Failure> {
-    Ok(Access { timeout: Duration::from_secs(args.timeout.into()), ..crate::access::access(&args.access)? })
+    Ok(Access {
+        timeout: Duration::from_secs(args.timeout.into()),
+        ..crate::access::access(&args.access)?
+    })
 }
 
 fn retry(args: &NodeArgs) -> Duration {
@@ -88,20 +98,35 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
             .map(|change| change.setting.asadm_command(&value_of(change)));
         let commands: BTreeSet<_> = commands.collect();
         let command = |line: &String| {
-            format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line))
+            format!(
+                "asadm -h {} -p {} --enable -e {}\n",
+                shell_quoted(&seed.name),
+                seed.port,
+                quotes(line)
+            )
         };
         commands.iter().map(command).collect::<String>()
     };
     let by_asinfo = |value_of: &dyn Fn(&Change) -> String| {
-        let changes = sampled_nodes.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
+        let changes = sampled_nodes
+            .iter()
+            .flat_map(|node| node.changes.iter().map(move |change| (node, change)));
         let command = |(node, change): (&SampledNode, &Change)| {
-            asinfo(&node.node.host.to_string(), &change.setting.command(&value_of(change), build(&node.node))) + "\n"
+            asinfo(
+                &node.node.host.to_string(),
+                &change.setting.command(&value_of(change), build(&node.node)),
+            ) + "\n"
         };
         changes.map(command).collect::<String>()
     };
-    let (new_value, old_value) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
+    let (new_value, old_value) = (
+        |change: &Change| change.to.clone(),
+        |change: &Change| change.was.clone(),
+    );
     // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
-    let are_alike = sampled_nodes.iter().all(|node| node.changes == sampled_nodes[0].changes);
+    let are_alike = sampled_nodes
+        .iter()
+        .all(|node| node.changes == sampled_nodes[0].changes);
     let mut text = String::new();
     if sampled_nodes.iter().all(|node| node.changes.is_empty()) {
         text += "# 1. All settings that a sizing needs are on already.\n";
@@ -134,21 +159,46 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
 
 /// Commands in general form, for any cluster.
 fn general(args: &CollectArgs) -> String {
-    let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
-    let namespace_setting = Setting::Benchmarks { namespace: "NS".to_owned() };
-    let log = Setting::LogLevel { sink: 0, file: "LOG".to_owned() };
+    let mut text =
+        "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    let namespace_setting = Setting::Benchmarks {
+        namespace: "NS".to_owned(),
+    };
+    let log = Setting::LogLevel {
+        sink: 0,
+        file: "LOG".to_owned(),
+    };
     let commands = |benchmarks: &str, level: &str| {
         let mut text = String::new();
-        let _ = writeln!(text, "asadm --enable -e {}", quotes(&namespace_setting.asadm_command(benchmarks)));
-        let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
+        let _ = writeln!(
+            text,
+            "asadm --enable -e {}",
+            quotes(&namespace_setting.asadm_command(benchmarks))
+        );
+        let _ = writeln!(
+            text,
+            "asadm --enable -e {}",
+            quotes(&log.asadm_command(level))
+        );
         text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
         for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
-            let _ = writeln!(text, "asinfo -v {}", shell_quoted(&namespace_setting.command(benchmarks, Some(build))));
+            let _ = writeln!(
+                text,
+                "asinfo -v {}",
+                shell_quoted(&namespace_setting.command(benchmarks, Some(build)))
+            );
         }
-        let _ = writeln!(text, "asinfo -v {}", shell_quoted(&log.command(level, None)));
+        let _ = writeln!(
+            text,
+            "asinfo -v {}",
+            shell_quoted(&log.command(level, None))
+        );
         let old = Setting::OldBenchmarks.command(benchmarks, None);
-        let _ =
-            writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell_quoted(&old));
+        let _ = writeln!(
+            text,
+            "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}",
+            shell_quoted(&old)
+        );
         text
     };
     text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
@@ -171,16 +221,25 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
          while sleep {every}; do\n  date -u '+# %Y%m%dT%H%M%SZ'\n"
     );
     let names = ["node", "build"].map(str::to_owned).into_iter();
-    for name in names.chain(namespaces.iter().map(|namespace| format!("namespace/{namespace}"))) {
+    for name in names.chain(
+        namespaces
+            .iter()
+            .map(|namespace| format!("namespace/{namespace}")),
+    ) {
         let name = shell_quoted(&name);
         let _ = writeln!(text, "  printf '%s\\t%s\\n' {name} \"$(asinfo -v {name})\"");
     }
     text + "done > $NODE.info\n"
 }
 
-const NEXT: &str = "# 5. Derive the load, in the folder with all of these files:\nflashproof size profile .\n";
+const NEXT: &str =
+    "# 5. Derive the load, in the folder with all of these files:\nflashproof size profile .\n";
 
 /// Quotes a word: double quotes if it contains nothing special to a shell, else single quotes.
 fn quotes(word: &str) -> String {
-    if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell_quoted(word) } else { format!("\"{word}\"") }
+    if word.contains(['"', '$', '`', '\\', '!', '\'']) {
+        shell_quoted(word)
+    } else {
+        format!("\"{word}\"")
+    }
 }

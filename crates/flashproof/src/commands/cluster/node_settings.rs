@@ -70,20 +70,36 @@ impl NodeChanges {
 
     /// asinfo commands that restore the settings.
     fn commands(&self) -> impl Iterator<Item = String> {
-        self.changes.iter().map(|change| asinfo(&self.host, &change.setting.command(&change.was, self.build())))
+        self.changes.iter().map(|change| {
+            asinfo(
+                &self.host,
+                &change.setting.command(&change.was, self.build()),
+            )
+        })
     }
 }
 
 /// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
-    let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host { name: host.to_owned(), port: DEFAULT_PORT });
-    format!("asinfo -h {} -p {} -v {}", shell_quoted(&host.name), host.port, shell_quoted(command))
+    let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host {
+        name: host.to_owned(),
+        port: DEFAULT_PORT,
+    });
+    format!(
+        "asinfo -h {} -p {} -v {}",
+        shell_quoted(&host.name),
+        host.port,
+        shell_quoted(command)
+    )
 }
 
 impl SettingsToRestore {
     /// Records the planned changes in `dir`. Must be called before any change.
     pub fn begin(dir: &Path, nodes: Vec<NodeChanges>) -> Result<Self, Failure> {
-        let this = Self { path: dir.join(RESTORE_FILE), nodes };
+        let this = Self {
+            path: dir.join(RESTORE_FILE),
+            nodes,
+        };
         this.save().map_err(Failure::environment)?;
         Ok(this)
     }
@@ -98,7 +114,12 @@ impl SettingsToRestore {
                 path.display()
             ))
         };
-        let bytes = match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
+        let bytes = match files::read_instructions(
+            &path,
+            Links::Refused,
+            Instructions::Data,
+            FILE_BYTES_MAX,
+        ) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(|error| failed(error.to_string()))?,
         };
@@ -114,13 +135,17 @@ impl SettingsToRestore {
         end_signals: &EndSignals,
     ) -> Result<(), String> {
         for node in nodes {
-            let Some(node_changes) = self.nodes.iter().find(|planned| planned.node == node.id) else { continue };
+            let Some(node_changes) = self.nodes.iter().find(|planned| planned.node == node.id)
+            else {
+                continue;
+            };
             for change in &node_changes.changes {
                 if end_signals.received().is_some() {
                     return Ok(());
                 }
-                set(node, &change.setting, &change.to, access)
-                    .map_err(|error| format!("cannot change {} on node {node} - {error}", change.setting))?;
+                set(node, &change.setting, &change.to, access).map_err(|error| {
+                    format!("cannot change {} on node {node} - {error}", change.setting)
+                })?;
             }
         }
         Ok(())
@@ -133,7 +158,8 @@ impl SettingsToRestore {
         let nodes = self.nodes.clone();
         let remaining = Mutex::new(self);
         let results = in_parallel(nodes, |planned| {
-            restore_with_retries(&planned, access, retry_time).map_err(|error| (planned.node.clone(), error))?;
+            restore_with_retries(&planned, access, retry_time)
+                .map_err(|error| (planned.node.clone(), error))?;
             let mut remaining = remaining.lock().unwrap_or_else(PoisonError::into_inner);
             remaining.nodes.retain(|node| *node != planned);
             if let Err(error) = remaining.save() {
@@ -142,8 +168,14 @@ impl SettingsToRestore {
             Ok(())
         });
         let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
-        let remaining = remaining.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if remaining.nodes.is_empty() { Ok(()) } else { Err(remaining.failure(&errors, access)) }
+        let remaining = remaining
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if remaining.nodes.is_empty() {
+            Ok(())
+        } else {
+            Err(remaining.failure(&errors, access))
+        }
     }
 
     fn failure(&self, errors: &[(String, String)], access: &Access) -> Failure {
@@ -173,14 +205,25 @@ impl SettingsToRestore {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
         let result = match self.nodes.is_empty() {
             true => files::remove_file(&self.path),
-            false => text().and_then(|text| files::replace(&self.path, &text, ReplaceTarget::Own("\"changes\""))),
+            false => text().and_then(|text| {
+                files::replace(&self.path, &text, ReplaceTarget::Own("\"changes\""))
+            }),
         };
-        result.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
+        result.map_err(|error| {
+            format!(
+                "cannot record the settings to restore in {} - {error}",
+                self.path.display()
+            )
+        })
     }
 }
 
 /// Restores the settings of one node, with retries for `retry_time` while the node does not answer.
-fn restore_with_retries(node_changes: &NodeChanges, access: &Access, retry_time: Duration) -> Result<(), String> {
+fn restore_with_retries(
+    node_changes: &NodeChanges,
+    access: &Access,
+    retry_time: Duration,
+) -> Result<(), String> {
     let began = Instant::now();
     let mut has_warned = false;
     loop {
@@ -218,9 +261,15 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
             set(&mut node, &change.setting, &change.was, access)?;
             let restored = value(&mut node, &change.setting, access)?;
             if restored != change.was {
-                return Err(format!("{} is {restored} after it was set to {}", change.setting, change.was));
+                return Err(format!(
+                    "{} is {restored} after it was set to {}",
+                    change.setting, change.was
+                ));
             }
-            console::note(&format!("restored on node {node}: {}: {current} -> {restored}", change.setting));
+            console::note(&format!(
+                "restored on node {node}: {}: {current} -> {restored}",
+                change.setting
+            ));
         } else if current != change.was {
             console::warning(&format!(
                 "left unchanged on node {node}: {} is {current}: another user changed this setting after the \
@@ -235,17 +284,29 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
 /// Current value of a setting.
 pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
     let query = setting.query(build(node));
-    let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
+    let reply = node
+        .ask(std::slice::from_ref(&query), access)?
+        .pop()
+        .flatten();
     let reply = reply.ok_or_else(|| format!("the node does not answer {}", quoted(&query)))?;
     if is_refusal(&reply) {
-        return Err(format!("the node answers {} with {}", quoted(&query), quoted(&reply)));
+        return Err(format!(
+            "the node answers {} with {}",
+            quoted(&query),
+            quoted(&reply)
+        ));
     }
-    setting.value(&reply).ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
+    setting
+        .value(&reply)
+        .ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
 }
 
 fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
     let command = setting.command(value, build(node));
-    let reply = node.ask(std::slice::from_ref(&command), access)?.pop().flatten();
+    let reply = node
+        .ask(std::slice::from_ref(&command), access)?
+        .pop()
+        .flatten();
     match reply.as_deref() {
         Some(ok) if ok.eq_ignore_ascii_case("ok") => Ok(()),
         reply => Err(format!(
@@ -292,7 +353,10 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
         Ok(true) => "the folder is not empty".to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(Failure::usage(format!("cannot collect into {} - {why} - give another --out", dir.display())))
+    Err(Failure::usage(format!(
+        "cannot collect into {} - {why} - give another --out",
+        dir.display()
+    )))
 }
 
 /// True if a collection in `dir` was killed, or is running.
@@ -302,7 +366,10 @@ fn has_settings_to_restore(dir: &Path) -> bool {
 
 /// Folders next to `dir` whose collections were killed before they restored the settings.
 pub fn killed_collections_beside(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(files::dir_of(dir)).into_iter().flatten().flatten();
+    let entries = fs::read_dir(files::dir_of(dir))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut killed: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
         // A running collection holds the lock.
@@ -316,27 +383,47 @@ impl Folder {
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
         files::create_dirs(&dir).map_err(|error| failed(&dir, &error))?;
-        Ok(Self { _lock: lock(&dir)?, dir })
+        Ok(Self {
+            _lock: lock(&dir)?,
+            dir,
+        })
     }
 
     /// Creates the file of a node, with the replies queried once.
-    pub fn begin(&self, node: &Node, once_replies: &[(String, String)]) -> Result<NodeFile, Failure> {
+    pub fn begin(
+        &self,
+        node: &Node,
+        once_replies: &[(String, String)],
+    ) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
-        let file = files::create_new(&path, files::SHARED).map_err(|error| failed(&path, &error))?;
+        let file =
+            files::create_new(&path, files::SHARED).map_err(|error| failed(&path, &error))?;
         let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
         let mut text = header_text(tool, &node.host.to_string(), &node.id, build(node));
-        let mut node_file = NodeFile { path, file, samples: 0 };
-        once_replies.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
+        let mut node_file = NodeFile {
+            path,
+            file,
+            samples: 0,
+        };
+        once_replies
+            .iter()
+            .for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
         node_file.write(&text)?;
         Ok(node_file)
     }
 
     /// Copies logs and iostat's output into the folder; compressed files stay compressed.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
-        logs.iter().try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
+        logs.iter()
+            .try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
         iostat.iter().try_for_each(|path| {
             let (node, path) = of_node(path);
-            copy(&node.map(|node| format!("{node}-")).unwrap_or_default(), path, Content::Iostat, &self.dir)
+            copy(
+                &node.map(|node| format!("{node}-")).unwrap_or_default(),
+                path,
+                Content::Iostat,
+                &self.dir,
+            )
         })
     }
 }
@@ -373,14 +460,21 @@ pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
-    files::open(path, Links::Followed)
-        .map_err(|error| Failure::usage(format!("cannot read {} - {error} - check the path", path.display())))
+    files::open(path, Links::Followed).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read {} - {error} - check the path",
+            path.display()
+        ))
+    })
 }
 
 /// Copies one file up to its current length: a log can grow during the copy.
 fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
-    let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
+    let name = path
+        .file_name()
+        .filter(|_| !is_stdin)
+        .unwrap_or("stdin".as_ref());
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     // Logs of different nodes can have the same name. A number goes between the stem and the extension.
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
@@ -396,10 +490,16 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
         io::copy(&mut io::stdin().lock(), &mut target)
     } else {
         let source = open(path)?;
-        source.metadata().and_then(|metadata| io::copy(&mut source.take(metadata.len()), &mut target))
+        source
+            .metadata()
+            .and_then(|metadata| io::copy(&mut source.take(metadata.len()), &mut target))
     };
     result.map(drop).map_err(|error| {
-        Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), target_path.display()))
+        Failure::environment(format!(
+            "cannot copy {} to {} - {error}",
+            path.display(),
+            target_path.display()
+        ))
     })
 }
 
@@ -412,14 +512,20 @@ pub struct NodeFile {
 
 impl NodeFile {
     /// Adds a sample in one write, so that a kill leaves it whole or absent.
-    pub fn sample(&mut self, time: SystemTime, replies: &[(String, String)]) -> Result<(), Failure> {
+    pub fn sample(
+        &mut self,
+        time: SystemTime,
+        replies: &[(String, String)],
+    ) -> Result<(), Failure> {
         self.write(&sample_text(time, replies))?;
         self.samples += 1;
         Ok(())
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.file.write_all(text.as_bytes()).map_err(|error| failed(&self.path, &error))
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| failed(&self.path, &error))
     }
 }
 

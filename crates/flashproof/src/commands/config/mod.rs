@@ -37,8 +37,15 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
     let mut args = given.clone();
     let config_path = args.config.as_deref().or(args.from.as_deref());
     all(keys_set_twice(&args))?;
-    let base = config_path.map(|path| translated(path, &args)).transpose()?;
-    let output = |args: &ConfigArgs| args.out.clone().map(|path| OutputFile { path, force: args.force });
+    let base = config_path
+        .map(|path| translated(path, &args))
+        .transpose()?;
+    let output = |args: &ConfigArgs| {
+        args.out.clone().map(|path| OutputFile {
+            path,
+            force: args.force,
+        })
+    };
     output(&args).iter().try_for_each(OutputFile::check)?;
     let is_interactive = args.ask || base.is_none() && args.requests_nothing();
     if is_interactive {
@@ -53,7 +60,10 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
     let output = output(&args);
     let draft = Draft::new(base, &args)?;
     let text = draft.document()?;
-    if let Err(failure) = output.as_ref().map_or_else(|| console::result(&text), |file| file.write(&text)) {
+    if let Err(failure) = output
+        .as_ref()
+        .map_or_else(|| console::result(&text), |file| file.write(&text))
+    {
         // A configuration that cannot be saved is printed, so that the answers are not lost.
         if is_interactive {
             console::result(&text)?;
@@ -72,8 +82,15 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
 
 /// Reads a configuration of any ACT version.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
-    let reading = ReadOptions { test: args.model, act: args.act, cpus: args.cpus };
-    Ok((path.display().to_string(), translation_of(path, &bytes_of(path)?, &reading)?))
+    let reading = ReadOptions {
+        test: args.model,
+        act: args.act,
+        cpus: args.cpus,
+    };
+    Ok((
+        path.display().to_string(),
+        translation_of(path, &bytes_of(path)?, &reading)?,
+    ))
 }
 
 /// A configuration that can be written, and its origin.
@@ -103,12 +120,18 @@ impl<'a> Draft<'a> {
         let duration = duration_sec.map(|seconds| ("test-duration-sec", seconds.to_string()));
         let keys = args.keys().map(|(key, _, value)| (key, value.to_owned()));
         let keys = devices.into_iter().chain(duration).chain(keys);
-        all(keys.filter_map(|(key, value)| config.set(key, &value).err()).collect())?;
-        let is_in_file =
-            |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given_keys.contains(&key));
+        all(keys
+            .filter_map(|(key, value)| config.set(key, &value).err())
+            .collect())?;
+        let is_in_file = |key: &str| {
+            base.as_ref()
+                .is_some_and(|(_, translation)| translation.given_keys.contains(&key))
+        };
         config.apply_dependent_defaults(&|key| is_in_file(key) || args.sets(key));
         if base.is_none() && config.device_names.is_empty() {
-            return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
+            return Err(Failure::usage(
+                "no device is named - give --device, or CONFIG with a configuration",
+            ));
         }
         if base.is_none() && !args.has_load() {
             return Err(Failure::usage(format!(
@@ -125,7 +148,13 @@ impl<'a> Draft<'a> {
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(check(&config))?;
-        Ok(Self { config, drives, source: base, args, notes })
+        Ok(Self {
+            config,
+            drives,
+            source: base,
+            args,
+            notes,
+        })
     }
 
     /// Text of the file. Also prints the explanation of the load, and the changes.
@@ -141,10 +170,23 @@ impl<'a> Draft<'a> {
             self.config.test.name()
         ));
         let without_key = |sentence: String| ("", sentence);
-        let changes = self.source.iter().flat_map(|(_, translation)| &translation.changes).chain(&self.notes).cloned();
-        let notes = self.translation().into_iter().map(without_key).chain(changes);
+        let changes = self
+            .source
+            .iter()
+            .flat_map(|(_, translation)| &translation.changes)
+            .chain(&self.notes)
+            .cloned();
+        let notes = self
+            .translation()
+            .into_iter()
+            .map(without_key)
+            .chain(changes);
         for (key, sentence) in notes.chain(self.drive_notes().into_iter().map(without_key)) {
-            console::note(&if key.is_empty() { sentence.clone() } else { format!("{key}: {sentence}") });
+            console::note(&if key.is_empty() {
+                sentence.clone()
+            } else {
+                format!("{key}: {sentence}")
+            });
             document.note(key, &sentence);
         }
         if let Some(sentence) = self.uneven() {
@@ -179,7 +221,9 @@ impl<'a> Draft<'a> {
 
     /// True if every drive has the same number of devices.
     fn is_even(&self) -> bool {
-        self.drives.windows(2).all(|pair| pair[0].members.len() == pair[1].members.len())
+        self.drives
+            .windows(2)
+            .all(|pair| pair[0].members.len() == pair[1].members.len())
     }
 
     /// Share of each drive, if the load was given per drive and the shares differ.
@@ -190,8 +234,11 @@ impl<'a> Draft<'a> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let shares = self.drives.iter().map(|drive| {
             let share = drive.members.len() as f64 / devices as f64;
-            let [reads, writes] = scale::LOAD_1X.map(|(key, _)| self.config.number(key).unwrap_or(0) as f64 * share);
-            let load = self.load().map(|_| format!(" ({}x)", hundredths(reads / scale::READS_PER_SEC_1X as f64)));
+            let [reads, writes] =
+                scale::LOAD_1X.map(|(key, _)| self.config.number(key).unwrap_or(0) as f64 * share);
+            let load = self
+                .load()
+                .map(|_| format!(" ({}x)", hundredths(reads / scale::READS_PER_SEC_1X as f64)));
             let [reads, writes] = [reads, writes].map(|rate| Grouped(rate.round() as u64));
             let (name, load) = (&drive.name, load.unwrap_or_default());
             format!("{name} gets {reads} reads and {writes} writes per second{load}")
@@ -206,11 +253,17 @@ impl<'a> Draft<'a> {
 
     /// The ACT version of the source, and the parser's warnings.
     fn translation(&self) -> Vec<String> {
-        let Some((name, translation)) = &self.source else { return Vec::new() };
+        let Some((name, translation)) = &self.source else {
+            return Vec::new();
+        };
         let act = translation.act;
         let why = match &translation.candidates {
             Some(acts) if acts.start() == acts.end() => format!("its keys are those of ACT {act}"),
-            Some(acts) => format!("its keys fit ACT {} to {}; --act selects another version", acts.start(), acts.end()),
+            Some(acts) => format!(
+                "its keys fit ACT {} to {}; --act selects another version",
+                acts.start(),
+                acts.end()
+            ),
             None => "--act selects this version".to_owned(),
         };
         let read_as = match translation.is_flashproof_file {
@@ -219,8 +272,7 @@ impl<'a> Draft<'a> {
         };
         let mut origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
         if translation.test_by_default {
-            origin_text +=
-                " The file fits both tests, and is read as a storage test; --model index selects the index test.";
+            origin_text += " The file fits both tests, and is read as a storage test; --model index selects the index test.";
         }
         let warnings = translation.warnings.iter().map(ToString::to_string);
         std::iter::once(origin_text).chain(warnings).collect()
@@ -236,9 +288,9 @@ impl<'a> Draft<'a> {
                     drive.name
                 )),
                 (true, false) => Some(format!("{members} count as one drive, {}.", drive.name)),
-                (false, true) => {
-                    Some(format!("{members} counts as one drive, by its name: it is not on this machine."))
-                }
+                (false, true) => Some(format!(
+                    "{members} counts as one drive, by its name: it is not on this machine."
+                )),
                 (false, false) => None,
             }
         };
@@ -252,23 +304,42 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
         let spec = name.drive()?;
         let (size_bytes, min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
         let name = name.to_string();
-        Some(Drive { members: vec![name.clone()], name, size_bytes, min_io_bytes, discovery_error: None })
+        Some(Drive {
+            members: vec![name.clone()],
+            name,
+            size_bytes,
+            min_io_bytes,
+            discovery_error: None,
+        })
     };
     let mut drives: Vec<_> = names.iter().filter_map(simulated).collect();
-    let real: Vec<_> = names.iter().filter(|name| name.drive().is_none()).map(ToString::to_string).collect();
+    let real: Vec<_> = names
+        .iter()
+        .filter(|name| name.drive().is_none())
+        .map(ToString::to_string)
+        .collect();
     let known = drives_of(&real, Path::new("/")).into_iter();
-    drives.extend(known.map(|drive| Drive { size_bytes: drive.size_bytes.or(capacity), ..drive }));
+    drives.extend(known.map(|drive| Drive {
+        size_bytes: drive.size_bytes.or(capacity),
+        ..drive
+    }));
     drives
 }
 
 /// A number with up to two decimals, without trailing zeros.
 fn hundredths(number: f64) -> String {
-    format!("{number:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    format!("{number:.2}")
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 /// Value of `device-names`, in which white space separates names.
 fn device_list(devices: &[String]) -> Result<String, Failure> {
-    match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
+    match devices
+        .iter()
+        .find(|name| name.contains(|c: char| c.is_whitespace() || c == ';'))
+    {
         Some(name) => Err(Failure::usage(format!(
             "cannot name the device {} in a configuration - white space and semicolons separate names there - give \
              another path to the device, or repeat --device for each device",
@@ -282,14 +353,23 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
 fn set_rates(config: &mut ActConfig, args: &ConfigArgs, drives: u64) -> Result<Notes, Failure> {
     if let Some((reads, writes)) = args.per_drive {
         let rates = [("read-reqs-per-sec", reads), ("write-reqs-per-sec", writes)];
-        let set = |(key, rate)| config.set(key, &(u64::from(rate) * drives).to_string()).err();
+        let set = |(key, rate)| {
+            config
+                .set(key, &(u64::from(rate) * drives).to_string())
+                .err()
+        };
         all(rates.into_iter().filter_map(set).collect())?;
     }
-    let Some(factor) = args.load else { return Ok(Notes::new()) };
+    let Some(factor) = args.load else {
+        return Ok(Notes::new());
+    };
     let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
     let rounded = rates.into_iter().filter_map(|rate| {
         let (exact, whole) = (rate.rounded?, rate.after_per_sec);
-        Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {whole}")))
+        Some((
+            rate.key,
+            format!("{factor}x is {exact} per second, rounded to the whole number {whole}"),
+        ))
     });
     Ok(rounded.collect())
 }
@@ -303,8 +383,14 @@ impl ConfigArgs {
             ("write-reqs-per-sec", "--writes", &self.writes),
             ("record-bytes", "--record-bytes", &self.record_bytes),
         ];
-        let options = options.into_iter().filter_map(|(key, option, value)| Some((key, option, value.as_deref()?)));
-        options.chain(self.set.iter().map(|(key, value)| (key.as_str(), "--set", value.as_str())))
+        let options = options
+            .into_iter()
+            .filter_map(|(key, option, value)| Some((key, option, value.as_deref()?)));
+        options.chain(
+            self.set
+                .iter()
+                .map(|(key, value)| (key.as_str(), "--set", value.as_str())),
+        )
     }
 
     fn sets(&self, key: &str) -> bool {
@@ -313,12 +399,17 @@ impl ConfigArgs {
 
     /// True if a load is given, in any form.
     fn has_load(&self) -> bool {
-        self.load.is_some() || self.per_drive.is_some() || LOAD_1X.iter().any(|(rate, _)| self.sets(rate))
+        self.load.is_some()
+            || self.per_drive.is_some()
+            || LOAD_1X.iter().any(|(rate, _)| self.sets(rate))
     }
 
     /// True if no option sets a device, the duration, the load or a key.
     fn requests_nothing(&self) -> bool {
-        self.device.is_empty() && self.duration.is_none() && self.load.is_none() && self.keys().next().is_none()
+        self.device.is_empty()
+            && self.duration.is_none()
+            && self.load.is_none()
+            && self.keys().next().is_none()
     }
 
     /// File name that describes the contents.
@@ -335,19 +426,33 @@ impl ConfigArgs {
 
 /// A message for each key that is set twice.
 fn keys_set_twice(args: &ConfigArgs) -> Vec<String> {
-    let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
+    let load = args
+        .load
+        .iter()
+        .flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
     let duration = args.duration.map(|_| ("test-duration-sec", "--duration"));
     let devices = args.device.first().map(|_| ("device-names", "--device"));
     let others = args.keys().map(|(key, option, _)| (key, option));
     let set_keys: Vec<_> = load.chain(duration).chain(devices).chain(others).collect();
-    let problems = set_keys.iter().enumerate().filter_map(|(index, (key, option))| {
-        let (_, first) = set_keys[..index].iter().find(|(earlier, _)| earlier == key)?;
-        Some(format!("{key:?} is set twice, by {first} and by {option} - give only one of them"))
-    });
+    let problems = set_keys
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (key, option))| {
+            let (_, first) = set_keys[..index]
+                .iter()
+                .find(|(earlier, _)| earlier == key)?;
+            Some(format!(
+                "{key:?} is set twice, by {first} and by {option} - give only one of them"
+            ))
+        });
     problems.collect()
 }
 
 /// Failure with a line for each problem, if there is any.
 pub(super) fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
-    if problems.is_empty() { Ok(()) } else { Err(Failure::usages(problems)) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::usages(problems))
+    }
 }

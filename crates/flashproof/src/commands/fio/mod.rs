@@ -11,10 +11,12 @@ use device::guard::Guard;
 use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{
-    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
+    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options,
+    runs as runs_of,
 };
 use procedures::fio::{
-    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states, write_dumps,
+    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states,
+    write_dumps,
 };
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
@@ -24,7 +26,9 @@ use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
-use session::runner::{NamedWorkload, Opened, RunOutcome, RunRequest, cpus, run as run_request, tool};
+use session::runner::{
+    NamedWorkload, Opened, RunOutcome, RunRequest, cpus, run as run_request, tool,
+};
 use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
 use session::{CompatMode, console};
@@ -47,10 +51,14 @@ fn engine_of(job: &Job) -> &'static str {
 
 /// A note for each job whose ioengine is replaced by another engine.
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
-    let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
+    let jobs = loads
+        .iter()
+        .filter(|load| !load.is_simulated())
+        .flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
         let ioengine = job.ioengine.as_deref()?;
-        (ioengine != engine_of(job)).then(|| format!("ioengine={ioengine} is replaced by {}", engine_of(job)))
+        (ioengine != engine_of(job))
+            .then(|| format!("ioengine={ioengine} is replaced by {}", engine_of(job)))
     });
     replaced.collect()
 }
@@ -65,15 +73,21 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     match () {
         () if program.help => return done(FIO_HELP),
-        () if program.version && compat_mode == CompatMode::Fio => return done(&format!("{FIO_VERSION}\n")),
+        () if program.version && compat_mode == CompatMode::Fio => {
+            return done(&format!("{FIO_VERSION}\n"));
+        }
         () if program.version => return done(&format!("{}\n", tool())),
         () if program.cmdhelp => return done(&options::help()),
         () => {}
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();
-    let jobs = jobs(&sections, &surroundings(&|_| Err(String::new()), program.readonly), &mut warnings)
-        .map_err(usage_of_problems)?;
+    let jobs = jobs(
+        &sections,
+        &surroundings(&|_| Err(String::new()), program.readonly),
+        &mut warnings,
+    )
+    .map_err(usage_of_problems)?;
     print_warnings(&warnings);
     if program.warnings_fatal && !warnings.is_empty() {
         return Err(usage_of_problems(warnings));
@@ -88,26 +102,48 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     for load in &loads {
-        load.check_buffers().and_then(|()| load.check_cpus()).map_err(Failure::environment)?;
+        load.check_buffers()
+            .and_then(|()| load.check_cpus())
+            .map_err(Failure::environment)?;
     }
-    other_engines(&loads).iter().for_each(|note| console::note(note));
+    other_engines(&loads)
+        .iter()
+        .for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut known_sizes = HashMap::new();
     let mut layouts = Vec::new();
     for load in &mut loads {
-        let resolved = resolve_file_sizes(load, &mut known_sizes)
-            .and_then(|layouts| if program.readonly { without_layout(layouts) } else { Ok(layouts) });
+        let resolved = resolve_file_sizes(load, &mut known_sizes).and_then(|layouts| {
+            if program.readonly {
+                without_layout(layouts)
+            } else {
+                Ok(layouts)
+            }
+        });
         if resolved.is_err() && compat_mode == CompatMode::Fio {
-            write_report(&program, &report_text(&program, &[unstarted(load.clone())], &global_options(&sections)))?;
+            write_report(
+                &program,
+                &report_text(
+                    &program,
+                    &[unstarted(load.clone())],
+                    &global_options(&sections),
+                ),
+            )?;
         }
         layouts.push(resolved?);
     }
     // Check that the report and the logs can be written.
-    program.output.as_deref().map_or(Ok(()), |path| write_output(&program, path, None))?;
-    loads.iter().try_for_each(|load| check_logs(load, program.force))?;
+    program
+        .output
+        .as_deref()
+        .map_or(Ok(()), |path| write_output(&program, path, None))?;
+    loads
+        .iter()
+        .try_for_each(|load| check_logs(load, program.force))?;
     program.trigger.check_unpulled()?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
-    let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
+    let signal_handler =
+        SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
     if program.output.is_none() && program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
@@ -115,7 +151,11 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     let mut session = FioCommand {
         compat_mode,
-        devices: loads.iter().flat_map(|load| &load.devices).map(DeviceName::to_string).collect(),
+        devices: loads
+            .iter()
+            .flat_map(|load| &load.devices)
+            .map(DeviceName::to_string)
+            .collect(),
         written: Vec::new(),
         erase: program.erase.clone(),
         program: &program,
@@ -129,7 +169,10 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.allow_own_data(&load);
-        let laid_out: Vec<DeviceName> = layouts.iter().flat_map(|layout| layout.devices.clone()).collect();
+        let laid_out: Vec<DeviceName> = layouts
+            .iter()
+            .flat_map(|layout| layout.devices.clone())
+            .collect();
         let outcome = session.perform(number, load.clone(), layouts, &mut runs);
         match outcome {
             Ok(outcome) => worst = worst.max(outcome),
@@ -144,9 +187,15 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
             }
         }
         let load = &runs[number].load;
-        let written = load.devices.iter().filter(|name| load.writes_to(name)).chain(&laid_out);
+        let written = load
+            .devices
+            .iter()
+            .filter(|name| load.writes_to(name))
+            .chain(&laid_out);
         session.written.extend(written.filter_map(WrittenFile::of));
-        if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
+        if signal_handler.signal_received().is_some()
+            || runs.last().is_some_and(|ran| ran.load.ends_all_runs())
+        {
             break;
         }
     }
@@ -161,8 +210,9 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     drop(run_dir);
     let is_complete = signal_handler.signal_received().is_none();
-    let has_failed =
-        |ran: &FioRun| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
+    let has_failed = |ran: &FioRun| {
+        ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty()
+    };
     Ok(ExitCode::from(match compat_mode {
         CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
@@ -178,8 +228,13 @@ fn unstarted(load: FioLoad) -> FioRun {
 
 /// Options of the global sections.
 fn global_options(sections: &[Section]) -> Vec<(String, String)> {
-    let given = sections.iter().filter(|section| section.is_global()).flat_map(|section| &section.options);
-    given.map(|given| (given.name.clone(), given.value.clone().unwrap_or_default())).collect()
+    let given = sections
+        .iter()
+        .filter(|section| section.is_global())
+        .flat_map(|section| &section.options);
+    given
+        .map(|given| (given.name.clone(), given.value.clone().unwrap_or_default()))
+        .collect()
 }
 
 /// The report on `runs` in all formats of the command line.
@@ -197,7 +252,11 @@ fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, Str
 /// A usage failure with a line for each problem, up to a maximum number of lines.
 fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
-    let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
+    let mut lines: Vec<_> = problems
+        .iter()
+        .take(TOLD_MAX)
+        .map(ToString::to_string)
+        .collect();
     if problems.len() > TOLD_MAX {
         lines.push(format!("and {} more", problems.len() - TOLD_MAX));
     }
@@ -206,12 +265,16 @@ fn usage_of_problems(problems: Vec<Problem>) -> Failure {
 }
 
 fn print_warnings(warnings: &[Problem]) {
-    warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
+    warnings
+        .iter()
+        .for_each(|warning| console::warning(&warning.to_string()));
 }
 
 /// Refuses to write files that are to be read, for --readonly.
 fn without_layout(layouts: Vec<FioLoad>) -> Result<Vec<FioLoad>, Failure> {
-    let Some(layout) = layouts.first() else { return Ok(layouts) };
+    let Some(layout) = layouts.first() else {
+        return Ok(layouts);
+    };
     Err(Failure::environment(format!(
         "cannot read the file {} - it is missing, or shorter than {} bytes, and --readonly forbids to write it - leave out \
          --readonly, or name a file of this size",
@@ -220,7 +283,10 @@ fn without_layout(layouts: Vec<FioLoad>) -> Result<Vec<FioLoad>, Failure> {
     )))
 }
 
-fn surroundings<'a>(read: &'a dyn Fn(&str) -> Result<String, String>, readonly: bool) -> ParseContext<'a> {
+fn surroundings<'a>(
+    read: &'a dyn Fn(&str) -> Result<String, String>,
+    readonly: bool,
+) -> ParseContext<'a> {
     let memory = sys::buffer::available_bytes().unwrap_or(0);
     ParseContext {
         read,
@@ -233,7 +299,8 @@ fn surroundings<'a>(read: &'a dyn Fn(&str) -> Result<String, String>, readonly: 
 }
 
 fn read_text(path: &str) -> Result<String, String> {
-    let bytes = input::read(Path::new(path), Links::Followed, BYTES_MAX as u64).map_err(|error| error.to_string())?;
+    let bytes = input::read(Path::new(path), Links::Followed, BYTES_MAX as u64)
+        .map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text: {error}"))
 }
 
@@ -244,30 +311,53 @@ fn sections(
     program: &ProgramOptions,
     words: &[String],
 ) -> Result<(Vec<Section>, String), Failure> {
-    let mut text = if words.is_empty() { String::new() } else { format!("; {}\n", words.join(" ")) };
+    let mut text = if words.is_empty() {
+        String::new()
+    } else {
+        format!("; {}\n", words.join(" "))
+    };
     for file in files {
-        let content = read_text(file)
-            .map_err(|why| Failure::usage(format!("cannot read the job file {} - {why}", quoted(file))))?;
+        let content = read_text(file).map_err(|why| {
+            Failure::usage(format!("cannot read the job file {} - {why}", quoted(file)))
+        })?;
         let mut warnings = Vec::new();
-        let mut file_sections = job_file(file, &content, &surroundings(&read_text, program.readonly), &mut warnings)
-            .map_err(usage_of_problems)?;
+        let mut file_sections = job_file(
+            file,
+            &content,
+            &surroundings(&read_text, program.readonly),
+            &mut warnings,
+        )
+        .map_err(usage_of_problems)?;
         print_warnings(&warnings);
         // The jobs of a file wait for those of the previous file.
         let has_jobs = sections.iter().any(|section| !section.is_global());
-        if let Some(first) = file_sections.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
-            let stonewall =
-                load::workload::fio::GivenOption { name: "stonewall".into(), value: None, position: file.clone() };
+        if let Some(first) = file_sections
+            .iter_mut()
+            .find(|section| !section.is_global())
+            .filter(|_| has_jobs)
+        {
+            let stonewall = load::workload::fio::GivenOption {
+                name: "stonewall".into(),
+                value: None,
+                position: file.clone(),
+            };
             first.options.push(stonewall);
         }
         sections.append(&mut file_sections);
         let _ = writeln!(text, "; {file}\n{content}");
     }
     if !program.sections.is_empty() {
-        let is_wanted = |section: &Section| section.is_global() || program.sections.contains(&section.name);
-        if let Some(missing) =
-            program.sections.iter().find(|name| !sections.iter().any(|section| section.name == **name))
+        let is_wanted =
+            |section: &Section| section.is_global() || program.sections.contains(&section.name);
+        if let Some(missing) = program
+            .sections
+            .iter()
+            .find(|name| !sections.iter().any(|section| section.name == **name))
         {
-            return Err(Failure::usage(format!("there is no section called {} - check --section", quoted(missing))));
+            return Err(Failure::usage(format!(
+                "there is no section called {} - check --section",
+                quoted(missing)
+            )));
         }
         sections.retain(is_wanted);
     }
@@ -278,13 +368,24 @@ fn sections(
 fn limit_streams(program: &ProgramOptions, loads: &mut [FioLoad]) -> Result<(), Failure> {
     let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
     if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
-        let why = format!("no job has this stream - the streams are {}", names.join(", "));
-        return Err(Failure::usage(format!("cannot judge the stream {} - {why}", quoted(stream))));
+        let why = format!(
+            "no job has this stream - the streams are {}",
+            names.join(", ")
+        );
+        return Err(Failure::usage(format!(
+            "cannot judge the stream {} - {why}",
+            quoted(stream)
+        )));
     }
     if !program.sla_of.is_empty() {
-        loads.iter_mut().for_each(|load| load.set_limits(&program.sla_of, &program.sla));
+        loads
+            .iter_mut()
+            .for_each(|load| load.set_limits(&program.sla_of, &program.sla));
     }
-    loads.iter().try_for_each(|load| load.thresholds().map(drop)).map_err(Failure::usage)
+    loads
+        .iter()
+        .try_for_each(|load| load.thresholds().map(drop))
+        .map_err(Failure::usage)
 }
 
 /// fio's line about each job before the start.
@@ -293,9 +394,15 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     for load in loads {
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
             let job = &thread.job;
-            let [reads, writes, trims] =
-                job.sizes.each_ref().map(|sizes| format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes()));
-            let engine = if load.is_simulated() { "io_uring" } else { engine_of(job) };
+            let [reads, writes, trims] = job
+                .sizes
+                .each_ref()
+                .map(|sizes| format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes()));
+            let engine = if load.is_simulated() {
+                "io_uring"
+            } else {
+                engine_of(job)
+            };
             lines.push(format!(
                 "{}: (g={}): rw={}, bs=(R) {reads}, (W) {writes}, (T) {trims}, ioengine={engine}, iodepth={}",
                 units::in_one_line(&job.name),
@@ -316,17 +423,26 @@ fn describe(loads: &[FioLoad]) -> String {
     let mut text = String::new();
     for (number, load) in loads.iter().enumerate() {
         const NAMED_MAX: usize = 3;
-        let mut devices: Vec<_> = load.devices.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let mut devices: Vec<_> = load
+            .devices
+            .iter()
+            .take(NAMED_MAX)
+            .map(ToString::to_string)
+            .collect();
         if load.devices.len() > NAMED_MAX {
             devices.push(format!("{} more", load.devices.len() - NAMED_MAX));
         }
         let job = &load.threads[0].job;
         let time = |job: &Job| (job.runtime_ns, job.time_based, job.start_delay_ns);
         let duration_text = match (job.runtime_ns, job.time_based) {
-            _ if load.jobs().any(|other| time(other) != time(job)) => "each job for its own time".to_owned(),
+            _ if load.jobs().any(|other| time(other) != time(job)) => {
+                "each job for its own time".to_owned()
+            }
             (None, _) => "until the jobs are done".to_owned(),
             (Some(ns), true) => format!("for {}", units::duration(ns)),
-            (Some(ns), false) => format!("until the jobs are done, at most {}", units::duration(ns)),
+            (Some(ns), false) => {
+                format!("until the jobs are done, at most {}", units::duration(ns))
+            }
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
         let cache_text = match is_cached {
@@ -336,7 +452,9 @@ fn describe(loads: &[FioLoad]) -> String {
         };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
             0 => "closed loop: operations that a stall delays are not counted",
-            open if open == load.jobs().count() => "open loop: operations that a stall delays count as waiting",
+            open if open == load.jobs().count() => {
+                "open loop: operations that a stall delays count as waiting"
+            }
             _ => "open loop for jobs with a rate, closed loop for the others",
         };
         let _ = writeln!(
@@ -353,7 +471,8 @@ fn describe(loads: &[FioLoad]) -> String {
 /// Replaces an earlier report of flashproof or fio; replaces other files only with `--force`.
 fn write_output(program: &ProgramOptions, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
-    let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
+    let replaces =
+        program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
     write_file("report", path, text, replaces)
 }
 
@@ -378,8 +497,14 @@ struct WrittenFile {
 impl WrittenFile {
     fn of(name: &DeviceName) -> Option<Self> {
         let metadata = fs::metadata(name.as_str()).ok()?;
-        let changed = metadata.is_file().then(|| (metadata.ctime(), metadata.ctime_nsec()));
-        Some(Self { name: name.to_string(), inode: (metadata.dev(), metadata.ino()), changed })
+        let changed = metadata
+            .is_file()
+            .then(|| (metadata.ctime(), metadata.ctime_nsec()));
+        Some(Self {
+            name: name.to_string(),
+            inode: (metadata.dev(), metadata.ino()),
+            changed,
+        })
     }
 }
 
@@ -405,9 +530,21 @@ impl FioCommand<'_> {
     /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
     /// example, do not show the guard that they are flashproof's.
     fn allow_own_data(&mut self, load: &FioLoad) {
-        let is_own = |name: &&DeviceName| WrittenFile::of(name).is_some_and(|now| self.written.contains(&now));
-        let own_names = load.devices.iter().filter(is_own).map(|name| Guard::new(None).erase_name(name.as_str()));
-        self.erase = self.program.erase.iter().cloned().chain(own_names).collect();
+        let is_own = |name: &&DeviceName| {
+            WrittenFile::of(name).is_some_and(|now| self.written.contains(&now))
+        };
+        let own_names = load
+            .devices
+            .iter()
+            .filter(is_own)
+            .map(|name| Guard::new(None).erase_name(name.as_str()));
+        self.erase = self
+            .program
+            .erase
+            .iter()
+            .cloned()
+            .chain(own_names)
+            .collect();
     }
 
     /// Lays out the files of `load` and performs its run, which is added to `runs`.
@@ -418,7 +555,9 @@ impl FioCommand<'_> {
         layouts: Vec<FioLoad>,
         runs: &mut Vec<FioRun>,
     ) -> Result<Outcome, Failure> {
-        lay_out(layouts, self.signal_handler, |load, dir| self.request(load, dir, String::new(), true))?;
+        lay_out(layouts, self.signal_handler, |load, dir| {
+            self.request(load, dir, String::new(), true)
+        })?;
         if load.jobs().all(|job| job.creates_only) {
             // The guard creates the files when it opens them.
             Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
@@ -444,10 +583,20 @@ impl FioCommand<'_> {
     }
 
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.erase, other_devices: &self.devices, shared: self.program.shared }
+        Consents {
+            erase: &self.erase,
+            other_devices: &self.devices,
+            shared: self.program.shared,
+        }
     }
 
-    fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
+    fn request(
+        &self,
+        load: FioLoad,
+        dir: PathBuf,
+        text: String,
+        quiet: bool,
+    ) -> RunRequest<'_, FioLoad> {
         let program = self.program;
         let stream_sla = load.thresholds().ok().filter(|_| !load.limits.is_empty());
         RunRequest {
@@ -464,9 +613,16 @@ impl FioCommand<'_> {
 
     /// Performs the last of `runs`, recorded in `dir`.
     fn run(&self, dir: &Path, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
-        let Some(fio_run) = runs.last() else { return Ok(Outcome::Measured) };
+        let Some(fio_run) = runs.last() else {
+            return Ok(Outcome::Measured);
+        };
         let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
-        let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
+        let request = self.request(
+            fio_run.load.clone(),
+            dir.to_owned(),
+            self.text.to_owned(),
+            quiet,
+        );
         let verdict = match run_request(
             request,
             self.signal_handler,
@@ -488,7 +644,10 @@ impl FioCommand<'_> {
         if let Some(fio_run) = runs.last_mut() {
             fio_run.result = Some(verdict.result());
             let ran_ns = Some(fio_run.totals.ran_ns);
-            fio_run.logs.write(&fio_run.load, ran_ns).map_err(Failure::environment)?;
+            fio_run
+                .logs
+                .write(&fio_run.load, ran_ns)
+                .map_err(Failure::environment)?;
             write_dumps(&fio_run.load, self.program.force);
             save_states(&fio_run.load, false);
             let missing = left_out(&fio_run.load);
@@ -503,12 +662,22 @@ impl FioCommand<'_> {
             let text = verdict.to_string();
             // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();
-            console::notice(if self.program.quiet { head } else { text.trim_end() });
+            console::notice(if self.program.quiet {
+                head
+            } else {
+                text.trim_end()
+            });
             return Ok(verdict.outcome);
         }
-        runs.last().into_iter().flat_map(FioRun::ended_in_ramp).for_each(|note| console::warning(&note));
+        runs.last()
+            .into_iter()
+            .flat_map(FioRun::ended_in_ramp)
+            .for_each(|note| console::warning(&note));
         if verdict.outcome.exit_code() != 0 {
-            verdict.reasons.iter().for_each(|reason| console::warning(&reason.text));
+            verdict
+                .reasons
+                .iter()
+                .for_each(|reason| console::warning(&reason.text));
         }
         Ok(verdict.outcome)
     }

@@ -57,9 +57,14 @@ impl ProgramOptions {
             ..Self::default()
         };
         for (name, value) in options {
-            program.take(name, value.as_deref().unwrap_or_default()).map_err(|why| {
-                Failure::usage(format!("cannot read --{name}={} - {why}", quoted(value.as_deref().unwrap_or_default())))
-            })?;
+            program
+                .take(name, value.as_deref().unwrap_or_default())
+                .map_err(|why| {
+                    Failure::usage(format!(
+                        "cannot read --{name}={} - {why}",
+                        quoted(value.as_deref().unwrap_or_default())
+                    ))
+                })?;
         }
         Ok(program)
     }
@@ -70,7 +75,9 @@ impl ProgramOptions {
             "version" => self.version = true,
             "cmdhelp" => self.cmdhelp = true,
             "output" => self.output = Some(value.into()),
-            "output-format" => self.formats = value.split(',').map(format).collect::<Result<_, _>>()?,
+            "output-format" => {
+                self.formats = value.split(',').map(format).collect::<Result<_, _>>()?
+            }
             "minimal" => self.formats = vec![Format::Terse],
             "append-terse" => self.formats.push(Format::Terse),
             "terse-version" if value != "3" => return Err("only version 3 is supported".into()),
@@ -88,7 +95,9 @@ impl ProgramOptions {
             "erase" => self.erase.push(value.into()),
             "shared" => self.shared = true,
             "sla" => {
-                let (stream, limits) = value.rsplit_once(':').map_or((None, value), |(of, limits)| (Some(of), limits));
+                let (stream, limits) = value
+                    .rsplit_once(':')
+                    .map_or((None, value), |(of, limits)| (Some(of), limits));
                 let sla = Sla::wanted(limits).map_err(|error| error.to_string())?;
                 match stream {
                     None => self.sla = sla,

@@ -15,7 +15,9 @@ use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
-use sizing::configuration::{Configuration, ConfigurationError, TestOptions, busiest_node, configurations};
+use sizing::configuration::{
+    Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
+};
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
@@ -38,9 +40,18 @@ const PROFILE: &str = "profile.json";
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     args.html.as_deref().map(check_page).transpose()?;
     let sources = read(args)?;
-    let profile = profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
-    let test_options = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
-    let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
+    let profile =
+        profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
+    let test_options = TestOptions {
+        device: args.device.clone(),
+        duration_sec: args.duration,
+        factor: args.scale,
+    };
+    let node = args
+        .node
+        .as_deref()
+        .or_else(|| busiest_node(&profile))
+        .unwrap_or_default();
     let configured = configurations(&profile, node, &test_options);
     let json = super::json(&profile)?;
     let balances = profile.doubts().is_empty();
@@ -55,7 +66,11 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         configured => configured.map_err(Failure::usage)?,
     };
     let is_accepted = balances || args.accept_unbalanced;
-    let accepted = if is_accepted { &configurations[..] } else { &[] };
+    let accepted = if is_accepted {
+        &configurations[..]
+    } else {
+        &[]
+    };
     if let Some(dir) = &args.out {
         write(dir, args.force, &json, accepted)?;
     }
@@ -65,27 +80,58 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     if let Some(dir) = &args.out {
         print_next_steps(args, &profile, node, dir, &configurations, is_accepted);
     }
-    Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
+    Ok(if balances {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(IN_DOUBT)
+    })
 }
 
 /// Writes the profile and the configurations, or nothing.
-fn write(dir: &Path, force: bool, json: &str, configurations: &[Configuration]) -> Result<(), Failure> {
+fn write(
+    dir: &Path,
+    force: bool,
+    json: &str,
+    configurations: &[Configuration],
+) -> Result<(), Failure> {
     let cannot = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::environment(format!("cannot write {} - {error} - give --out another folder", path.display()))
+        Failure::environment(format!(
+            "cannot write {} - {error} - give --out another folder",
+            path.display()
+        ))
     };
     let new_dirs = files::create_dirs(dir).map_err(|error| cannot(dir, &error))?;
-    let texts = configurations.iter().map(|one| (file_name(&one.namespace), one.text.as_str()));
-    let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json)).chain(texts).collect();
+    let texts = configurations
+        .iter()
+        .map(|one| (file_name(&one.namespace), one.text.as_str()));
+    let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json))
+        .chain(texts)
+        .collect();
     let write = |name: &str, text| write_file("load profile", &dir.join(name), text, force);
     let checked = texts.iter().try_for_each(|(name, _)| write(name, None));
     checked.inspect_err(|_| new_dirs.remove())?;
-    texts.iter().try_for_each(|(name, text)| write(name, Some(*text)))
+    texts
+        .iter()
+        .try_for_each(|(name, text)| write(name, Some(*text)))
 }
 
 /// File name for a namespace. Namespaces contain no slash, but a log may come from anywhere.
 fn file_name(namespace: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "{}.conf",
+        namespace
+            .chars()
+            .map(safe)
+            .collect::<String>()
+            .trim_start_matches('.')
+    )
 }
 
 fn print_next_steps(
@@ -98,27 +144,51 @@ fn print_next_steps(
 ) {
     let dir = dir.display();
     let missing = match (configurations, is_accepted) {
-        ([], _) => Some("the log has no reads, writes and sizes of records - turn the storage histograms on"),
-        (_, false) => Some("the profile does not balance - resolve the doubts, or give --accept-unbalanced"),
+        ([], _) => Some(
+            "the log has no reads, writes and sizes of records - turn the storage histograms on",
+        ),
+        (_, false) => {
+            Some("the profile does not balance - resolve the doubts, or give --accept-unbalanced")
+        }
         _ => None,
     };
     if let Some(why) = missing {
-        console::warning(&format!("{dir}/{PROFILE} is written, but no configuration: {why}"));
+        console::warning(&format!(
+            "{dir}/{PROFILE} is written, but no configuration: {why}"
+        ));
         return;
     }
     let files_of = |test: Test| -> Vec<String> {
         let of_test = configurations.iter().filter(|one| one.test == test);
-        of_test.map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect()
+        of_test
+            .map(|one| format!("{dir}/{}", file_name(&one.namespace)))
+            .collect()
     };
     let (files, index_files) = (files_of(Test::Storage), files_of(Test::Index));
-    let node_option = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
-    let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
+    let node_option = if profile.nodes.len() > 1 {
+        format!(" --node {node}")
+    } else {
+        String::new()
+    };
+    let device = if args.device.is_none() {
+        "set device-names to your drive, then: "
+    } else {
+        ""
+    };
     // Alignment needs the cluster's own load. A configuration at another scale does not fit the target.
     let align = files.first().filter(|_| args.scale == Factor::ONE);
-    let align = align.map(|file| format!("flashproof size align {file} --target {dir}/{PROFILE}{node_option}"));
-    let together_hint = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
-    let storage = (!files.is_empty()).then(|| format!("flashproof storage {}{together_hint}", files.join(" ")));
-    let index = index_files.iter().map(|file| format!("flashproof index {file}"));
+    let align = align
+        .map(|file| format!("flashproof size align {file} --target {dir}/{PROFILE}{node_option}"));
+    let together_hint = if files.len() > 1 {
+        " (several at once, if they share a drive)"
+    } else {
+        ""
+    };
+    let storage = (!files.is_empty())
+        .then(|| format!("flashproof storage {}{together_hint}", files.join(" ")));
+    let index = index_files
+        .iter()
+        .map(|file| format!("flashproof index {file}"));
     let commands: Vec<String> = align.into_iter().chain(storage).chain(index).collect();
     console::notice(&format!(
         "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{}",
@@ -141,7 +211,11 @@ struct Files {
 
 /// Reads all given inputs.
 fn read(args: &SizeArgs) -> Result<Sources, Failure> {
-    let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
+    let mut files = Files {
+        logs: args.log.clone(),
+        replies: args.info.clone(),
+        ..Files::default()
+    };
     let node_and_file = |path: &PathBuf| {
         let (node, file) = iostat::of_node(path);
         (node, file.to_owned())
@@ -151,14 +225,24 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         files.take_folder(dir)?;
     }
     if files.logs.is_empty() {
-        let why =
-            "no server log is given - give a folder of \"flashproof size collect\", or the servers' logs by --log";
+        let why = "no server log is given - give a folder of \"flashproof size collect\", or the servers' logs by --log";
         return Err(Failure::usage(why));
     }
-    let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
-    let paths = files.logs.iter().chain(files.iostats.iter().map(|(_, path)| path)).chain(&files.replies);
+    let mut sources = Sources {
+        tool: session::runner::tool(),
+        ..Sources::default()
+    };
+    let paths = files
+        .logs
+        .iter()
+        .chain(files.iostats.iter().map(|(_, path)| path))
+        .chain(&files.replies);
     sources.names = paths.map(|path| path.display().to_string()).collect();
-    let log_sources = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
+    let log_sources = files
+        .logs
+        .iter()
+        .map(|path| Source::open(path, PIPED))
+        .collect::<Result<Vec<_>, _>>();
     let log_sources = log_sources.map_err(Failure::usage)?;
     sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
         true => vec![pasted::read(log_sources).map_err(Failure::usage)?],
@@ -167,11 +251,19 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {
         let node = node_of(node.as_deref(), path, &nodes)?;
-        let day = sources.logs.iter().find(|log| id(log) == node).and_then(|log| log.span);
+        let day = sources
+            .logs
+            .iter()
+            .find(|log| id(log) == node)
+            .and_then(|log| log.span);
         let date = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
         let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
         let iostat_report = iostat::read(source, date).map_err(Failure::usage)?;
-        if sources.iostats.insert(node.clone(), iostat_report).is_some() {
+        if sources
+            .iostats
+            .insert(node.clone(), iostat_report)
+            .is_some()
+        {
             return Err(Failure::usage(format!(
                 "cannot use {} - it is a second iostat output of node {node} - give only the output of the time to \
                  analyse, by --log and --iostat instead of a folder",
@@ -184,9 +276,16 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     }
     if let Some(given_facts) = given_block_sizes(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
-            sources.facts.entry((String::new(), namespace.clone())).or_default();
-            let of_namespace = sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace);
-            of_namespace.for_each(|(_, known)| *known = given_facts.clone().or(std::mem::take(known)));
+            sources
+                .facts
+                .entry((String::new(), namespace.clone()))
+                .or_default();
+            let of_namespace = sources
+                .facts
+                .iter_mut()
+                .filter(|((_, of), _)| *of == namespace);
+            of_namespace
+                .for_each(|(_, known)| *known = given_facts.clone().or(std::mem::take(known)));
         }
     }
     Ok(sources)
@@ -203,10 +302,17 @@ impl Files {
             ))
         };
         let entries = std::fs::read_dir(dir).map_err(cannot)?;
-        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(cannot)?;
+        let mut paths = entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(cannot)?;
         paths.sort();
         for path in paths.into_iter().filter(|path| path.is_file()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .to_ascii_lowercase();
             match name {
                 _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
                 _ if name.contains("iostat") => self.iostats.push((None, path)),
@@ -227,26 +333,43 @@ impl Files {
 
 /// Node of a file: the given node, the node whose id starts the file's name, or the only node.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_ascii_uppercase();
     match (node, nodes) {
         (Some(node), _) => Ok(node.to_owned()),
         (None, [only]) => Ok(only.clone()),
-        (None, _) => nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().ok_or_else(|| {
-            Failure::usage(format!(
-                "cannot assign {0} to a node - the logs are of {1} - give --iostat NODE={0}",
-                path.display(),
-                nodes.join(", "),
-            ))
-        }),
+        (None, _) => nodes
+            .iter()
+            .find(|id| name.starts_with(id.as_str()))
+            .cloned()
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "cannot assign {0} to a node - the logs are of {1} - give --iostat NODE={0}",
+                    path.display(),
+                    nodes.join(", "),
+                ))
+            }),
     }
 }
 
 /// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
-fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
-    let read_result =
-        if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
+fn facts(
+    path: &Path,
+    nodes: &[String],
+) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
+    let read_result = if path.is_dir() {
+        info::read_folder(path)
+    } else {
+        info::read_file(path).map(|replies| vec![replies])
+    };
     let replies = read_result.map_err(|error| {
-        Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
+        Failure::usage(format!(
+            "cannot read {} - {error} - give a NODE.info file, or a folder of them",
+            path.display()
+        ))
     })?;
     if replies.iter().all(|replies| replies.namespaces.is_empty()) {
         return Err(Failure::usage(format!(
@@ -260,7 +383,9 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
         let node = match &replies.node_id {
             Some(id) if nodes.contains(id) => id.clone(),
             // Logs of old server versions do not name the node.
-            _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => String::new(),
+            _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => {
+                String::new()
+            }
             _ => {
                 console::warning(&format!(
                     "{} is left out: it belongs to node {}, which has no log",
@@ -270,9 +395,13 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
                 return Vec::new();
             }
         };
-        let facts =
-            replies.namespaces.iter().map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
-        facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
+        let facts = replies
+            .namespaces
+            .iter()
+            .map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
+        facts
+            .map(|(name, facts)| ((node.clone(), name), facts))
+            .collect::<Vec<_>>()
     };
     Ok(replies.iter().flat_map(node_facts).collect())
 }
@@ -295,16 +424,32 @@ fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
 
 /// Options of the profile; times of day get the dates of the logs.
 fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
-    let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
-    let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
+    let last = logs
+        .iter()
+        .filter_map(|log| log.span)
+        .map(|(_, last)| last)
+        .max();
+    let first = logs
+        .iter()
+        .filter_map(|log| log.span)
+        .map(|(first, _)| first)
+        .min();
     // A time of day means the log's last day. If the log ends before that time, the day before is meant.
     let timestamp_of = |instant: Option<Instant>, earliest: Option<Timestamp>| match instant? {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {
             let day = last?.to_zoned(TimeZone::UTC).date();
-            let at = |day: Date| Some(day.to_datetime(time).to_zoned(TimeZone::UTC).ok()?.timestamp());
+            let at = |day: Date| {
+                Some(
+                    day.to_datetime(time)
+                        .to_zoned(TimeZone::UTC)
+                        .ok()?
+                        .timestamp(),
+                )
+            };
             let (today, yesterday) = (at(day), day.yesterday().ok().and_then(at));
-            let is_meant = |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
+            let is_meant =
+                |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
             yesterday.filter(is_meant).or(today)
         }
     };
@@ -315,7 +460,11 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
         from,
         to,
         at_least_sec: args.at_least,
-        drives: args.drive.iter().map(|(drive, device)| (device.clone(), drive.clone())).collect(),
+        drives: args
+            .drive
+            .iter()
+            .map(|(drive, device)| (device.clone(), drive.clone()))
+            .collect(),
         iostat_zone: args.iostat_zone,
     }
 }
@@ -327,12 +476,20 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
         ratings: args.ratings.as_deref(),
         operator_data: args.given.given(args.warranty),
     };
-    let terms =
-        SizingTerms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
+    let terms = SizingTerms {
+        scale: args.scale,
+        data_scale: args.data_scale,
+        fill: args.fill / 100.0,
+        years: args.warranty,
+    };
     let selection = select::select(&args.profile, args.accept_unbalanced, &input, terms)?;
     console::result(&match () {
         () if args.json => super::json(&selection)?,
-        () if args.markdown => format!("{}\n{}", selection.table().markdown(), selection.notes("* ")),
+        () if args.markdown => format!(
+            "{}\n{}",
+            selection.table().markdown(),
+            selection.notes("* ")
+        ),
         () => format!("{}\n{}", selection.table(), selection.notes("")),
     })?;
     if !args.published.is_empty() {
@@ -341,5 +498,9 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
              estimates - run the load itself before buying",
         );
     }
-    Ok(ExitCode::from(if selection.damaged { Outcome::Invalid.exit_code() } else { 0 }))
+    Ok(ExitCode::from(if selection.damaged {
+        Outcome::Invalid.exit_code()
+    } else {
+        0
+    }))
 }

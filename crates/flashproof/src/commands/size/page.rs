@@ -18,17 +18,33 @@ const NOT_CONFIRMED: &str = "not confirmed";
 const COLUMNS: usize = 100;
 
 pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
-    let mut text = nodes(profile).into_iter().map(|node| node + "\n").collect::<String>();
+    let mut text = nodes(profile)
+        .into_iter()
+        .map(|node| node + "\n")
+        .collect::<String>();
     text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
-    namespaces(profile).iter().for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
-    text += &format!("\n{}, all namespaces together\n\n{}", reached_title(profile), drives(profile, configurations));
+    namespaces(profile)
+        .iter()
+        .for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
+    text += &format!(
+        "\n{}, all namespaces together\n\n{}",
+        reached_title(profile),
+        drives(profile, configurations)
+    );
     text += &format!("\nBalance of the sources\n\n{}", checks(profile));
     let remarks = remarks(profile, configurations);
-    for (title, sentences) in [("IN DOUBT, do not use the profile as it is:", profile.doubts()), ("Remarks:", remarks)]
-    {
+    for (title, sentences) in [
+        (
+            "IN DOUBT, do not use the profile as it is:",
+            profile.doubts(),
+        ),
+        ("Remarks:", remarks),
+    ] {
         if !sentences.is_empty() {
             text += &format!("\n{title}\n");
-            sentences.iter().for_each(|sentence| text += &units::wrapped(sentence, "  ", COLUMNS));
+            sentences
+                .iter()
+                .for_each(|sentence| text += &units::wrapped(sentence, "  ", COLUMNS));
         }
     }
     text
@@ -36,7 +52,10 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
 
 /// The profile as an HTML page: balance, sizes, the resulting load, then all numbers.
 pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
-    let mut page = Page::new(format!("Load of {}", units::count(profile.drives.len() as u64, "drive")));
+    let mut page = Page::new(format!(
+        "Load of {}",
+        units::count(profile.drives.len() as u64, "drive")
+    ));
     page.warnings(&profile.doubts());
     page.list(&nodes(profile));
     page.add(&[balance(profile)]);
@@ -48,14 +67,20 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
     page.heading("In numbers");
     for (title, mut table) in [
         ("Load on each device, per second", loads(profile)),
-        (&format!("{}, all namespaces together", reached_title(profile)), drives(profile, configurations)),
+        (
+            &format!("{}, all namespaces together", reached_title(profile)),
+            drives(profile, configurations),
+        ),
         ("Balance of the sources", checks(profile)),
     ] {
         table.title = title.to_owned();
         page.add(&[table]);
     }
     page.list(&remarks(profile, configurations));
-    for Configuration { namespace, text, .. } in configurations {
+    for Configuration {
+        namespace, text, ..
+    } in configurations
+    {
         page.heading(&format!("{namespace}.conf"));
         page.file(text);
     }
@@ -64,7 +89,12 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
 
 /// Title of the I/O of drives: without iostat, no source shows which I/O reached them.
 fn reached_title(profile: &Profile) -> &'static str {
-    match profile.drives.iter().filter(|drive| drive.iostat.is_some()).count() {
+    match profile
+        .drives
+        .iter()
+        .filter(|drive| drive.iostat.is_some())
+        .count()
+    {
         count if count == profile.drives.len() => "I/O that reached each drive",
         0 => "I/O of each drive, not confirmed by iostat",
         _ => "I/O of each drive",
@@ -97,11 +127,20 @@ fn sizes(load: &DeviceLoad) -> Vec<Bars> {
     let bars_of = |kind: &str, pct_over: &[f64]| {
         let title = format!("{kind} of {} on {}", load.namespace, load.device);
         let mut bars = Bars::new(title, "Percent of the records, by size.");
-        for (bucket, share) in
-            pct_over.windows(2).map(|pair| pair[0] - pair[1]).chain(pct_over.last().copied()).enumerate()
+        for (bucket, share) in pct_over
+            .windows(2)
+            .map(|pair| pair[0] - pair[1])
+            .chain(pct_over.last().copied())
+            .enumerate()
         {
             if share > 0.0 {
-                let size = |at: usize| if at < 10 { format!("{} B", 1 << at) } else { kib(1 << at.min(62)) };
+                let size = |at: usize| {
+                    if at < 10 {
+                        format!("{} B", 1 << at)
+                    } else {
+                        kib(1 << at.min(62))
+                    }
+                };
                 bars.bar(
                     format!("{} to {}", size(bucket), size(bucket + 1)),
                     Some(share),
@@ -111,7 +150,10 @@ fn sizes(load: &DeviceLoad) -> Vec<Bars> {
         }
         bars
     };
-    vec![bars_of("Reads", &load.read_sizes_pct_over), bars_of("Writes", &load.write_sizes_pct_over)]
+    vec![
+        bars_of("Reads", &load.read_sizes_pct_over),
+        bars_of("Writes", &load.write_sizes_pct_over),
+    ]
 }
 
 /// I/O of each drive, according to the server, to iostat, and to the configuration of a test.
@@ -121,7 +163,11 @@ fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
         let mut bars = Bars::new(*number, "");
         for (drive, by, io) in &rows {
             let value = io.numbers()[index];
-            bars.bar(format!("{drive} {by}").trim_start(), Some(value), rate(value));
+            bars.bar(
+                format!("{drive} {by}").trim_start(),
+                Some(value),
+                rate(value),
+            );
         }
         bars
     });
@@ -131,9 +177,19 @@ fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
 /// Each node with its window.
 fn nodes(profile: &Profile) -> Vec<String> {
     let node_text = |node: &Node| {
-        let build = node.build.as_deref().map(|build| format!(" (server {build})")).unwrap_or_default();
+        let build = node
+            .build
+            .as_deref()
+            .map(|build| format!(" (server {build})"))
+            .unwrap_or_default();
         let window = node.window;
-        format!("node {}{build}, {} to {} ({})", node.id, window.from, window.to, units::span_of(window.seconds()))
+        format!(
+            "node {}{build}, {} to {} ({})",
+            node.id,
+            window.from,
+            window.to,
+            units::span_of(window.seconds())
+        )
     };
     profile.nodes.iter().map(node_text).collect()
 }
@@ -142,60 +198,117 @@ fn nodes(profile: &Profile) -> Vec<String> {
 fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
     let namespace_text = |loads: &[DeviceLoad]| {
-        let node = if profile.nodes.len() > 1 { format!(" on {}", loads[0].node) } else { String::new() };
-        format!("{}{node}: {}", loads[0].namespace, load_details(&loads.iter().collect::<Vec<_>>()))
+        let node = if profile.nodes.len() > 1 {
+            format!(" on {}", loads[0].node)
+        } else {
+            String::new()
+        };
+        format!(
+            "{}{node}: {}",
+            loads[0].namespace,
+            load_details(&loads.iter().collect::<Vec<_>>())
+        )
     };
     profile.loads.chunk_by(same).map(namespace_text).collect()
 }
 
 fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
-    profile.remarks.iter().chain(configurations.iter().flat_map(|one| &one.remarks)).cloned().collect()
+    profile
+        .remarks
+        .iter()
+        .chain(configurations.iter().flat_map(|one| &one.remarks))
+        .cloned()
+        .collect()
 }
 
 fn loads(profile: &Profile) -> Table {
     let has_several_nodes = profile.nodes.len() > 1;
     let mut table = Table::new("")
-        .text(["namespace", "device"].into_iter().chain(has_several_nodes.then_some("node")))
-        .numbers(["reads", "writes", "block", "block reads", "block writes", "direct frees"]);
+        .text(
+            ["namespace", "device"]
+                .into_iter()
+                .chain(has_several_nodes.then_some("node")),
+        )
+        .numbers([
+            "reads",
+            "writes",
+            "block",
+            "block reads",
+            "block writes",
+            "direct frees",
+        ]);
     for load in &profile.loads {
         let node = has_several_nodes.then(|| load.node.clone());
-        let names = [load.namespace.clone(), load.device.clone()].into_iter().chain(node);
-        let of_records = |n: f64| if load.is_records_unknown && n == 0.0 { "-".to_owned() } else { rate(n) };
-        table.row(names.chain([
-            of_records(load.reads_per_sec),
-            of_records(load.writes_per_sec),
-            kib(load.large_block_bytes),
-            rate(load.large_block_reads_per_sec),
-            rate(load.large_block_writes_per_sec),
-            load.direct_frees_per_sec.map_or_else(|| "-".to_owned(), rate),
-        ]));
+        let names = [load.namespace.clone(), load.device.clone()]
+            .into_iter()
+            .chain(node);
+        let of_records = |n: f64| {
+            if load.is_records_unknown && n == 0.0 {
+                "-".to_owned()
+            } else {
+                rate(n)
+            }
+        };
+        table.row(
+            names.chain([
+                of_records(load.reads_per_sec),
+                of_records(load.writes_per_sec),
+                kib(load.large_block_bytes),
+                rate(load.large_block_reads_per_sec),
+                rate(load.large_block_writes_per_sec),
+                load.direct_frees_per_sec
+                    .map_or_else(|| "-".to_owned(), rate),
+            ]),
+        );
     }
     table
 }
 
 /// Details of a namespace that have no column: sizes, clients' rates, parts of the counts.
 fn load_details(loads: &[&DeviceLoad]) -> String {
-    let Some(first) = loads.first() else { return String::new() };
-    let sum = |value_of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| value_of(load)).sum::<f64>();
-    let (reads, writes) = (sum(|load| load.reads_per_sec), sum(|load| load.writes_per_sec));
+    let Some(first) = loads.first() else {
+        return String::new();
+    };
+    let sum =
+        |value_of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| value_of(load)).sum::<f64>();
+    let (reads, writes) = (
+        sum(|load| load.reads_per_sec),
+        sum(|load| load.writes_per_sec),
+    );
     let mut sentences = Vec::new();
     for (subject, rate, sizes) in [
-        ("A read from the device is", reads, &first.read_sizes_pct_over),
+        (
+            "A read from the device is",
+            reads,
+            &first.read_sizes_pct_over,
+        ),
         ("A record written is", writes, &first.write_sizes_pct_over),
     ] {
         if rate > 0.0 && !sizes.is_empty() {
             let (lower, upper) = mean_bytes(sizes);
             let [lower, upper] = [lower, upper].map(units::bytes);
-            sentences.push(format!("{subject} {lower} to {upper} on average, by the bucket edges of its histogram."));
+            sentences.push(format!(
+                "{subject} {lower} to {upper} on average, by the bucket edges of its histogram."
+            ));
         }
     }
-    sentences.push(format!("A large block is {}: {}.", kib(first.large_block_bytes), first.origin.large_block));
-    if let (Some(client_reads), Some(client_writes)) = (first.client_reads_per_sec, first.client_writes_per_sec) {
+    sentences.push(format!(
+        "A large block is {}: {}.",
+        kib(first.large_block_bytes),
+        first.origin.large_block
+    ));
+    if let (Some(client_reads), Some(client_writes)) =
+        (first.client_reads_per_sec, first.client_writes_per_sec)
+    {
         sentences.push(format!(
             "Clients sent {} reads/s and {} writes/s. {}{}",
             rate(client_reads),
             rate(client_writes),
-            if first.is_memory { String::new() } else { read_before_update(reads, client_reads, client_writes) },
+            if first.is_memory {
+                String::new()
+            } else {
+                read_before_update(reads, client_reads, client_writes)
+            },
             if first.is_records_unknown {
                 String::new()
             } else {
@@ -210,19 +323,35 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
     }
     let tomb_raider = sum(|load| load.tomb_raider_reads_per_sec);
     if tomb_raider > 0.0 {
-        sentences.push(format!("The tomb raider reads {} blocks per second.", rate(tomb_raider)));
+        sentences.push(format!(
+            "The tomb raider reads {} blocks per second.",
+            rate(tomb_raider)
+        ));
     }
     if first.commit_to_device {
         sentences.push(
             "Each record is written separately (commit-to-device); only defragmentation writes blocks.".to_owned(),
         );
-    } else if let Some(defrag) = loads.iter().map(|load| load.defrag_writes_per_sec).sum::<Option<f64>>() {
-        sentences.push(format!("Defragmentation causes {} block writes per second.", rate(defrag)));
-    }
-    if let Some(partial) =
-        loads.iter().map(|load| load.partial_flushes_per_sec).sum::<Option<f64>>().filter(|n| *n >= 0.05)
+    } else if let Some(defrag) = loads
+        .iter()
+        .map(|load| load.defrag_writes_per_sec)
+        .sum::<Option<f64>>()
     {
-        sentences.push(format!("{} flushes per second wrote blocks that were not full.", rate(partial)));
+        sentences.push(format!(
+            "Defragmentation causes {} block writes per second.",
+            rate(defrag)
+        ));
+    }
+    if let Some(partial) = loads
+        .iter()
+        .map(|load| load.partial_flushes_per_sec)
+        .sum::<Option<f64>>()
+        .filter(|n| *n >= 0.05)
+    {
+        sentences.push(format!(
+            "{} flushes per second wrote blocks that were not full.",
+            rate(partial)
+        ));
     }
     sentences.join(" ")
 }
@@ -254,39 +383,78 @@ fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> Stri
 
 /// Explains how many of the written records are copies.
 fn replicated(writes: f64, client_writes: f64, factor: Option<u64>) -> String {
-    let factor = factor.map(|factor| format!(" (replication factor {factor})")).unwrap_or_default();
+    let factor = factor
+        .map(|factor| format!(" (replication factor {factor})"))
+        .unwrap_or_default();
     match writes / client_writes {
         times if !times.is_finite() => String::new(),
-        times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
+        times if (times - 1.0).abs() <= 0.01 => {
+            format!("Records are written once on this node{factor}.")
+        }
         times => {
-            format!("The node writes {times:.2} times its clients' records, due to replicas and migrations{factor}.")
+            format!(
+                "The node writes {times:.2} times its clients' records, due to replicas and migrations{factor}."
+            )
         }
     }
 }
 
 fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
     let rows = reached_rows(profile, configurations);
-    let rows = rows.into_iter().map(|(drive, by, io)| [drive, by].into_iter().chain(io.numbers().map(rate)));
-    Table::new("").text(["drive", "by"]).numbers(NAMES).rows(rows)
+    let rows = rows
+        .into_iter()
+        .map(|(drive, by, io)| [drive, by].into_iter().chain(io.numbers().map(rate)));
+    Table::new("")
+        .text(["drive", "by"])
+        .numbers(NAMES)
+        .rows(rows)
 }
 
 /// I/O of each drive, with the source of the numbers.
-fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(String, String, DriveIo)> {
+fn reached_rows(
+    profile: &Profile,
+    configurations: &[Configuration],
+) -> Vec<(String, String, DriveIo)> {
     let has_several_nodes = profile.nodes.len() > 1;
     let mut rows = Vec::new();
     for target in &profile.drives {
-        let DriveTarget { node, drive, predicted, iostat, .. } = target;
-        let by = match profile.loads_on(target).find(|load| load.is_records_unknown) {
-            Some(load) if load.reads_per_sec > 0.0 => "the server's counters, without sizes of records",
+        let DriveTarget {
+            node,
+            drive,
+            predicted,
+            iostat,
+            ..
+        } = target;
+        let by = match profile
+            .loads_on(target)
+            .find(|load| load.is_records_unknown)
+        {
+            Some(load) if load.reads_per_sec > 0.0 => {
+                "the server's counters, without sizes of records"
+            }
             Some(_) => "the server's counters, without reads of records",
             None => "the server's counters",
         };
-        let name = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
+        let name = if has_several_nodes {
+            format!("{drive} ({node})")
+        } else {
+            drive.clone()
+        };
         rows.push((name.clone(), by.to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
-    for Configuration { test, namespace, requested_io, .. } in configurations {
-        let place = if *test == Test::Index { "index device" } else { "" };
+    for Configuration {
+        test,
+        namespace,
+        requested_io,
+        ..
+    } in configurations
+    {
+        let place = if *test == Test::Index {
+            "index device"
+        } else {
+            ""
+        };
         rows.push((place.to_owned(), format!("{namespace}.conf"), *requested_io));
     }
     rows
@@ -299,12 +467,34 @@ fn checks(profile: &Profile) -> Table {
         .numbers(["found", "should be", "off, %", "allowed"])
         .text([""]);
     for check in &profile.checks {
-        let Check { node, place, what, against, found, least, most, allowed_pct, .. } = check;
-        let range = if least == most { rate(*least) } else { format!("{} to {}", rate(*least), rate(*most)) };
+        let Check {
+            node,
+            place,
+            what,
+            against,
+            found,
+            least,
+            most,
+            allowed_pct,
+            ..
+        } = check;
+        let range = if least == most {
+            rate(*least)
+        } else {
+            format!("{} to {}", rate(*least), rate(*most))
+        };
         let difference = format!("{:+.2}", check.residue_pct());
-        let word = if check.holds() { "ok" } else { "DOES NOT BALANCE" };
+        let word = if check.holds() {
+            "ok"
+        } else {
+            "DOES NOT BALANCE"
+        };
         table.row([
-            if has_several_nodes { format!("{place} ({node})") } else { place.clone() },
+            if has_several_nodes {
+                format!("{place} ({node})")
+            } else {
+                place.clone()
+            },
             what.clone(),
             against.clone(),
             rate(*found),
@@ -314,18 +504,39 @@ fn checks(profile: &Profile) -> Table {
             word.to_owned(),
         ]);
     }
-    for Unconfirmed { node, drive, what, value } in &profile.unconfirmed {
-        let place = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
-        let against =
-            if profile.drives.iter().any(|it| it.iostat.is_some()) { "no iostat of this drive" } else { "no iostat" };
+    for Unconfirmed {
+        node,
+        drive,
+        what,
+        value,
+    } in &profile.unconfirmed
+    {
+        let place = if has_several_nodes {
+            format!("{drive} ({node})")
+        } else {
+            drive.clone()
+        };
+        let against = if profile.drives.iter().any(|it| it.iostat.is_some()) {
+            "no iostat of this drive"
+        } else {
+            "no iostat"
+        };
         let known = [place, what.clone(), against.to_owned(), rate(*value)];
         // Without a second number there is no deviation.
-        table.row(known.into_iter().chain(["-", "-", "-", NOT_CONFIRMED].map(str::to_owned)));
+        table.row(
+            known
+                .into_iter()
+                .chain(["-", "-", "-", NOT_CONFIRMED].map(str::to_owned)),
+        );
     }
     table
 }
 
 /// A rate per second: without decimals from 1,000 on.
 fn rate(value: f64) -> String {
-    if value.abs() >= 1000.0 { units::number(value.round()) } else { format!("{value:.1}") }
+    if value.abs() >= 1000.0 {
+        units::number(value.round())
+    } else {
+        format!("{value:.1}")
+    }
 }

@@ -11,7 +11,9 @@ mod summary;
 
 use crate::args::TraceArgs;
 use device::discover::{DeviceFacts, DeviceNumber, Kind, discover};
-use device::observe::trace::{Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time};
+use device::observe::trace::{
+    Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time,
+};
 use procedures::configuration::read_trace;
 use results::units::{self, quoted};
 use session::console;
@@ -45,12 +47,14 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let traced_devices = TracedDevices::of(&args.devices)?;
-    let end_signals =
-        EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this trace".to_owned())?;
+    let end_signals = EndSignals::listen(
+        "no result is shown; the next trace removes the tracefs instance of this trace".to_owned(),
+    )?;
     let trace = traced_devices.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
-    let length =
-        args.duration.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
+    let length = args.duration.map_or("until Ctrl-C".to_owned(), |seconds| {
+        format!("for {}", units::span(seconds.into()))
+    });
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
     let result = traced_devices.follow(trace, args.duration, &end_signals, &mut |requests| {
@@ -83,7 +87,11 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
 }
 
 fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
-    let devices = args.devices.iter().map(|device| number(device)).collect::<Result<Vec<_>, _>>()?;
+    let devices = args
+        .devices
+        .iter()
+        .map(|device| number(device))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut summary = Summary::default();
     let (mut failure, mut batch) = (None, Vec::new());
     let trace_text = read_trace(name, &mut |request| {
@@ -109,7 +117,15 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
         )));
     }
     let seconds = summary.span_sec();
-    finish(args, &TraceReport { summary: &summary, names: BTreeMap::new(), seconds, lost: trace_text.lost })?;
+    finish(
+        args,
+        &TraceReport {
+            summary: &summary,
+            names: BTreeMap::new(),
+            seconds,
+            lost: trace_text.lost,
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,9 +169,9 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
 
 /// Parses the number of a device in a recorded trace: `7,2` or `7:2`.
 fn number(text: &str) -> Result<DeviceNumber, Failure> {
-    let number = text
-        .split_once([',', ':'])
-        .and_then(|(major, minor)| Some(DeviceNumber::new(major.parse().ok()?, minor.parse().ok()?)));
+    let number = text.split_once([',', ':']).and_then(|(major, minor)| {
+        Some(DeviceNumber::new(major.parse().ok()?, minor.parse().ok()?))
+    });
     number.ok_or_else(|| {
         Failure::usage(format!(
             "cannot look for {} in a recorded trace - it identifies devices by numbers - give major,minor, such as \
@@ -213,7 +229,11 @@ impl TracedDevices {
             }
             positions.push(position);
         }
-        Ok(Self { positions, names: devices.to_vec(), has_bios })
+        Ok(Self {
+            positions,
+            names: devices.to_vec(),
+            has_bios,
+        })
     }
 
     /// Name of each disk: the given name, or several names if several of its partitions were given.
@@ -222,14 +242,23 @@ impl TracedDevices {
         for (position, name) in self.positions.iter().zip(&self.names) {
             let name = name.strip_prefix("/dev/").unwrap_or(name);
             let known = names.entry(position.disk).or_default();
-            *known = if known.is_empty() { name.to_owned() } else { format!("{known}+{name}") };
+            *known = if known.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{known}+{name}")
+            };
         }
         names
     }
 
     /// Starts tracing, with buffers of `buffer_bytes` over all CPUs.
     pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
-        let options = Options { buffer_bytes, queue: true, bios_done: self.has_bios, ..Options::default() };
+        let options = Options {
+            buffer_bytes,
+            queue: true,
+            bios_done: self.has_bios,
+            ..Options::default()
+        };
         tracing::start(&self.positions, options).map_err(Failure::environment)
     }
 
@@ -242,17 +271,29 @@ impl TracedDevices {
         sink: &mut Sink<'_>,
     ) -> Result<TraceResult, Failure> {
         let begin_ns = monotonic_ns();
-        let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
+        let end_ns = seconds.map_or(u64::MAX, |seconds| {
+            begin_ns + u64::from(seconds) * 1_000_000_000
+        });
         let is_terminal = io::stdout().is_terminal();
-        let (mut pending_events, mut pairing, mut last_check_ns) = (Vec::new(), Pairing::default(), begin_ns);
+        let (mut pending_events, mut pairing, mut last_check_ns) =
+            (Vec::new(), Pairing::default(), begin_ns);
         let mut removed_device = None;
         let mut is_sink_open = true;
         let mut now_ns = begin_ns;
-        while is_sink_open && removed_device.is_none() && now_ns < end_ns && end_signals.received().is_none() {
+        while is_sink_open
+            && removed_device.is_none()
+            && now_ns < end_ns
+            && end_signals.received().is_none()
+        {
             end_signals.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
-            tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
-            pair_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing);
+            tracing::read(&mut trace, &self.positions, &mut pending_events)
+                .map_err(Failure::environment)?;
+            pair_events(
+                &mut pending_events,
+                now_ns.saturating_sub(SETTLED_AFTER_NS),
+                &mut pairing,
+            );
             is_sink_open = self.pass_requests(&mut pairing, sink)?;
             if now_ns.saturating_sub(last_check_ns) >= LOOK_EVERY_NS {
                 last_check_ns = now_ns;
@@ -262,14 +303,19 @@ impl TracedDevices {
         }
         trace.stop().map_err(Failure::environment)?;
         let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
-        tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
+        tracing::read(&mut trace, &self.positions, &mut pending_events)
+            .map_err(Failure::environment)?;
         let lost = trace.lost().map_err(Failure::environment)?.events();
         // Removes the kernel's trace instance before anything else can fail.
         drop(trace);
         pair_events(&mut pending_events, u64::MAX, &mut pairing);
         pairing.finish();
         self.pass_requests(&mut pairing, sink)?;
-        Ok(TraceResult { seconds, lost, removed_device })
+        Ok(TraceResult {
+            seconds,
+            lost,
+            removed_device,
+        })
     }
 
     /// Passes completed requests to `sink`.
@@ -289,10 +335,14 @@ impl TracedDevices {
     /// Name of a device that has disappeared, or has no medium.
     fn gone(&self) -> Option<String> {
         let is_there = |place: &BlockPosition| {
-            let size = std::fs::read_to_string(format!("/sys/dev/block/{}/size", place.device_number));
+            let size =
+                std::fs::read_to_string(format!("/sys/dev/block/{}/size", place.device_number));
             size.is_ok_and(|size| size.trim() != "0")
         };
-        self.positions.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
+        self.positions
+            .iter()
+            .position(|place| !is_there(place))
+            .map(|at| self.names[at].clone())
     }
 }
 
@@ -300,7 +350,9 @@ impl TracedDevices {
 fn pair_events(pending_events: &mut Vec<Event>, until_ns: u64, pairing: &mut Pairing) {
     sort_by_time(pending_events);
     let settled_count = pending_events.partition_point(|event| event.time_ns < until_ns);
-    pending_events.drain(..settled_count).for_each(|event| pairing.add(&event));
+    pending_events
+        .drain(..settled_count)
+        .for_each(|event| pairing.add(&event));
 }
 
 fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition, Failure> {
@@ -308,8 +360,12 @@ fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition,
         Kind::RegularFile => {
             "it is a file, which has no requests of its own; name the device of its file system (findmnt -T FILE)"
         }
-        Kind::Simulated => "it is a simulated drive, which the kernel does not see; name a block device",
-        _ if facts.size_bytes == 0 => "its size is 0: no medium or file is attached; name another device",
+        Kind::Simulated => {
+            "it is a simulated drive, which the kernel does not see; name a block device"
+        }
+        _ if facts.size_bytes == 0 => {
+            "its size is 0: no medium or file is attached; name another device"
+        }
         Kind::WholeDisk | Kind::Partition => {
             let none = || Failure::usage(format!("cannot trace {name} - it has no device number"));
             return BlockPosition::of(index, facts).ok_or_else(none);

@@ -14,8 +14,16 @@ use std::fmt::Write;
 const TASKS_SHOWN: usize = 10;
 
 /// Name prefixes of kernel threads that issue requests or write back pages for other processes.
-const KERNEL_THREADS: [&str; 8] =
-    ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
+const KERNEL_THREADS: [&str; 8] = [
+    "kworker/",
+    "ksoftirqd/",
+    "swapper/",
+    "jbd2/",
+    "kswapd",
+    "xfsaild/",
+    "txg_sync",
+    "dmcrypt_write/",
+];
 
 /// A trace's summary, with facts that its numbers depend on.
 pub struct TraceReport<'a> {
@@ -31,20 +39,28 @@ pub struct TraceReport<'a> {
 impl TraceReport<'_> {
     fn name(&self, device: DeviceNumber) -> String {
         // The text is drawn on a terminal, so a name must not move the cursor.
-        self.names.get(&device).map_or_else(|| device.traced(), |name| units::printable(name).into_owned())
+        self.names.get(&device).map_or_else(
+            || device.traced(),
+            |name| units::printable(name).into_owned(),
+        )
     }
 
     /// A count as a rate.
     fn per_sec(&self, count: f64) -> Option<f64> {
-        self.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count / seconds)
+        self.seconds
+            .filter(|seconds| *seconds > 0.0)
+            .map(|seconds| count / seconds)
     }
 
     /// Page for a terminal. `colour`: with escape sequences.
     pub fn text(&self, colour: bool) -> String {
         let mut page = String::new();
         let count = units::count(self.summary.count(), "request");
-        let length =
-            self.seconds.map_or("of unknown length".to_owned(), |seconds| format!("in {} s", units::number(seconds)));
+        let length = self
+            .seconds
+            .map_or("of unknown length".to_owned(), |seconds| {
+                format!("in {} s", units::number(seconds))
+            });
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(page, "{count} {length}");
         if self.lost > 0 {
@@ -62,7 +78,13 @@ impl TraceReport<'_> {
                 Grouped(unfinished)
             );
         }
-        let _ = write!(page, "\n{}\n{}\nBy issuing process:\n{}", self.kinds(), self.sizes(), self.tasks());
+        let _ = write!(
+            page,
+            "\n{}\n{}\nBy issuing process:\n{}",
+            self.kinds(),
+            self.sizes(),
+            self.tasks()
+        );
         let map = self.summary.heat.draw(colour);
         if !map.is_empty() {
             let _ = write!(page, "\nDevice time over time:\n{map}");
@@ -75,7 +97,10 @@ impl TraceReport<'_> {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
         let share = |part: u64, total: u64| match part {
             0 => "-".to_owned(),
-            part => format!("{} %", units::percent_digits(part as f64 / total.max(1) as f64)),
+            part => format!(
+                "{} %",
+                units::percent_digits(part as f64 / total.max(1) as f64)
+            ),
         };
         let row = |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
             let (totals, share_of) = (kind.totals, |part| share(part, kind.totals.count));
@@ -94,7 +119,16 @@ impl TraceReport<'_> {
         };
         Table::new("")
             .text(["device", "type"])
-            .numbers(["count", "/s", "MB/s", "sync", "FUA", "preflush", "metadata", "sequential"])
+            .numbers([
+                "count",
+                "/s",
+                "MB/s",
+                "sync",
+                "FUA",
+                "preflush",
+                "metadata",
+                "sequential",
+            ])
             .rows(self.summary.kinds.iter().map(row))
     }
 
@@ -107,22 +141,45 @@ impl TraceReport<'_> {
                 size_text(kind, bytes),
                 Grouped(size.totals.count).to_string(),
             ];
-            row.push(self.per_sec(size.totals.count as f64).map_or("-".to_owned(), units::number));
-            for (times, quantiles) in [(&size.queue, &[0.5, 0.99, 1.0][..]), (&size.device, &[0.5, 0.99, 0.999, 1.0])] {
-                row.extend(quantiles.iter().map(|at| times.quantile(*at).map_or("-".to_owned(), units::duration)));
+            row.push(
+                self.per_sec(size.totals.count as f64)
+                    .map_or("-".to_owned(), units::number),
+            );
+            for (times, quantiles) in [
+                (&size.queue, &[0.5, 0.99, 1.0][..]),
+                (&size.device, &[0.5, 0.99, 0.999, 1.0]),
+            ] {
+                row.extend(
+                    quantiles
+                        .iter()
+                        .map(|at| times.quantile(*at).map_or("-".to_owned(), units::duration)),
+                );
             }
             row
         });
         Table::new("")
             .text(["device", "type"])
-            .numbers(["bytes", "count", "/s", "queue p50", "p99", "max", "device p50", "p99", "p99.9", "max"])
+            .numbers([
+                "bytes",
+                "count",
+                "/s",
+                "queue p50",
+                "p99",
+                "max",
+                "device p50",
+                "p99",
+                "p99.9",
+                "max",
+            ])
             .rows(rows)
     }
 
     fn by_size(&self) -> impl Iterator<Item = (DeviceNumber, EventOp, &Kind, u64, &Size)> {
         let kinds = self.summary.kinds.iter();
         kinds.flat_map(|((device, op), kind)| {
-            kind.sizes.iter().map(move |(bytes, size)| (*device, *op, kind, *bytes, size))
+            kind.sizes
+                .iter()
+                .map(move |(bytes, size)| (*device, *op, kind, *bytes, size))
         })
     }
 
@@ -130,12 +187,30 @@ impl TraceReport<'_> {
         let top = self.summary.top_tasks(TASKS_SHOWN);
         let total = self.summary.count().max(1) as f64;
         let rows = top.iter().map(|(task, totals)| {
-            let pid = if task.pid == 0 { "-".to_owned() } else { task.pid.to_string() };
+            let pid = if task.pid == 0 {
+                "-".to_owned()
+            } else {
+                task.pid.to_string()
+            };
             let share = units::percent_digits(totals.count as f64 / total);
-            [comm(&task.comm()), pid, Grouped(totals.count).to_string(), share, units::bytes(totals.bytes as f64)]
+            [
+                comm(&task.comm()),
+                pid,
+                Grouped(totals.count).to_string(),
+                share,
+                units::bytes(totals.bytes as f64),
+            ]
         });
-        let table = Table::new("").text(["comm"]).numbers(["pid", "count", "%", "bytes"]).rows(rows).to_string();
-        let kernels = top.iter().any(|(task, _)| KERNEL_THREADS.iter().any(|name| task.comm().starts_with(name)));
+        let table = Table::new("")
+            .text(["comm"])
+            .numbers(["pid", "count", "%", "bytes"])
+            .rows(rows)
+            .to_string();
+        let kernels = top.iter().any(|(task, _)| {
+            KERNEL_THREADS
+                .iter()
+                .any(|name| task.comm().starts_with(name))
+        });
         match kernels {
             true => {
                 table
@@ -150,18 +225,39 @@ impl TraceReport<'_> {
     pub fn csv(&self) -> Result<String, Failure> {
         let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
-            let bytes_to = if kind.is_grouped && bytes > 0 { 2 * bytes - 1 } else { bytes };
-            let mut row = vec![self.name(device), word(op).to_owned(), bytes.to_string(), bytes_to.to_string()];
+            let bytes_to = if kind.is_grouped && bytes > 0 {
+                2 * bytes - 1
+            } else {
+                bytes
+            };
+            let mut row = vec![
+                self.name(device),
+                word(op).to_owned(),
+                bytes.to_string(),
+                bytes_to.to_string(),
+            ];
             row.extend([size.totals.count.to_string(), size.totals.bytes.to_string()]);
-            row.push(self.seconds.map_or(String::new(), |seconds| format!("{seconds:.6}")));
+            row.push(
+                self.seconds
+                    .map_or(String::new(), |seconds| format!("{seconds:.6}")),
+            );
             row.extend(QUANTILES.map(|(_, at)| us(size.queue.quantile(at))));
             row.extend(QUANTILES.map(|(_, at)| us(size.device.quantile(at))));
             row.extend([size.device.len().to_string(), self.lost.to_string()]);
             row
         });
-        let times = |what: &'static str| QUANTILES.map(move |(name, _)| format!("{what}_{name}_us"));
+        let times =
+            |what: &'static str| QUANTILES.map(move |(name, _)| format!("{what}_{name}_us"));
         let table = Table::new("")
-            .text(["device", "type", "bytes_from", "bytes_to", "count", "bytes", "seconds"])
+            .text([
+                "device",
+                "type",
+                "bytes_from",
+                "bytes_to",
+                "count",
+                "bytes",
+                "seconds",
+            ])
             .text(times("queue"))
             .text(times("device"))
             .text(["completed", "lost_events"])
@@ -171,8 +267,11 @@ impl TraceReport<'_> {
 
     pub fn json(&self) -> Value {
         let times = |times: &Times| -> Value {
-            let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
-            let all = [("count".to_owned(), json!(times.len()))].into_iter().chain(quantiles);
+            let quantiles =
+                QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
+            let all = [("count".to_owned(), json!(times.len()))]
+                .into_iter()
+                .chain(quantiles);
             Value::Object(all.collect())
         };
         let kinds = self.summary.kinds.iter().map(|((device, op), kind)| {
@@ -215,7 +314,13 @@ impl TraceReport<'_> {
 }
 
 /// Quantiles in the output for programs.
-const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("max", 1.0),
+];
 
 /// Operation of a request, one word.
 fn word(op: EventOp) -> &'static str {
@@ -230,7 +335,11 @@ fn word(op: EventOp) -> &'static str {
 
 /// A size, or the start of its power-of-two group.
 fn size_text(kind: &Kind, bytes: u64) -> String {
-    if kind.is_grouped { format!("{}+", Grouped(bytes)) } else { Grouped(bytes).to_string() }
+    if kind.is_grouped {
+        format!("{}+", Grouped(bytes))
+    } else {
+        Grouped(bytes).to_string()
+    }
 }
 
 /// A process's name on one line: names may contain any character.
@@ -243,7 +352,12 @@ fn comm(name: &str) -> String {
 
 /// Heading of the operation lines: the columns of iosnoop, and the time in the queue.
 pub fn ops_heading() -> String {
-    ops_line(["STARTs", "COMM", "PID", "TYPE", "DEV", "BLOCK", "BYTES", "QUEms", "LATms"].map(str::to_owned))
+    ops_line(
+        [
+            "STARTs", "COMM", "PID", "TYPE", "DEV", "BLOCK", "BYTES", "QUEms", "LATms",
+        ]
+        .map(str::to_owned),
+    )
 }
 
 /// Output line of a request.
@@ -263,13 +377,29 @@ pub fn op(request: &Request) -> String {
 }
 
 fn ops_line([start, comm, pid, kind, device, block, bytes, queue, latency]: [String; 9]) -> String {
-    format!("{start:<15} {comm:<16} {pid:<7} {kind:<5} {device:<7} {block:<12} {bytes:<8} {queue:>8} {latency:>9}\n")
+    format!(
+        "{start:<15} {comm:<16} {pid:<7} {kind:<5} {device:<7} {block:<12} {bytes:<8} {queue:>8} {latency:>9}\n"
+    )
 }
 
 /// The kernel's letters for the flags of a request.
 fn letters(request: &Request) -> String {
-    let Request { op, flags: Flags { preflush, fua, sync, meta }, .. } = request;
-    let mut text = if *preflush { "F".to_owned() } else { String::new() };
+    let Request {
+        op,
+        flags:
+            Flags {
+                preflush,
+                fua,
+                sync,
+                meta,
+            },
+        ..
+    } = request;
+    let mut text = if *preflush {
+        "F".to_owned()
+    } else {
+        String::new()
+    };
     text.push(match op {
         EventOp::Read => 'R',
         EventOp::Write => 'W',
@@ -277,7 +407,12 @@ fn letters(request: &Request) -> String {
         EventOp::Discard => 'D',
         EventOp::Other => 'N',
     });
-    text.extend([(fua, 'F'), (sync, 'S'), (meta, 'M')].into_iter().filter(|(is, _)| **is).map(|(_, letter)| letter));
+    text.extend(
+        [(fua, 'F'), (sync, 'S'), (meta, 'M')]
+            .into_iter()
+            .filter(|(is, _)| **is)
+            .map(|(_, letter)| letter),
+    );
     text
 }
 
@@ -304,7 +439,11 @@ pub struct Heat {
 
 impl Default for Heat {
     fn default() -> Self {
-        Self { columns: Vec::new(), width_ns: FIRST_WIDTH_NS, start_ns: None }
+        Self {
+            columns: Vec::new(),
+            width_ns: FIRST_WIDTH_NS,
+            start_ns: None,
+        }
     }
 }
 
@@ -326,21 +465,30 @@ impl Heat {
     }
 
     fn halve(&mut self) {
-        let sum = |two: &[[u64; ROWS]]| std::array::from_fn(|row| two.iter().map(|column| column[row]).sum());
+        let sum = |two: &[[u64; ROWS]]| {
+            std::array::from_fn(|row| two.iter().map(|column| column[row]).sum())
+        };
         self.columns = self.columns.chunks(2).map(sum).collect();
         self.width_ns *= 2;
     }
 
     /// Draws the map; empty without requests. With `colour`, terminal escape sequences are used.
     pub fn draw(&self, colour: bool) -> String {
-        let rows_in_use: Vec<usize> =
-            (0..ROWS).filter(|row| self.columns.iter().any(|column| column[*row] > 0)).collect();
-        let (Some(first), Some(last)) = (rows_in_use.first(), rows_in_use.last()) else { return String::new() };
+        let rows_in_use: Vec<usize> = (0..ROWS)
+            .filter(|row| self.columns.iter().any(|column| column[*row] > 0))
+            .collect();
+        let (Some(first), Some(last)) = (rows_in_use.first(), rows_in_use.last()) else {
+            return String::new();
+        };
         let max_count = self.columns.iter().flatten().copied().max().unwrap_or(0);
         let mut text = String::new();
         for row in (*first..=*last).rev() {
             let from_ns = if row == 0 { 0 } else { 1_000 << row };
-            let line: String = self.columns.iter().map(|column| cell(column[row], max_count, colour)).collect();
+            let line: String = self
+                .columns
+                .iter()
+                .map(|column| cell(column[row], max_count, colour))
+                .collect();
             // Writing to a string cannot fail, here and below.
             let _ = writeln!(text, "{:>8} |{}", units::duration(from_ns), line.trim_end());
         }
@@ -388,7 +536,11 @@ mod tests {
         heat.add(3_500_000, 300_000);
         let map = "  256 us |  ░\n  128 us |\n   64 us |█\n         +---\n          0 0.003 s\n";
         assert_eq!(heat.draw(false), map);
-        assert!(heat.draw(true).contains("\x1b[48;5;220m \x1b[0m"), "{:?}", heat.draw(true));
+        assert!(
+            heat.draw(true).contains("\x1b[48;5;220m \x1b[0m"),
+            "{:?}",
+            heat.draw(true)
+        );
         assert_eq!(Heat::default().draw(false), "");
     }
 }

@@ -89,7 +89,10 @@ pub struct Times {
 
 impl Default for Times {
     fn default() -> Self {
-        Self { buckets: latencies(), longest_ns: 0 }
+        Self {
+            buckets: latencies(),
+            longest_ns: 0,
+        }
     }
 }
 
@@ -111,16 +114,29 @@ impl Times {
 
     /// A quantile, as the upper edge of its bucket; `None` without times.
     pub fn quantile(&self, at: f64) -> Option<u64> {
-        (self.len() > 0)
-            .then(|| self.longest_ns.min(if at < 1.0 { self.buckets.value_at_quantile(at) } else { u64::MAX }))
+        (self.len() > 0).then(|| {
+            self.longest_ns.min(if at < 1.0 {
+                self.buckets.value_at_quantile(at)
+            } else {
+                u64::MAX
+            })
+        })
     }
 }
 
 impl Summary {
     pub fn add(&mut self, request: &Request) {
-        let totals = RequestTotals { count: 1, bytes: request.bytes() };
+        let totals = RequestTotals {
+            count: 1,
+            bytes: request.bytes(),
+        };
         let key = (request.device, request.op);
-        if self.sizes >= SIZES_ALL_MAX && !self.kinds.get(&key).is_some_and(|kind| kind.has(request.bytes())) {
+        if self.sizes >= SIZES_ALL_MAX
+            && !self
+                .kinds
+                .get(&key)
+                .is_some_and(|kind| kind.has(request.bytes()))
+        {
             self.left_out += 1;
             return;
         }
@@ -146,7 +162,8 @@ impl Summary {
 
     /// Seconds from the first request to the last event; `None` if no times are known.
     pub fn span_sec(&self) -> Option<f64> {
-        self.span_ns.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
+        self.span_ns
+            .map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 
     /// Total number of requests.
@@ -157,13 +174,20 @@ impl Summary {
     /// Requests without a completion.
     pub fn unfinished(&self) -> u64 {
         let sizes = self.kinds.values().flat_map(|kind| kind.sizes.values());
-        sizes.map(|size| size.totals.count - size.device.len().min(size.totals.count)).sum()
+        sizes
+            .map(|size| size.totals.count - size.device.len().min(size.totals.count))
+            .sum()
     }
 
     /// Processes with the most requests, descending.
     pub fn top_tasks(&self, limit: usize) -> Vec<(Task, RequestTotals)> {
-        let mut tasks: Vec<_> = self.tasks.iter().map(|(task, wanted)| (*task, *wanted)).collect();
-        tasks.sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
+        let mut tasks: Vec<_> = self
+            .tasks
+            .iter()
+            .map(|(task, wanted)| (*task, *wanted))
+            .collect();
+        tasks
+            .sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
         tasks.truncate(limit);
         tasks
     }
@@ -172,7 +196,11 @@ impl Summary {
 impl Kind {
     /// True if a request of this size needs no new entry in `sizes`.
     fn has(&self, bytes: u64) -> bool {
-        self.sizes.contains_key(&if self.is_grouped { power_of_two(bytes) } else { bytes })
+        self.sizes.contains_key(&if self.is_grouped {
+            power_of_two(bytes)
+        } else {
+            bytes
+        })
     }
 
     fn add(&mut self, request: &Request, totals: RequestTotals) {
@@ -187,7 +215,14 @@ impl Kind {
         if !self.is_grouped && self.sizes.len() == SIZES_MAX && !self.sizes.contains_key(&bytes) {
             self.gather();
         }
-        let size = self.sizes.entry(if self.is_grouped { power_of_two(bytes) } else { bytes }).or_default();
+        let size = self
+            .sizes
+            .entry(if self.is_grouped {
+                power_of_two(bytes)
+            } else {
+                bytes
+            })
+            .or_default();
         size.totals.add(totals);
         if let Some(queue_ns) = request.queue_ns() {
             size.queue.record(queue_ns);
@@ -236,23 +271,58 @@ mod tests {
         (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
         let key = (DeviceNumber::new(7, 0), EventOp::Read);
         assert!(!summary.kinds[&key].is_grouped);
-        assert_eq!(summary.kinds[&key].sizes.keys().copied().collect::<Vec<_>>()[..3], [512, 1024, 1536]);
+        assert_eq!(
+            summary.kinds[&key]
+                .sizes
+                .keys()
+                .copied()
+                .collect::<Vec<_>>()[..3],
+            [512, 1024, 1536]
+        );
         summary.add(&request(33, 1));
         let kind = &summary.kinds[&key];
-        let sizes: Vec<_> =
-            kind.sizes.iter().map(|(bytes, size)| (*bytes, size.totals.count, size.device.len())).collect();
-        assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
-        assert_eq!(kind.totals, RequestTotals { count: 33, bytes: 33 * 34 / 2 * 512 });
+        let sizes: Vec<_> = kind
+            .sizes
+            .iter()
+            .map(|(bytes, size)| (*bytes, size.totals.count, size.device.len()))
+            .collect();
+        assert_eq!(
+            sizes,
+            [
+                (512, 1, 1),
+                (1024, 2, 2),
+                (2048, 4, 4),
+                (4096, 8, 8),
+                (8192, 16, 16),
+                (16384, 2, 2)
+            ]
+        );
+        assert_eq!(
+            kind.totals,
+            RequestTotals {
+                count: 33,
+                bytes: 33 * 34 / 2 * 512
+            }
+        );
     }
 
     #[test]
     fn the_longest_time_is_exact_and_no_edge_of_a_bucket() {
         let mut summary = Summary::default();
-        let took = |ns: u64| Request { completed_ns: Some(1_000_400 + ns), ..request(8, 1) };
-        [1_000, 1_234_567, 98_765_432_101].into_iter().for_each(|ns| summary.add(&took(ns)));
+        let took = |ns: u64| Request {
+            completed_ns: Some(1_000_400 + ns),
+            ..request(8, 1)
+        };
+        [1_000, 1_234_567, 98_765_432_101]
+            .into_iter()
+            .for_each(|ns| summary.add(&took(ns)));
         (1..=33).for_each(|sectors| summary.add(&request(sectors, 1)));
         let kind = &summary.kinds[&(DeviceNumber::new(7, 0), EventOp::Read)];
-        let longest = kind.sizes.values().filter_map(|size| size.device.quantile(1.0)).max();
+        let longest = kind
+            .sizes
+            .values()
+            .filter_map(|size| size.device.quantile(1.0))
+            .max();
         assert_eq!((kind.is_grouped, longest), (true, Some(98_765_432_101)));
         assert_eq!(Times::default().quantile(1.0), None);
     }
@@ -260,10 +330,21 @@ mod tests {
     #[test]
     fn devices_without_end_take_no_more_memory() {
         let mut summary = Summary::default();
-        (0..20_000).for_each(|minor| summary.add(&Request { device: DeviceNumber::new(8, minor), ..request(8, 1) }));
+        (0..20_000).for_each(|minor| {
+            summary.add(&Request {
+                device: DeviceNumber::new(8, minor),
+                ..request(8, 1)
+            })
+        });
         summary.add(&request(8, 1));
-        assert_eq!((summary.kinds.len(), summary.left_out), (SIZES_ALL_MAX, 20_001 - SIZES_ALL_MAX as u64));
-        summary.add(&Request { device: DeviceNumber::new(8, 0), ..request(8, 1) });
+        assert_eq!(
+            (summary.kinds.len(), summary.left_out),
+            (SIZES_ALL_MAX, 20_001 - SIZES_ALL_MAX as u64)
+        );
+        summary.add(&Request {
+            device: DeviceNumber::new(8, 0),
+            ..request(8, 1)
+        });
         assert_eq!(summary.count(), SIZES_ALL_MAX as u64 + 1);
     }
 
@@ -273,15 +354,30 @@ mod tests {
         (0..10_000).for_each(|pid| summary.add(&request(8, pid + 1)));
         assert!(summary.tasks.len() <= TASKS_MAX + 1);
         let (others, wanted) = summary.top_tasks(1)[0];
-        assert_eq!((others.comm().as_ref(), wanted.count), ("(others)", 10_000 - TASKS_MAX as u64));
-        assert_eq!(summary.top_tasks(usize::MAX).iter().map(|(_, wanted)| wanted.count).sum::<u64>(), summary.count());
+        assert_eq!(
+            (others.comm().as_ref(), wanted.count),
+            ("(others)", 10_000 - TASKS_MAX as u64)
+        );
+        assert_eq!(
+            summary
+                .top_tasks(usize::MAX)
+                .iter()
+                .map(|(_, wanted)| wanted.count)
+                .sum::<u64>(),
+            summary.count()
+        );
     }
 
     #[test]
     fn what_was_not_seen_to_complete_is_counted_and_has_no_time() {
         let mut summary = Summary::default();
         summary.add(&request(8, 1));
-        summary.add(&Request { completed_ns: None, queued_ns: None, issued_ns: 3_001_400, ..request(8, 1) });
+        summary.add(&Request {
+            completed_ns: None,
+            queued_ns: None,
+            issued_ns: 3_001_400,
+            ..request(8, 1)
+        });
         assert_eq!((summary.count(), summary.unfinished()), (2, 1));
         assert_eq!(summary.span_sec(), Some(0.002_001_4));
     }

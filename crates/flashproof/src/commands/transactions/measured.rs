@@ -60,16 +60,26 @@ pub(super) struct UsageObserver<'a> {
 
 impl<'a> UsageObserver<'a> {
     pub(super) fn new(io: &'a dyn Fn() -> IoSnapshot) -> Self {
-        Self { io, before: RunUsage::default(), after: RunUsage::default() }
+        Self {
+            io,
+            before: RunUsage::default(),
+            after: RunUsage::default(),
+        }
     }
 
     fn now(&self) -> RunUsage {
-        RunUsage { io: (self.io)(), cpu_ns: process_cpu_ns().unwrap_or(0) }
+        RunUsage {
+            io: (self.io)(),
+            cpu_ns: process_cpu_ns().unwrap_or(0),
+        }
     }
 
     pub(super) fn usage(&self) -> RunUsage {
         let io = self.after.io.since(&self.before.io);
-        RunUsage { io, cpu_ns: self.after.cpu_ns.saturating_sub(self.before.cpu_ns) }
+        RunUsage {
+            io,
+            cpu_ns: self.after.cpu_ns.saturating_sub(self.before.cpu_ns),
+        }
     }
 }
 
@@ -104,7 +114,11 @@ impl RowsRequest<'_> {
             let group = verdict.groups.iter().find(|group| group.stream == stream)?;
             let sum = |of: fn(&SliceShares) -> u64| group.slices.iter().map(of).sum::<u64>();
             let over = sum(|slice| slice.judged_over.first().copied().unwrap_or(0));
-            let service = &summary.latencies.iter().find(|latencies| latencies.stream == stream)?.service;
+            let service = &summary
+                .latencies
+                .iter()
+                .find(|latencies| latencies.stream == stream)?
+                .service;
             Some(LatencySummary {
                 under_first: 1.0 - over as f64 / sum(|slice| slice.wanted).max(1) as f64,
                 stddev_ms: service.stddev_ns as f64 / 1e6,
@@ -112,7 +126,11 @@ impl RowsRequest<'_> {
             })
         };
         let ran_sec = verdict.ran_sec.max(1e-9);
-        let tps: f64 = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
+        let tps: f64 = verdict
+            .streams
+            .iter()
+            .map(|stream| stream.achieved_iops)
+            .sum();
         let host = HostCpu::read(dir)?;
         // A simulated drive takes no CPU time.
         let cpu_busy_pct = host.cpu_busy_pct.filter(|_| !self.is_simulated());
@@ -126,17 +144,29 @@ impl RowsRequest<'_> {
         let all_cores = f64::from(cores) * f64::from(copies);
         let busy = cpu_sec / ran_sec / all_cores;
         let operations = (io.reads + io.writes) as f64;
-        let drive_ms = if operations > 0.0 { io.service_ns as f64 / operations / 1e6 } else { 0.0 };
+        let drive_ms = if operations > 0.0 {
+            io.service_ns as f64 / operations / 1e6
+        } else {
+            0.0
+        };
         let queue = io.service_ns as f64 / 1e9 / ran_sec;
         let at_once = self.args.connections;
         let limit = match () {
             // A requested rate that was held is the limit, even if a CPU is busy.
-            () if self.args.rate.is_some_and(|rate| tps >= HELD_MIN * rate as f64) => {
+            () if self
+                .args
+                .rate
+                .is_some_and(|rate| tps >= HELD_MIN * rate as f64) =>
+            {
                 "the requested rate (-g)".to_owned()
             }
             () if busy >= BUSY_MIN => {
                 let whose = if over_loopback { "servers: " } else { "" };
-                format!("CPU: {whose}{} of {} busy", units::percent_whole(busy), units::count(all_cores as u64, "core"))
+                format!(
+                    "CPU: {whose}{} of {} busy",
+                    units::percent_whole(busy),
+                    units::count(all_cores as u64, "core")
+                )
             }
             () if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback => {
                 let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
@@ -153,7 +183,9 @@ impl RowsRequest<'_> {
                  drive on average",
                 units::number(queue)
             ),
-            () => format!("drive: {drive_ms:.3} ms per operation, at {at_once} concurrent transactions (-z)"),
+            () => format!(
+                "drive: {drive_ms:.3} ms per operation, at {at_once} concurrent transactions (-z)"
+            ),
         };
         Ok(Row {
             record_size: kind.to_string(),
@@ -164,7 +196,8 @@ impl RowsRequest<'_> {
             transactions_at_once: at_once,
             cores,
             transactions_per_sec: tps,
-            transactions_per_cpu: (cpu_sec > 0.0 && !self.is_simulated()).then(|| tps * ran_sec / cpu_sec),
+            transactions_per_cpu: (cpu_sec > 0.0 && !self.is_simulated())
+                .then(|| tps * ran_sec / cpu_sec),
             inserted_per_sec,
             inserts_that_waited: row_in_progress.overload.waited(),
             reads: latency_summary(READS),
@@ -197,7 +230,9 @@ impl HostCpu {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
-        let is_busy = |name: &String| ColumnOf::parse(name).is_some_and(|known| known.column == Column::CpuBusyPct);
+        let is_busy = |name: &String| {
+            ColumnOf::parse(name).is_some_and(|known| known.column == Column::CpuBusyPct)
+        };
         let column_index = intervals.columns().iter().position(is_busy);
         let (mut cpu_ns, mut busy) = (0, Vec::new());
         while let Some(record) = intervals.next().map_err(Failure::environment)? {
@@ -205,7 +240,10 @@ impl HostCpu {
             busy.extend(column_index.and_then(|at| record.telemetry.get(at)?.parse::<f64>().ok()));
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
-        Ok(Self { issuing_cpu_sec: cpu_ns as f64 / 1e9, cpu_busy_pct: (!busy.is_empty()).then_some(mean) })
+        Ok(Self {
+            issuing_cpu_sec: cpu_ns as f64 / 1e9,
+            cpu_busy_pct: (!busy.is_empty()).then_some(mean),
+        })
     }
 }
 
@@ -239,14 +277,20 @@ impl Loopback {
         let nodes = devices.len() as u32;
         // Both ends of each connection are in this process.
         check_open_files(connections * nodes * 2 + SPARE)?;
-        let cannot = |why: String| Failure::environment(format!("cannot serve on 127.0.0.1 - {why}"));
+        let cannot =
+            |why: String| Failure::environment(format!("cannot serve on 127.0.0.1 - {why}"));
         let listen = |_: &Device| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let listeners = devices.iter().map(listen).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.map_err(|error| cannot(error.to_string()))?;
-        let ports =
-            listeners.iter().map(|listener| listener.local_addr().map(|at| at.port())).collect::<Result<Vec<_>, _>>();
+        let ports = listeners
+            .iter()
+            .map(|listener| listener.local_addr().map(|at| at.port()))
+            .collect::<Result<Vec<_>, _>>();
         let ports = ports.map_err(|error| cannot(error.to_string()))?;
-        let cluster_nodes: Vec<_> = ports.iter().map(|port| Node::new("127.0.0.1", *port)).collect();
+        let cluster_nodes: Vec<_> = ports
+            .iter()
+            .map(|port| Node::new("127.0.0.1", *port))
+            .collect();
         let (mut servers, is_ending) = (Vec::new(), Arc::new(AtomicBool::new(false)));
         for (index, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
             let config = Config {
@@ -269,30 +313,52 @@ impl Loopback {
                 devices: vec![vec![device]],
                 listeners: vec![listener],
                 address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[index]),
-                limits: Limits { connections: (connections + SPARE) as usize, ..Limits::default() },
+                limits: Limits {
+                    connections: (connections + SPARE) as usize,
+                    ..Limits::default()
+                },
                 cluster: Cluster::new(cluster_nodes.clone(), index),
                 log: warnings(is_ending.clone()),
             };
             servers.push(Server::start(setup).map_err(cannot)?);
         }
         let begin = Instant::now();
-        while !servers.iter().all(|server| server.state().is_ready() && server.state().is_linked()) {
+        while !servers
+            .iter()
+            .all(|server| server.state().is_ready() && server.state().is_linked())
+        {
             if begin.elapsed() > READY_TIMEOUT || servers.iter().any(Server::has_ended) {
-                return Err(cannot(format!("the servers were not ready within {} s", READY_TIMEOUT.as_secs())));
+                return Err(cannot(format!(
+                    "the servers were not ready within {} s",
+                    READY_TIMEOUT.as_secs()
+                )));
             }
             thread::sleep(Duration::from_millis(2));
         }
-        let seed = store::nodes::Host { name: Ipv4Addr::LOCALHOST.to_string(), port: ports[0] };
-        let cluster =
-            ClientCluster::find(&[seed], &namespace.name, Access::default(), false).map_err(Failure::environment)?;
+        let seed = store::nodes::Host {
+            name: Ipv4Addr::LOCALHOST.to_string(),
+            port: ports[0],
+        };
+        let cluster = ClientCluster::find(&[seed], &namespace.name, Access::default(), false)
+            .map_err(Failure::environment)?;
         if cluster.map().nodes.len() != servers.len() {
             return Err(cannot("the clients did not find all servers".to_owned()));
         }
-        Ok(Self { servers, cluster, namespace: namespace.name.clone(), is_ending })
+        Ok(Self {
+            servers,
+            cluster,
+            namespace: namespace.name.clone(),
+            is_ending,
+        })
     }
 
     /// Name and clients for a run.
-    pub(super) fn opened(&self, object: Arc<RecordSpec>, verify: bool, overload: Arc<Overload>) -> (String, Opened) {
+    pub(super) fn opened(
+        &self,
+        object: Arc<RecordSpec>,
+        verify: bool,
+        overload: Arc<Overload>,
+    ) -> (String, Opened) {
         let (name, devices) = as_devices(&self.namespace, &self.cluster.map());
         let settings = ClientSettings {
             cluster: self.cluster.clone(),
@@ -306,15 +372,29 @@ impl Loopback {
             pipeline: 1,
             overload,
         };
-        (name, Opened { devices, engine: Engine::client(settings) })
+        (
+            name,
+            Opened {
+                devices,
+                engine: Engine::client(settings),
+            },
+        )
     }
 
     /// Waits until no write block is queued for a device; opening a store also waits for this. Gives up if a device
     /// hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let blocks = |server: &Server| {
-            let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
-            server.state().facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
+            let waiting = |of: &NamespaceCounts| {
+                of.store
+                    .devices
+                    .iter()
+                    .map(|device| device.write_q)
+                    .sum::<u64>()
+            };
+            server
+                .state()
+                .facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
         };
         let begin = Instant::now();
         while self.servers.iter().any(|server| blocks(server) > 0)
@@ -327,14 +407,25 @@ impl Loopback {
 
     /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
-        let states: Vec<Arc<State>> = self.servers.iter().map(|server| server.state().clone()).collect();
-        move || states.iter().fold(IoSnapshot::default(), |sum, state| sum.plus(&state.io()))
+        let states: Vec<Arc<State>> = self
+            .servers
+            .iter()
+            .map(|server| server.state().clone())
+            .collect();
+        move || {
+            states
+                .iter()
+                .fold(IoSnapshot::default(), |sum, state| sum.plus(&state.io()))
+        }
     }
 
     /// Stops the servers. Errors: data in memory was not written to their devices.
     pub(super) fn stop(self) -> Result<(), Failure> {
         self.is_ending.store(true, Ordering::Relaxed);
-        self.servers.into_iter().try_for_each(Server::stop).map_err(Failure::environment)
+        self.servers
+            .into_iter()
+            .try_for_each(Server::stop)
+            .map_err(Failure::environment)
     }
 }
 

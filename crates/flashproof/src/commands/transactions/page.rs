@@ -55,22 +55,42 @@ pub(super) struct LatencySummary {
 const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
     (
         "1k",
-        ["576", "1,124,875", "97.16 %", "99.9 %", "0.79", "0.35", "100 GB"],
+        [
+            "576",
+            "1,124,875",
+            "97.16 %",
+            "99.9 %",
+            "0.79",
+            "0.35",
+            "100 GB",
+        ],
         ["418", "29", "31", "0.11", "93 %", "16,799"],
     ),
     (
         "2k",
-        ["448", "875,446", "97.33 %", "99.57 %", "0.63", "0.18", "200 GB"],
+        [
+            "448", "875,446", "97.33 %", "99.57 %", "0.63", "0.18", "200 GB",
+        ],
         ["547", "43", "27", "0.13", "81 %", "15,011"],
     ),
     (
         "4k",
-        ["384", "581,272", "97.22 %", "99.85 %", "0.63", "0.05", "400 GB"],
+        [
+            "384", "581,272", "97.22 %", "99.85 %", "0.63", "0.05", "400 GB",
+        ],
         ["653", "52", "20", "0.16", "52 %", "15,525"],
     ),
     (
         "1k-replicated",
-        ["512", "1,003,471", "96.11 %", "99.98 %", "0.87", "0.3", "200 GB"],
+        [
+            "512",
+            "1,003,471",
+            "96.11 %",
+            "99.98 %",
+            "0.87",
+            "0.3",
+            "200 GB",
+        ],
         ["396", "51", "30", "0.13", "94 %", "14,826"],
     ),
 ];
@@ -119,11 +139,16 @@ pub(super) fn text(rows: &[Row]) -> String {
             units::number(row.write_mb_per_sec),
             units::number(row.average_queue),
             format!("{:.3}", row.average_drive_ms),
-            row.cpu_busy_pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.0} %")),
-            row.transactions_per_cpu.map_or_else(|| "-".to_owned(), |per_cpu| Grouped(per_cpu as u64).to_string()),
+            row.cpu_busy_pct
+                .map_or_else(|| "-".to_owned(), |pct| format!("{pct:.0} %")),
+            row.transactions_per_cpu.map_or_else(
+                || "-".to_owned(),
+                |per_cpu| Grouped(per_cpu as u64).to_string(),
+            ),
         ]);
-        if let Some((_, of_first, of_second)) =
-            PUBLISHED.iter().find(|(record_size, ..)| *record_size == row.record_size)
+        if let Some((_, of_first, of_second)) = PUBLISHED
+            .iter()
+            .find(|(record_size, ..)| *record_size == row.record_size)
         {
             first.row(["", "published"].into_iter().chain(*of_first));
             second.row(["", "published"].into_iter().chain(*of_second));
@@ -132,9 +157,17 @@ pub(super) fn text(rows: &[Row]) -> String {
     // Writing to a string cannot fail.
     let mut text = format!("{first}\n{second}\n");
     for row in rows {
-        let _ = writeln!(text, "{}: {}; limited by {}", row.record_size, row.outcome, row.limit);
+        let _ = writeln!(
+            text,
+            "{}: {}; limited by {}",
+            row.record_size, row.outcome, row.limit
+        );
         if row.inserts_that_waited > 0 {
-            let (waited, keys, per_sec) = (row.inserts_that_waited, row.keys.into(), row.inserted_per_sec as u64);
+            let (waited, keys, per_sec) = (
+                row.inserts_that_waited,
+                row.keys.into(),
+                row.inserted_per_sec as u64,
+            );
             let _ = writeln!(
                 text,
                 "  {} of {} inserts had to wait because of device overload (code 18): {} inserts per second",

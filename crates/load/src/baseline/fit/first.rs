@@ -3,7 +3,9 @@
 //! A closed loop of one operation shows service times and their variation; more operations in flight show the number of
 //! channels; large blocks show the bandwidth. A parameter with two sources gets two estimates, and the search decides.
 
-use super::{CHANNELS, ComparedPoint, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
+use super::{
+    CHANNELS, ComparedPoint, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal,
+};
 use conclusions::baseline::Done;
 
 /// Minimum length of a stall: the larger of this multiple of the 98th percentile, and [`STALL_US`].
@@ -29,8 +31,14 @@ fn pure<'a>(data: &'a [ComparedPoint<'_>], direction: usize) -> Vec<Pure<'a>> {
     let to_pure = |datum: &'a ComparedPoint<'_>| {
         let by_direction = [&datum.point.reads, &datum.point.writes];
         let alone = by_direction[1 - direction].is_none() && datum.measured[direction].is_some();
-        let results = by_direction[direction].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
-        Some(Pure { depth: f64::from(datum.point.depth), results, met_stall: datum.met_stall })
+        let results = by_direction[direction]
+            .as_ref()
+            .filter(|done| alone && done.offered_iops.is_none())?;
+        Some(Pure {
+            depth: f64::from(datum.point.depth),
+            results,
+            met_stall: datum.met_stall,
+        })
     };
     data.iter().filter_map(to_pure).collect()
 }
@@ -64,7 +72,11 @@ impl Way {
     fn of(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
         let points = pure(data, direction);
         let smallest_by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
-            points.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))
+            points.iter().min_by(|a, b| {
+                key(a)
+                    .partial_cmp(&key(b))
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            })
         };
         let small = smallest_by(&|pure| (pure.depth, pure.results.bytes_each))?;
         let large = smallest_by(&|pure| (pure.depth, -pure.results.bytes_each))?;
@@ -78,16 +90,31 @@ impl Way {
         let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
         let more_us = at(large.results, 50.0) - at(times, 50.0);
         let more_bytes = large.results.bytes_each - small.results.bytes_each;
-        let max_of = |metric: &dyn Fn(&Done) -> f64| points.iter().map(|pure| metric(pure.results)).fold(0.0, f64::max);
-        let min_bytes = points.iter().map(|pure| pure.results.bytes_each).fold(f64::INFINITY, f64::min);
+        let max_of = |metric: &dyn Fn(&Done) -> f64| {
+            points
+                .iter()
+                .map(|pure| metric(pure.results))
+                .fold(0.0, f64::max)
+        };
+        let min_bytes = points
+            .iter()
+            .map(|pure| pure.results.bytes_each)
+            .fold(f64::INFINITY, f64::min);
         let is_small = |done: &Done| done.bytes_each < 2.0 * min_bytes;
         Some(Self {
             alone_us,
             bytes: small.results.bytes_each,
-            slope_mbps: (small.depth == large.depth && more_bytes > 0.0 && more_us > 1.0).then(|| more_bytes / more_us),
+            slope_mbps: (small.depth == large.depth && more_bytes > 0.0 && more_us > 1.0)
+                .then(|| more_bytes / more_us),
             max_mbps: max_of(&|done| done.iops * done.bytes_each / 1e6),
             max_iops: max_of(&|done| done.iops),
-            small_mbps: max_of(&|done| if is_small(done) { done.iops * done.bytes_each / 1e6 } else { 0.0 }),
+            small_mbps: max_of(&|done| {
+                if is_small(done) {
+                    done.iops * done.bytes_each / 1e6
+                } else {
+                    0.0
+                }
+            }),
             large_iops: max_of(&|done| if is_small(done) { 0.0 } else { done.iops }),
             // The 5th to the 95th percentile span nine tenths of the range.
             jitter_pct: (at(times, 95.0) - at(times, 5.0)) / (1.8 * alone_us.max(0.1)) * 100.0,
@@ -101,7 +128,10 @@ impl Way {
 fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
     let (mut lengths_us, mut stall_squares) = (Vec::new(), Vec::new());
     for direction in [0, 1] {
-        for Pure { results, .. } in pure(data, direction).into_iter().filter(|pure| pure.depth == 1.0) {
+        for Pure { results, .. } in pure(data, direction)
+            .into_iter()
+            .filter(|pure| pure.depth == 1.0)
+        {
             let (times, usual_us) = (&results.answer, at(results, 50.0));
             let length_us = times.max_us - usual_us;
             if length_us > (STALL_FACTOR * at(results, 98.0)).max(STALL_US) {
@@ -110,38 +140,57 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
             // Mean square around the median, minus what the 98 % of normal operations contribute to that mean.
             let mean_square = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
             let usual_square = ((at(results, 98.0) - at(results, 1.0)) / 2.0).powi(2) / 3.0;
-            stall_squares
-                .push((results.ops as f64 / results.iops, results.ops as f64 * (mean_square - usual_square).max(0.0)));
+            stall_squares.push((
+                results.ops as f64 / results.iops,
+                results.ops as f64 * (mean_square - usual_square).max(0.0),
+            ));
         }
     }
     lengths_us.sort_unstable_by(f64::total_cmp);
     let length_us = *lengths_us.get(lengths_us.len() / 2)?;
     let seconds: f64 = stall_squares.iter().map(|(seconds, _)| seconds).sum();
-    let stalls = stall_squares.iter().map(|(_, squares)| squares).sum::<f64>() / length_us.powi(2);
+    let stalls = stall_squares
+        .iter()
+        .map(|(_, squares)| squares)
+        .sum::<f64>()
+        / length_us.powi(2);
     // The period is at least 10 % longer than a stall.
-    (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
+    (stalls >= STALLS_MIN).then(|| {
+        (
+            length_us / 1e3,
+            (seconds / stalls).max(length_us * 1.1 / 1e6),
+        )
+    })
 }
 
 /// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if there are no points of
 /// reads alone, or none of writes alone.
 pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Values> {
-    let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
+    let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else {
+        return Vec::new();
+    };
     let ways = [&reads, &writes];
     let stalls = if stalls_known { None } else { stalls(data) };
     let bandwidths = |way: &Way| {
         let slope = way.slope_mbps.filter(|mbps| *mbps > way.max_mbps * 1.05);
-        [Some(way.max_mbps), slope, Some(way.max_mbps * 3.0)].into_iter().flatten().collect::<Vec<_>>()
+        [Some(way.max_mbps), slope, Some(way.max_mbps * 3.0)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
     };
     let mut starts = Vec::new();
     for read_mbps in bandwidths(&reads) {
         for write_mbps in bandwidths(&writes) {
             for channel_factor in [1.0, 1.5] {
                 let mut values = Values::default();
-                for ((way, mbps), indices) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY) {
+                for ((way, mbps), indices) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY)
+                {
                     values[indices.mbps] = mbps;
                     values[indices.us] = (way.alone_us - way.bytes / mbps).max(0.1 * way.alone_us);
                 }
-                let busy = |way: &Way, us: f64| way.max_iops * (us + way.bytes / way.max_mbps.max(1.0)) / 1e6;
+                let busy = |way: &Way, us: f64| {
+                    way.max_iops * (us + way.bytes / way.max_mbps.max(1.0)) / 1e6
+                };
                 values[CHANNELS] = busy(&reads, values[READ]).max(1.0) * channel_factor;
                 values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);
                 if let Some((ms, every_s)) = stalls {
@@ -155,7 +204,8 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
     }
     // At a windowed limit most operations are fast, and the rest wait for the next window.
     let of_window = |way: &Way| way.window.map(|window| (window, way.alone_us));
-    if let Some(((depth, median_us, wait_us), alone_us)) = of_window(&reads).or(of_window(&writes)) {
+    if let Some(((depth, median_us, wait_us), alone_us)) = of_window(&reads).or(of_window(&writes))
+    {
         for ops_alone in [false, true] {
             let mut values = Values::default();
             for (way, indices) in ways.into_iter().zip(WAY) {

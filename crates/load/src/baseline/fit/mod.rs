@@ -34,7 +34,12 @@ struct ParameterKind {
 }
 
 const fn kind(name: &'static str, is_integer: bool, slowest: f64, fastest: f64) -> ParameterKind {
-    ParameterKind { name, is_integer, slowest, fastest }
+    ParameterKind {
+        name,
+        is_integer,
+        slowest,
+        fastest,
+    }
 }
 
 impl ParameterKind {
@@ -77,7 +82,18 @@ struct OfWay {
     iops: usize,
 }
 
-const WAY: [OfWay; 2] = [OfWay { us: READ, mbps: 3, iops: 5 }, OfWay { us: WRITE, mbps: 4, iops: 6 }];
+const WAY: [OfWay; 2] = [
+    OfWay {
+        us: READ,
+        mbps: 3,
+        iops: 5,
+    },
+    OfWay {
+        us: WRITE,
+        mbps: 4,
+        iops: 6,
+    },
+];
 
 /// Minimum capacity, so that every job fits.
 const CAPACITY_MIN: u64 = 8 << 30;
@@ -134,7 +150,12 @@ impl std::fmt::Display for FittedDrive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.steady)?;
         match self.stalls {
-            Some((ms, every_s)) => write!(f, "+stall-ms={}+stall-every-s={}", rounded(ms), rounded(every_s)),
+            Some((ms, every_s)) => write!(
+                f,
+                "+stall-ms={}+stall-every-s={}",
+                rounded(ms),
+                rounded(every_s)
+            ),
             None => Ok(()),
         }
     }
@@ -164,8 +185,16 @@ pub struct Fit {
 /// Fits a drive of `capacity_bytes`, with smallest operations of `min_io_bytes` and with `stalls`, to `points`.
 ///
 /// Errors: why the points are insufficient.
-pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Option<&Stalls>) -> Result<Fit, String> {
-    let data: Vec<_> = points.iter().filter_map(|point| ComparedPoint::of(point, stalls)).collect();
+pub fn fit(
+    points: &[Point],
+    capacity_bytes: u64,
+    min_io_bytes: u32,
+    stalls: Option<&Stalls>,
+) -> Result<Fit, String> {
+    let data: Vec<_> = points
+        .iter()
+        .filter_map(|point| ComparedPoint::of(point, stalls))
+        .collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
             "{} are too many for a fit, which uses at most {}",
@@ -190,12 +219,27 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
             ),
         });
     }
-    let base = format!("sim:capacity={}+min-io={min_io_bytes}", capacity_bytes.max(CAPACITY_MIN));
-    let search = Search { data: &data, base, stalls };
-    let mut starts: Vec<_> = starts.into_iter().map(|values| (search.cost(&values), values)).collect();
+    let base = format!(
+        "sim:capacity={}+min-io={min_io_bytes}",
+        capacity_bytes.max(CAPACITY_MIN)
+    );
+    let search = Search {
+        data: &data,
+        base,
+        stalls,
+    };
+    let mut starts: Vec<_> = starts
+        .into_iter()
+        .map(|values| (search.cost(&values), values))
+        .collect();
     starts.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let roughly = starts.into_iter().take(STARTS).map(|start| search.nearest(start, STEP_ROUGH, STEP_ROUGH / 4.0));
-    let Some(rough) = roughly.min_by(|one, other| one.0.total_cmp(&other.0)).filter(|(cost, _)| cost.is_finite())
+    let roughly = starts
+        .into_iter()
+        .take(STARTS)
+        .map(|start| search.nearest(start, STEP_ROUGH, STEP_ROUGH / 4.0));
+    let Some(rough) = roughly
+        .min_by(|one, other| one.0.total_cmp(&other.0))
+        .filter(|(cost, _)| cost.is_finite())
     else {
         return Err("no simulated drive fits the points".into());
     };
@@ -214,18 +258,31 @@ struct ComparedPoint<'a> {
 
 impl<'a> ComparedPoint<'a> {
     fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
-        let is_compared_part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
+        let is_compared_part = matches!(
+            point.part,
+            Part::Depth | Part::Profile | Part::Rate | Part::Grid
+        );
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let is_sustained = |done: &conclusions::baseline::Done| {
-            done.errors == 0 && done.offered_iops.is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
+            done.errors == 0
+                && done
+                    .offered_iops
+                    .is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
         };
-        let is_usable = is_compared_part && point.doubt.is_none() && ways.into_iter().flatten().all(is_sustained);
+        let is_usable = is_compared_part
+            && point.doubt.is_none()
+            && ways.into_iter().flatten().all(is_sustained);
         let job = Job::of(point).filter(|_| is_usable)?;
         let measured = ways.map(|done| done.and_then(JobResults::measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
         // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
         // stalls.
-        (!met_stall || job.is_closed()).then_some(Self { point, job, measured, met_stall })
+        (!met_stall || job.is_closed()).then_some(Self {
+            point,
+            job,
+            measured,
+            met_stall,
+        })
     }
 
     /// Logarithm of each simulated value divided by the measured value, with its expected deviation.
@@ -239,13 +296,23 @@ impl<'a> ComparedPoint<'a> {
             if self.job.is_closed() && !self.met_stall {
                 deviations.push(((simulated.iops / measured.iops).ln(), IOPS_NEAR));
             }
-            let times = measured.times_us.iter().zip(simulated.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
-            let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
-            deviations.extend(times.filter_map(|((measured, simulated), (percent, deviation))| {
-                // A percentile with few operations beyond it has a larger random error.
-                let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
-                Some((((simulated? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), deviation * by_chance))
-            }));
+            let times = measured
+                .times_us
+                .iter()
+                .zip(simulated.times_us)
+                .zip(PERCENTS.into_iter().zip(TIMES_NEAR));
+            let times =
+                times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
+            deviations.extend(
+                times.filter_map(|((measured, simulated), (percent, deviation))| {
+                    // A percentile with few operations beyond it has a larger random error.
+                    let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
+                    Some((
+                        ((simulated? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(),
+                        deviation * by_chance,
+                    ))
+                }),
+            );
         }
         deviations
     }
@@ -257,8 +324,13 @@ fn met_stall(point: &Point, stalls: &Stalls) -> bool {
         Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?)
     };
     let ways = [&point.reads, &point.writes];
-    let longest_us = ways.into_iter().flatten().filter_map(longest_us).fold(0.0, f64::max);
-    point.seconds >= STALLS_SURE * stalls.every_s.high || longest_us >= STALL_MET * stalls.ms.low * 1e3
+    let longest_us = ways
+        .into_iter()
+        .flatten()
+        .filter_map(longest_us)
+        .fold(0.0, f64::max);
+    point.seconds >= STALLS_SURE * stalls.every_s.high
+        || longest_us >= STALL_MET * stalls.ms.low * 1e3
 }
 
 struct Search<'a> {
@@ -270,7 +342,9 @@ struct Search<'a> {
 impl Search<'_> {
     fn text(&self, values: &Values) -> String {
         let mut text = self.base.clone();
-        let has_limits = WAY.iter().any(|way| values[way.mbps] > 0.0 || values[way.iops] > 0.0);
+        let has_limits = WAY
+            .iter()
+            .any(|way| values[way.mbps] > 0.0 || values[way.iops] > 0.0);
         for (index, (kind, value)) in KINDS.iter().zip(values).enumerate() {
             let is_set = match index {
                 WINDOW => has_limits && *value > 0.0,
@@ -278,7 +352,11 @@ impl Search<'_> {
                 _ => *value > 0.0 || WAY.iter().any(|way| way.mbps == index) || index == JITTER,
             };
             if is_set {
-                let value = if kind.is_integer { value.round().to_string() } else { rounded(*value) };
+                let value = if kind.is_integer {
+                    value.round().to_string()
+                } else {
+                    rounded(*value)
+                };
                 text.push_str(&format!("+{}={value}", kind.name));
             }
         }
@@ -287,7 +365,9 @@ impl Search<'_> {
 
     /// Distance of a drive from the points; infinite for an invalid drive.
     fn cost(&self, values: &Values) -> f64 {
-        let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
+        let Ok(drive) = self.text(values).parse::<DriveSpec>() else {
+            return f64::INFINITY;
+        };
         let point_cost = |datum: &ComparedPoint<'_>| {
             let simulated = datum.job.run(&drive);
             // The drive is too slow to complete any operation of the job.
@@ -296,21 +376,31 @@ impl Search<'_> {
             }
             let compared = datum.compared(&simulated);
             // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
-            compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
+            compared
+                .iter()
+                .map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0))
+                .sum::<f64>()
         };
         self.data.iter().map(point_cost).sum()
     }
 
     /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
     /// cost.
-    fn nearest(&self, (mut cost, mut values): (f64, Values), mut step: f64, last: f64) -> (f64, Values) {
+    fn nearest(
+        &self,
+        (mut cost, mut values): (f64, Values),
+        mut step: f64,
+        last: f64,
+    ) -> (f64, Values) {
         let mut looks = 0;
         while step >= last && looks < LOOKS_MAX {
             let before = cost;
             for index in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
                     // A change is repeated while it improves the fit.
-                    while let Some(varied) = varied(&values, index, factor).filter(|_| looks < LOOKS_MAX) {
+                    while let Some(varied) =
+                        varied(&values, index, factor).filter(|_| looks < LOOKS_MAX)
+                    {
                         looks += 1;
                         let now = self.cost(&varied);
                         if now >= cost {
@@ -336,12 +426,18 @@ impl Search<'_> {
             return None;
         }
         loop {
-            let factor = if edge > values[index] { 1.0 + step } else { 1.0 / (1.0 + step) };
+            let factor = if edge > values[index] {
+                1.0 + step
+            } else {
+                1.0 / (1.0 + step)
+            };
             let varied = varied(values, index, factor).unwrap_or(at_edge);
             let cost = self.cost(&varied);
             if cost >= worse {
                 let fraction = ((worse - good_cost) / (cost - good_cost)).clamp(0.0, 1.0);
-                return Some(good + (varied[index] - good) * if cost.is_finite() { fraction } else { 0.0 });
+                return Some(
+                    good + (varied[index] - good) * if cost.is_finite() { fraction } else { 0.0 },
+                );
             }
             (good, good_cost) = (varied[index], cost);
             step *= 2.0;
@@ -351,9 +447,16 @@ impl Search<'_> {
     /// Fraction by which the rate of a job may differ from the limit of a drive with windows: a job has the operations of
     /// up to one window too many or too few. In a closed loop, an operation waits for almost a whole window.
     fn window_fraction(&self) -> f64 {
-        let closed = self.data.iter().filter(|datum| datum.job.is_closed() && !datum.met_stall);
+        let closed = self
+            .data
+            .iter()
+            .filter(|datum| datum.job.is_closed() && !datum.met_stall);
         let fraction = |datum: &ComparedPoint<'_>| {
-            let longest_us = datum.point.directions().map(|done| done.answer.max_us).fold(0.0, f64::max);
+            let longest_us = datum
+                .point
+                .directions()
+                .map(|done| done.answer.max_us)
+                .fold(0.0, f64::max);
             longest_us / 1e6 / datum.point.seconds.max(1.0)
         };
         closed.map(fraction).fold(0.0, f64::max)
@@ -361,20 +464,36 @@ impl Search<'_> {
 
     fn conclude(&self, cost: f64, values: Values) -> Fit {
         let drive = self.text(&values).parse::<DriveSpec>().unwrap_or_default();
-        let simulations: Vec<_> = self.data.iter().map(|datum| (datum, datum.job.run(&drive))).collect();
-        let compared = simulations.iter().flat_map(|(datum, shown)| datum.compared(shown));
-        let (compared, tolerances): (Vec<f64>, Vec<f64>) =
-            compared.map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2))).unzip();
+        let simulations: Vec<_> = self
+            .data
+            .iter()
+            .map(|datum| (datum, datum.job.run(&drive)))
+            .collect();
+        let compared = simulations
+            .iter()
+            .flat_map(|(datum, shown)| datum.compared(shown));
+        let (compared, tolerances): (Vec<f64>, Vec<f64>) = compared
+            .map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2)))
+            .unzip();
         // 95 % confidence, if the residuals are random: a cost of 4 times the variance of one observation.
         let free_parameters = values.iter().filter(|value| **value > 0.0).count();
         let variance = cost / compared.len().saturating_sub(free_parameters).max(1) as f64;
         // Histogram resolution shifts all numbers together, so more points do not reduce its error.
         let worse = cost + (4.0 * variance).max(tolerances.iter().sum());
-        let window_factor = if values[WINDOW] > 0.0 { 1.0 + self.window_fraction() } else { 1.0 };
+        let window_factor = if values[WINDOW] > 0.0 {
+            1.0 + self.window_fraction()
+        } else {
+            1.0
+        };
         let (mut slow, mut fast) = (values, values);
         let mut parameters = Vec::new();
-        for (index, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
-            let mut ends = [kind.slowest, kind.fastest].map(|edge| self.end(&values, index, worse, edge));
+        for (index, kind) in KINDS
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| values[*place] > 0.0)
+        {
+            let mut ends =
+                [kind.slowest, kind.fastest].map(|edge| self.end(&values, index, worse, edge));
             if WAY.iter().any(|way| way.mbps == index || way.iops == index) {
                 let [slow_end, fast_end] = ends;
                 ends = [
@@ -386,21 +505,46 @@ impl Search<'_> {
             slow[index] = ends[0].unwrap_or(kind.slowest);
             fast[index] = ends[1].unwrap_or(kind.fastest);
             let [slow_end, fast_end] = ends;
-            let low_high = if kind.slowest < kind.fastest { [slow_end, fast_end] } else { [fast_end, slow_end] };
-            parameters.push(parameter(kind.name, kind.is_integer, values[index], low_high));
+            let low_high = if kind.slowest < kind.fastest {
+                [slow_end, fast_end]
+            } else {
+                [fast_end, slow_end]
+            };
+            parameters.push(parameter(
+                kind.name,
+                kind.is_integer,
+                values[index],
+                low_high,
+            ));
         }
-        let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
-        let fitted = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
+        let stalled = |ms: f64, every_s: f64| {
+            every_s
+                .is_finite()
+                .then_some((ms, every_s.max(1.1 * ms / 1e3)))
+        };
+        let fitted = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive {
+            steady: self.text(values),
+            stalls,
+        };
         let mut stalls_of = [None; 3];
         if let Some(Stalls { ms, every_s, .. }) = self.stalls {
-            stalls_of = [(ms.value, every_s.value), (ms.high, every_s.low), (ms.low, every_s.high)]
-                .map(|(ms, every_s)| stalled(ms, every_s));
-            for (name, Estimate { value, low, high }) in [("stall-ms", ms), ("stall-every-s", every_s)] {
+            stalls_of = [
+                (ms.value, every_s.value),
+                (ms.high, every_s.low),
+                (ms.low, every_s.high),
+            ]
+            .map(|(ms, every_s)| stalled(ms, every_s));
+            for (name, Estimate { value, low, high }) in
+                [("stall-ms", ms), ("stall-every-s", every_s)]
+            {
                 let ends = [*low, *high].map(|end| Some(end).filter(|end| end.is_finite()));
                 parameters.push(parameter(name, false, *value, ends));
             }
         }
-        let mut misses: Vec<_> = simulations.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
+        let mut misses: Vec<_> = simulations
+            .iter()
+            .filter_map(|(datum, shown)| datum.miss(shown))
+            .collect();
         misses.sort_by(|one, other| other.0.total_cmp(&one.0));
         Fit {
             nearest: fitted(&values, stalls_of[0]),
@@ -418,20 +562,34 @@ impl Search<'_> {
 impl ComparedPoint<'_> {
     /// The deviation and a sentence about it, if the fit misses the point.
     fn miss(&self, simulated: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
-        let miss_of = |(direction, (measured, simulated)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
+        let miss_of = |(direction, (measured, simulated)): (
+            usize,
+            (&Option<JobResults>, &Option<JobResults>),
+        )| {
             let (measured, simulated) = (measured.as_ref()?, simulated.as_ref()?);
-            let iops_error =
-                if self.job.is_closed() && !self.met_stall { (simulated.iops / measured.iops).ln().abs() } else { 0.0 };
+            let iops_error = if self.job.is_closed() && !self.met_stall {
+                (simulated.iops / measured.iops).ln().abs()
+            } else {
+                0.0
+            };
             // The median and the 99th percentile, where both are known.
             let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
-            let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(simulated.times_us[at]));
+            let times = compared
+                .iter()
+                .filter_map(|&at| measured.times_us[at].zip(simulated.times_us[at]));
             let far_times = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
-            let time_error = far_times.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
+            let time_error = far_times
+                .map(|(measured, shown)| (shown / measured).ln().abs())
+                .fold(0.0, f64::max);
             let format_results = |results: &JobResults| {
                 let at = |name, at: usize| {
-                    results.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
+                    results.times_us[at]
+                        .map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
                 };
-                let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
+                let times: String = [at("median", 1), at("99 % within", 3)]
+                    .into_iter()
+                    .flatten()
+                    .collect();
                 format!("{} per second{times}", units::number(results.iops))
             };
             let worst = (iops_error / MISS_IOPS.ln_1p()).max(time_error / MISS_FACTOR.ln());
@@ -462,7 +620,11 @@ fn varied(values: &Values, index: usize, factor: f64) -> Option<Values> {
     let (kind, value) = (&KINDS[index], values[index]);
     let mut new_value = value * factor;
     if kind.is_integer {
-        new_value = if factor > 1.0 { new_value.round().max(value + 1.0) } else { new_value.round().min(value - 1.0) };
+        new_value = if factor > 1.0 {
+            new_value.round().max(value + 1.0)
+        } else {
+            new_value.round().min(value - 1.0)
+        };
     }
     (value > 0.0 && kind.range().contains(&new_value)).then(|| with(values, index, new_value))
 }
@@ -477,17 +639,36 @@ fn with(values: &Values, index: usize, value: f64) -> Values {
 fn normal(values: &Values) -> Values {
     let normal_value = |index: usize| {
         let (kind, value) = (&KINDS[index], values[index]);
-        let value = if kind.is_integer { value.round() } else { value };
-        if values[index] > 0.0 { value.clamp(*kind.range().start(), *kind.range().end()) } else { 0.0 }
+        let value = if kind.is_integer {
+            value.round()
+        } else {
+            value
+        };
+        if values[index] > 0.0 {
+            value.clamp(*kind.range().start(), *kind.range().end())
+        } else {
+            0.0
+        }
     };
     std::array::from_fn(normal_value)
 }
 
 /// A parameter with the ends of its interval, rounded as they are printed.
 fn parameter(name: &str, is_integer: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
-    let printed = |value: f64| if is_integer { value.round() } else { rounded(value).parse().unwrap_or(value) };
+    let printed = |value: f64| {
+        if is_integer {
+            value.round()
+        } else {
+            rounded(value).parse().unwrap_or(value)
+        }
+    };
     let [low, high] = ends.map(|end| end.map(printed));
-    Parameter { name: name.to_owned(), value: printed(value), low, high }
+    Parameter {
+        name: name.to_owned(),
+        value: printed(value),
+        low,
+        high,
+    }
 }
 
 /// Rounds a number above 0 to four significant digits.

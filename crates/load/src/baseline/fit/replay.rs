@@ -46,15 +46,26 @@ impl JobResults {
     /// The measured results; `None` if they are unusable.
     pub(super) fn measured(done: &Done) -> Option<Self> {
         let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
-        let is_sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
-        (is_sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
+        let is_sound = times_us
+            .iter()
+            .flatten()
+            .all(|us| us.is_finite() && *us >= 0.0);
+        (is_sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self {
+            iops: done.iops,
+            times_us,
+        })
     }
 
     fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
         times_ns.sort_unstable();
         let last = times_ns.len().checked_sub(1)?;
-        let at = |percent: f64| Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3);
-        Some(Self { iops: times_ns.len() as f64 / seconds, times_us: PERCENTS.map(at) })
+        let at = |percent: f64| {
+            Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3)
+        };
+        Some(Self {
+            iops: times_ns.len() as f64 / seconds,
+            times_us: PERCENTS.map(at),
+        })
     }
 }
 
@@ -75,9 +86,17 @@ impl Job {
     /// The job of `point`; `None` if it cannot be compared with a simulation.
     pub(super) fn of(point: &Point) -> Option<Self> {
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
-        let bytes = ways.map(|done| done.map_or(0, |done| done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32));
+        let bytes = ways.map(|done| {
+            done.map_or(0, |done| {
+                done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32
+            })
+        });
         let rates = ways.map(|done| done.and_then(|done| done.offered_iops));
-        let offered_iops = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count()
+        let offered_iops = match ways
+            .iter()
+            .zip(rates)
+            .filter(|(done, rate)| done.is_some() && rate.is_none())
+            .count()
         {
             0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
             _ if rates == [None; 2] => None,
@@ -108,15 +127,19 @@ impl Job {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
         // Whole periods: a fraction of a period would contain a whole stall, or the operations of a whole window, or none.
-        let whole_periods_ns = |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
+        let whole_periods_ns =
+            |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
         let duration_ns = match period_ns {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
         // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
         let enough = |ops, now_ns| {
-            let period_ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
-            ops >= OPS_MAX || now_ns >= duration_ns || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
+            let period_ended =
+                std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
+            ops >= OPS_MAX
+                || now_ns >= duration_ns
+                || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         };
         // Stalls and windows are counted from the start.
         let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
@@ -148,24 +171,48 @@ impl<'a> Running<'a> {
         let random = Random::new(1);
         let (model, times_ns) = (QueueModel::new(drive, 1), Default::default());
         let begin_ns = drive.stalls.every_ns / 2;
-        Self { job, model, begin_ns, random, in_flight: vec![(0, 0); 2 * job.depth as usize], times_ns }
+        Self {
+            job,
+            model,
+            begin_ns,
+            random,
+            in_flight: vec![(0, 0); 2 * job.depth as usize],
+            times_ns,
+        }
     }
 
     fn submit(&mut self, token: u32, direction: usize, intended_ns: u64, now_ns: u64) {
         let kind = [OpKind::Read, OpKind::Write][direction];
         let (len, buf) = (self.job.bytes[direction], Buf::empty());
         self.in_flight[token as usize] = (direction, intended_ns);
-        self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
+        self.model.submit(
+            &Op {
+                token,
+                ..Op::new(kind, 0, len, buf)
+            },
+            now_ns,
+        );
     }
 
     /// Runs until `enough` returns true. The arguments of `enough`: the number of finished operations and the elapsed
     /// time, both without the first `warm_up_ops` operations. In an open loop each direction has its own `depth` slots.
-    fn run(mut self, mut warm_up_ops: usize, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
-        let (depth, mut begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
+    fn run(
+        mut self,
+        mut warm_up_ops: usize,
+        mut enough: impl FnMut(usize, u64) -> bool,
+    ) -> ([Vec<u64>; 2], f64) {
+        let (depth, mut begin_ns, is_closed) =
+            (self.job.depth, self.begin_ns, self.job.is_closed());
         let offered = self.job.offered_iops.unwrap_or_default();
         let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
-        let mut next_ns = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
+        let mut next_ns = offered.map(|iops| {
+            if iops > 0.0 {
+                NS_PER_SEC / iops
+            } else {
+                f64::INFINITY
+            }
+        });
         // Writes start a quarter of their period early: otherwise reads and writes at equal rates would coincide.
         next_ns[1] *= 0.75;
         next_ns = next_ns.map(|ns| ns + begin_ns as f64);
@@ -177,7 +224,11 @@ impl<'a> Running<'a> {
             let direction = usize::from(next_ns[1] < next_ns[0]);
             if next_ns[direction] <= self.model.next_event_ns() as f64 {
                 now_ns = next_ns[direction] as u64;
-                let gap_factor = if self.job.poisson { -(1.0 - self.random.unit()).ln() } else { 1.0 };
+                let gap_factor = if self.job.poisson {
+                    -(1.0 - self.random.unit()).ln()
+                } else {
+                    1.0
+                };
                 next_ns[direction] += gap_factor * NS_PER_SEC / offered[direction];
                 match free_tokens[direction].pop() {
                     Some(token) => self.submit(token, direction, now_ns, now_ns),
@@ -198,12 +249,17 @@ impl<'a> Running<'a> {
                 }
                 match waiting[direction].pop_front() {
                     _ if is_closed => self.submit_next(completion.token, now_ns),
-                    Some(intended_ns) => self.submit(completion.token, direction, intended_ns, now_ns),
+                    Some(intended_ns) => {
+                        self.submit(completion.token, direction, intended_ns, now_ns)
+                    }
                     None => free_tokens[direction].push(completion.token),
                 }
             }
         }
-        (self.times_ns, now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC)
+        (
+            self.times_ns,
+            now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC,
+        )
     }
 
     /// The next operation of a closed loop.

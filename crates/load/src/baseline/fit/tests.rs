@@ -5,9 +5,17 @@ use conclusions::testing;
 /// A job's point on a drive, as a baseline would have it.
 fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {
     // Values of one operation in 10 s, replaced below by the simulated results.
-    let made = |way: Option<(u32, Option<f64>)>| way.map(|(bytes, offered)| (f64::from(bytes), offered, 0.1, 0.0));
+    let made = |way: Option<(u32, Option<f64>)>| {
+        way.map(|(bytes, offered)| (f64::from(bytes), offered, 0.1, 0.0))
+    };
     let made_up = testing::point(part, depth, made(ways[0]), made(ways[1]));
-    let mut point = Point { job: format!("{ways:?}"), read_pct: 0.0, seconds: 5.0, mean_in_flight: None, ..made_up };
+    let mut point = Point {
+        job: format!("{ways:?}"),
+        read_pct: 0.0,
+        seconds: 5.0,
+        mean_in_flight: None,
+        ..made_up
+    };
     let drive = drive.parse().unwrap();
     let (times, seconds) = Job::of(&point).unwrap().all(&drive, 5_000_000_000);
     for (done, times_ns) in [&mut point.reads, &mut point.writes].into_iter().zip(times) {
@@ -37,17 +45,37 @@ fn baseline(drive: &str) -> Vec<Point> {
     const LARGE: u32 = 128 << 10;
     let mut points = Vec::new();
     for depth in [1, 4, 16, 256] {
-        points.push(point(drive, Part::Depth, depth, [Some((SMALL, None)), None]));
-        points.push(point(drive, Part::Depth, depth, [None, Some((SMALL, None))]));
+        points.push(point(
+            drive,
+            Part::Depth,
+            depth,
+            [Some((SMALL, None)), None],
+        ));
+        points.push(point(
+            drive,
+            Part::Depth,
+            depth,
+            [None, Some((SMALL, None))],
+        ));
     }
     for size in [SMALL, LARGE] {
         points.push(point(drive, Part::Profile, 16, [Some((size, None)), None]));
-        points.push(point(drive, Part::Profile, 16, [Some((size, None)), Some((size, None))]));
+        points.push(point(
+            drive,
+            Part::Profile,
+            16,
+            [Some((size, None)), Some((size, None))],
+        ));
         points.push(point(drive, Part::Profile, 16, [None, Some((size, None))]));
     }
     let most = points[6].reads.as_ref().unwrap().iops;
     for part in [0.3, 0.6, 0.9] {
-        points.push(point(drive, Part::Rate, 64, [Some((SMALL, Some(most * part))), None]));
+        points.push(point(
+            drive,
+            Part::Rate,
+            64,
+            [Some((SMALL, Some(most * part))), None],
+        ));
     }
     points
 }
@@ -62,10 +90,19 @@ fn parameters_are_found_again() {
     for drive in drives {
         let fit = fit(&baseline(drive), 64 << 30, 512, None).unwrap();
         println!("{drive}\n{fit:#?}");
-        assert!(fit.error_pct < 1.0 && fit.misses.is_empty() && !fit.doubtful, "{fit:#?}");
-        for (name, value) in drive["sim:".len()..].split('+').filter_map(|given| given.split_once('=')) {
+        assert!(
+            fit.error_pct < 1.0 && fit.misses.is_empty() && !fit.doubtful,
+            "{fit:#?}"
+        );
+        for (name, value) in drive["sim:".len()..]
+            .split('+')
+            .filter_map(|given| given.split_once('='))
+        {
             let value: f64 = value.parse().unwrap();
-            let found = fit.parameters.iter().find(|parameter| parameter.name == name);
+            let found = fit
+                .parameters
+                .iter()
+                .find(|parameter| parameter.name == name);
             // If the drive has no bandwidth limit, no job meets such a limit, so the parameter is not found.
             let Some(found) = found else {
                 assert_eq!(value, 0.0);
@@ -76,8 +113,12 @@ fn parameters_are_found_again() {
                 "stall-ms" | "window-ms" | "jitter-pct" => 0.1,
                 _ => 0.05,
             };
-            assert!((found.value / value - 1.0).abs() <= near, "{name} is {found:?}, not {value}\n{fit:#?}");
-            let within = found.low.is_none_or(|low| low <= value) && found.high.is_none_or(|high| value <= high);
+            assert!(
+                (found.value / value - 1.0).abs() <= near,
+                "{name} is {found:?}, not {value}\n{fit:#?}"
+            );
+            let within = found.low.is_none_or(|low| low <= value)
+                && found.high.is_none_or(|high| value <= high);
             assert!(within, "{name} is {value}, not within {found:?}");
         }
     }
@@ -89,19 +130,39 @@ fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
     for (depth, held_up) in [(1, 20), (2, 40)] {
         let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
-        let (times, seconds) = Job::of(&point).unwrap().all(&drive.parse().unwrap(), 5_000_000_000);
-        assert_eq!(times[0].iter().filter(|ns| **ns > 5_000_000).count(), held_up, "in {seconds} s at depth {depth}");
+        let (times, seconds) = Job::of(&point)
+            .unwrap()
+            .all(&drive.parse().unwrap(), 5_000_000_000);
+        assert_eq!(
+            times[0].iter().filter(|ns| **ns > 5_000_000).count(),
+            held_up,
+            "in {seconds} s at depth {depth}"
+        );
     }
 }
 
 #[test]
 fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
     // Reads reach 300 MB/s with 30 of the 256 channels, so no point shows the others.
-    let fit = fit(&baseline("sim:channels=256+read-us=400+read-mbps=300"), 64 << 30, 512, None).unwrap();
+    let fit = fit(
+        &baseline("sim:channels=256+read-us=400+read-mbps=300"),
+        64 << 30,
+        512,
+        None,
+    )
+    .unwrap();
     let channels = &fit.parameters[0];
-    assert!(channels.low.is_some_and(|low| low < 64.0) && channels.high.is_none(), "{fit:#?}");
+    assert!(
+        channels.low.is_some_and(|low| low < 64.0) && channels.high.is_none(),
+        "{fit:#?}"
+    );
     assert!(fit.fast.steady.contains("+channels=4096+"), "{fit:#?}");
-    assert!(fit.slow.steady.contains(&format!("+channels={}+", channels.low.unwrap())), "{fit:#?}");
+    assert!(
+        fit.slow
+            .steady
+            .contains(&format!("+channels={}+", channels.low.unwrap())),
+        "{fit:#?}"
+    );
 }
 
 #[test]
@@ -121,15 +182,29 @@ fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
 
 #[test]
 fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
-    let drive =
-        "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
+    let drive = "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
     let large = |offered| Some((128 << 10, Some(offered)));
     // No closed loops of large operations: a busy machine has put them in doubt.
-    let mut points: Vec<_> = baseline(drive).into_iter().filter(|point| point.part != Part::Profile).collect();
-    points.push(point(drive, Part::Grid, 64, [large(1_500.0), large(2_000.0)]));
+    let mut points: Vec<_> = baseline(drive)
+        .into_iter()
+        .filter(|point| point.part != Part::Profile)
+        .collect();
+    points.push(point(
+        drive,
+        Part::Grid,
+        64,
+        [large(1_500.0), large(2_000.0)],
+    ));
     let fit = fit(&points, 64 << 30, 512, None).unwrap();
-    let found = fit.parameters.iter().find(|parameter| parameter.name == "write-iops");
-    assert!(found.is_some_and(|found| (found.value / 4_000.0 - 1.0).abs() < 0.05) && fit.misses.is_empty(), "{fit:#?}");
+    let found = fit
+        .parameters
+        .iter()
+        .find(|parameter| parameter.name == "write-iops");
+    assert!(
+        found.is_some_and(|found| (found.value / 4_000.0 - 1.0).abs() < 0.05)
+            && fit.misses.is_empty(),
+        "{fit:#?}"
+    );
 }
 
 #[test]
@@ -139,11 +214,17 @@ fn a_drive_of_another_kind_is_said_to_be_one() {
     for point in points.iter_mut().step_by(2) {
         for done in [&mut point.reads, &mut point.writes].into_iter().flatten() {
             done.iops /= 20.0;
-            done.answer.percentiles_us.iter_mut().for_each(|us| *us *= 20.0);
+            done.answer
+                .percentiles_us
+                .iter_mut()
+                .for_each(|us| *us *= 20.0);
         }
     }
     let fit = fit(&points, 64 << 30, 512, None).unwrap();
-    assert!(fit.doubtful && fit.misses[0].starts_with("at ["), "{fit:#?}");
+    assert!(
+        fit.doubtful && fit.misses[0].starts_with("at ["),
+        "{fit:#?}"
+    );
 }
 
 #[test]
@@ -152,12 +233,24 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     let small = Some((4096, None));
     let reads = point(drive, Part::Depth, 1, [small, None]);
     let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512, None).unwrap_err();
-    assert!(refused.starts_with("1 of 1 point can be compared"), "{refused}");
+    assert!(
+        refused.starts_with("1 of 1 point can be compared"),
+        "{refused}"
+    );
     let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512, None).unwrap_err();
-    assert_eq!(refused, "1,001 points are too many for a fit, which uses at most 1,000");
-    let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
+    assert_eq!(
+        refused,
+        "1,001 points are too many for a fit, which uses at most 1,000"
+    );
+    let doubtful = Point {
+        doubt: Some("this program was late".to_owned()),
+        ..reads.clone()
+    };
     let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512, None).unwrap_err();
-    assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 are in doubt"), "{refused}");
+    assert!(
+        refused.starts_with("0 of 2 points can be compared") && refused.contains("2 are in doubt"),
+        "{refused}"
+    );
     let writes = point(drive, Part::Depth, 1, [None, small]);
     assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512, None).is_ok());
     for (iops, us, bytes, depth) in [

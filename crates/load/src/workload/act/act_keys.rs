@@ -128,10 +128,22 @@ pub fn markdown() -> String {
          | Key | Test | ACT | Today |\n|---|---|---|---|\n",
     );
     for key in KEYS {
-        let until = key.until.map(|until| format!(" {until}")).unwrap_or_default();
-        let range =
-            if key.until == Some(key.since) { key.since.to_string() } else { format!("{} -{until}", key.since) };
-        let _ = writeln!(text, "| `{}` | {} | {range} | {} |", key.name, tests_word(key.tests), key.fate);
+        let until = key
+            .until
+            .map(|until| format!(" {until}"))
+            .unwrap_or_default();
+        let range = if key.until == Some(key.since) {
+            key.since.to_string()
+        } else {
+            format!("{} -{until}", key.since)
+        };
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {range} | {} |",
+            key.name,
+            tests_word(key.tests),
+            key.fate
+        );
     }
     text
 }
@@ -147,19 +159,37 @@ mod tests {
         let of_act = |spec: &&OptionSpec| matches!(spec.since, Since::Act66 | Since::Act4);
         for spec in Test::ALL.into_iter().flat_map(options_of).filter(of_act) {
             let key = find(spec.name).unwrap_or_else(|| panic!("{} is missing", spec.name));
-            assert_eq!(key.until.is_none(), spec.since == Since::Act66, "{}", spec.name);
+            assert_eq!(
+                key.until.is_none(),
+                spec.since == Since::Act66,
+                "{}",
+                spec.name
+            );
         }
         for key in KEYS.iter().filter(|key| key.until.is_none()) {
             let reads = Test::ALL.map(|test| table::find(test, key.name).is_some());
-            assert_eq!(reads, Test::ALL.map(|test| key.tests.contains(&test)), "{}", key.name);
+            assert_eq!(
+                reads,
+                Test::ALL.map(|test| key.tests.contains(&test)),
+                "{}",
+                key.name
+            );
         }
     }
 
     #[test]
     fn names_are_unique_and_ranges_go_up() {
         for (i, key) in KEYS.iter().enumerate() {
-            assert!(KEYS[..i].iter().all(|other| other.name != key.name), "{}", key.name);
-            assert!(key.until.is_none_or(|until| key.since <= until), "{}", key.name);
+            assert!(
+                KEYS[..i].iter().all(|other| other.name != key.name),
+                "{}",
+                key.name
+            );
+            assert!(
+                key.until.is_none_or(|until| key.since <= until),
+                "{}",
+                key.name
+            );
         }
     }
 }

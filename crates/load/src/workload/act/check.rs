@@ -19,7 +19,9 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
     let value_problems = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
         if spec.is_translated() {
-            return setting.text().map(|_| Problem::OldKey(quoted_start(spec.name)));
+            return setting
+                .text()
+                .map(|_| Problem::OldKey(quoted_start(spec.name)));
         }
         Some(spec.problem(setting.check(spec).err()?))
     });
@@ -33,7 +35,10 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 
 /// Finds values that contradict each other. Each value must be in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
-    let mut collector = Conflicts { config, problems: Vec::new() };
+    let mut collector = Conflicts {
+        config,
+        problems: Vec::new(),
+    };
     collector.check_simulated();
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
         let what = "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them";
@@ -63,8 +68,11 @@ impl Conflicts<'_> {
     /// Simulated drives run on virtual time and have their own size.
     fn check_simulated(&mut self) {
         let names = &self.config.device_names;
-        let (simulated, real): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.drive().is_some());
-        let Some(simulated) = simulated.first().map(|name| quoted_start(name.as_str())) else { return };
+        let (simulated, real): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| name.drive().is_some());
+        let Some(simulated) = simulated.first().map(|name| quoted_start(name.as_str())) else {
+            return;
+        };
         if let Some(real) = real.first() {
             let real = quoted_start(real.as_str());
             let what = format!(
@@ -84,7 +92,12 @@ impl Conflicts<'_> {
     fn check_storage(&mut self) {
         let config = self.config;
         let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
-        let ActConfig { record_bytes: min_bytes, record_bytes_range_max: max_bytes, commit_min_bytes, .. } = *config;
+        let ActConfig {
+            record_bytes: min_bytes,
+            record_bytes_range_max: max_bytes,
+            commit_min_bytes,
+            ..
+        } = *config;
         if max_bytes != 0 && max_bytes <= min_bytes {
             let what = format!(
                 "record-bytes-range-max: {max_bytes} bytes is not larger than record-bytes, which is {min_bytes} - \
@@ -92,7 +105,11 @@ impl Conflicts<'_> {
             );
             self.add(&["record-bytes-range-max", "record-bytes"], what);
         }
-        let key = if max_bytes > min_bytes { "record-bytes-range-max" } else { "record-bytes" };
+        let key = if max_bytes > min_bytes {
+            "record-bytes-range-max"
+        } else {
+            "record-bytes"
+        };
         let (record_bytes, stored_bytes) = (config.record_bytes_max(), config.stored_bytes_max());
         if stored_bytes > large_block_bytes {
             let what = format!(
@@ -122,7 +139,9 @@ impl Conflicts<'_> {
 
     fn of_missing_histograms(&mut self) {
         let standard = ActConfig::default();
-        for OptionSpec { name: key, .. } in options_of(Test::Storage).filter(|spec| spec.is_of_histograms()) {
+        for OptionSpec { name: key, .. } in
+            options_of(Test::Storage).filter(|spec| spec.is_of_histograms())
+        {
             if self.config.text(key) == standard.text(key) {
                 continue;
             }
@@ -141,10 +160,18 @@ impl Conflicts<'_> {
 
     fn check_histograms(&mut self, large_block_bytes: u32) {
         let (config, standard) = (self.config, ActConfig::default());
-        let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
+        let histogram = if config.storage_read_histogram.is_some() {
+            READ_HISTOGRAM
+        } else {
+            WRITE_HISTOGRAM
+        };
         for (key, bytes, remedy) in [
             ("record-bytes", config.record_bytes, "set it to 0"),
-            ("record-bytes-range-max", config.record_bytes_range_max, "drop it"),
+            (
+                "record-bytes-range-max",
+                config.record_bytes_range_max,
+                "drop it",
+            ),
         ] {
             if bytes != 0 {
                 let what = format!(
@@ -154,8 +181,18 @@ impl Conflicts<'_> {
             }
         }
         for (histogram, found, rate_key, rate) in [
-            (READ_HISTOGRAM, config.storage_read_histogram, "read-reqs-per-sec", config.read_reqs_per_sec),
-            (WRITE_HISTOGRAM, config.storage_write_histogram, "write-reqs-per-sec", config.write_reqs_per_sec),
+            (
+                READ_HISTOGRAM,
+                config.storage_read_histogram,
+                "read-reqs-per-sec",
+                config.read_reqs_per_sec,
+            ),
+            (
+                WRITE_HISTOGRAM,
+                config.storage_write_histogram,
+                "write-reqs-per-sec",
+                config.write_reqs_per_sec,
+            ),
         ] {
             if found.is_none() && rate != 0 {
                 let what = format!(
@@ -167,9 +204,24 @@ impl Conflicts<'_> {
         }
         // The histograms were counted on the device, so they include the database's own I/O.
         for (key, value, part, default) in [
-            ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
-            ("update-pct", config.update_pct, "the reads of updates", standard.update_pct),
-            ("defrag-lwm-pct", config.defrag_lwm_pct, "the writes of defragmentation", standard.defrag_lwm_pct),
+            (
+                "replication-factor",
+                config.replication_factor,
+                "the replicas",
+                standard.replication_factor,
+            ),
+            (
+                "update-pct",
+                config.update_pct,
+                "the reads of updates",
+                standard.update_pct,
+            ),
+            (
+                "defrag-lwm-pct",
+                config.defrag_lwm_pct,
+                "the writes of defragmentation",
+                standard.defrag_lwm_pct,
+            ),
         ] {
             if value != default {
                 let what = format!(
@@ -187,10 +239,22 @@ impl Conflicts<'_> {
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
         }
-        self.check_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), true, large_block_bytes);
+        self.check_sizes(
+            READ_HISTOGRAM,
+            "read-size-offset",
+            config.read_sizes(),
+            true,
+            large_block_bytes,
+        );
         // For writes that are packed into large blocks, only the mean size matters.
         let is_issued = config.commit_to_device;
-        self.check_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), is_issued, large_block_bytes);
+        self.check_sizes(
+            WRITE_HISTOGRAM,
+            "write-size-offset",
+            config.write_sizes(),
+            is_issued,
+            large_block_bytes,
+        );
     }
 
     /// Checks that the sizes of a histogram fit a large block. `is_issued`: each read or write is one record.
@@ -240,26 +304,53 @@ mod tests {
 
     #[test]
     fn a_program_is_held_to_the_ranges_of_a_file() {
-        let texts = |config: &ActConfig| check(config).iter().map(Problem::to_string).collect::<Vec<_>>();
+        let texts = |config: &ActConfig| {
+            check(config)
+                .iter()
+                .map(Problem::to_string)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
-            texts(&ActConfig { update_pct: 101, large_block_op_kbytes: 0, ..config() }),
+            texts(&ActConfig {
+                update_pct: 101,
+                large_block_op_kbytes: 0,
+                ..config()
+            }),
             [
                 "large-block-op-kbytes: 0 is too small - give a power of two from 1 to 8192 (KiB)",
                 "update-pct: 101 is too large - give a whole number from 0 to 100 (%)",
             ]
         );
-        let spaced = ActConfig { device_names: vec!["/dev/a b".parse().unwrap()], ..config() };
+        let spaced = ActConfig {
+            device_names: vec!["/dev/a b".parse().unwrap()],
+            ..config()
+        };
         assert_eq!(texts(&spaced).len(), 1, "a name that no file can hold");
-        let untranslated = texts(&ActConfig { num_queues: Some(8), ..config() });
-        assert!(untranslated[0].starts_with("\"num-queues\" is a key of an older ACT"), "{untranslated:?}");
+        let untranslated = texts(&ActConfig {
+            num_queues: Some(8),
+            ..config()
+        });
+        assert!(
+            untranslated[0].starts_with("\"num-queues\" is a key of an older ACT"),
+            "{untranslated:?}"
+        );
     }
 
     #[test]
     fn a_record_that_fills_its_block_exactly_fits() {
-        let full = ActConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
+        let full = ActConfig {
+            record_bytes: 8 << 20,
+            large_block_op_kbytes: 8192,
+            ..config()
+        };
         assert_eq!(check(&full), []);
-        let one_more = ActConfig { record_bytes: 128 * 1024 + 1, ..config() };
-        let [problem] = &check(&one_more)[..] else { panic!("one problem") };
+        let one_more = ActConfig {
+            record_bytes: 128 * 1024 + 1,
+            ..config()
+        };
+        let [problem] = &check(&one_more)[..] else {
+            panic!("one problem")
+        };
         let said = "record-bytes: a record of 131073 bytes takes 131088 bytes as stored, but";
         assert!(problem.to_string().starts_with(said), "{problem}");
     }

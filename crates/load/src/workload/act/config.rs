@@ -56,13 +56,22 @@ impl ActConfig {
     /// Sizes of record reads, if a histogram gives them.
     pub fn read_sizes(&self) -> Option<HistogramSizes> {
         let (within, offset_pct) = (self.size_within_bucket.of_reads(), self.read_size_offset);
-        self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+        self.storage_read_histogram.map(|histogram| HistogramSizes {
+            histogram,
+            within,
+            offset_pct,
+        })
     }
 
     /// Sizes of record writes, if a histogram gives them.
     pub fn write_sizes(&self) -> Option<HistogramSizes> {
         let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
-        self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
+        self.storage_write_histogram
+            .map(|histogram| HistogramSizes {
+                histogram,
+                within,
+                offset_pct,
+            })
     }
 
     /// Size of the largest record, in bytes; 0 if histograms give the sizes.
@@ -88,7 +97,8 @@ impl ActConfig {
     pub fn service_threads_or_default(&self) -> u32 {
         // A test has at most 128 devices, so the product saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
-        self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
+        self.service_threads
+            .unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }
 
     /// The histograms of a stream in ACT's log.
@@ -127,12 +137,16 @@ impl ActConfig {
 
 /// Size of a record of `record_bytes` as stored, in bytes.
 pub(in crate::workload) fn stored_bytes(record_bytes: u32) -> u32 {
-    record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
+    record_bytes
+        .checked_next_multiple_of(RECORD_STEP_BYTES)
+        .unwrap_or(u32::MAX)
 }
 
 /// ACT 4's queues as service threads. Errors: more threads than are allowed.
 pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Problem> {
-    let product = queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX);
+    let product = queues
+        .checked_mul(threads)
+        .filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX);
     product.ok_or_else(|| {
         let what = format!(
             "num-queues: {queues} queues x {threads} threads is more than {SERVICE_THREADS_MAX} service-threads - give \
@@ -145,7 +159,9 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
 /// The error for a key that `test` does not have.
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
-        Some(OptionSpec { tests: [of, ..], .. }) => Problem::Other(format!(
+        Some(OptionSpec {
+            tests: [of, ..], ..
+        }) => Problem::Other(format!(
             "{key}: a key of the {} test; {} {} test does not read it - remove the line, or run \"flashproof {}\"",
             of.name(),
             if test == Test::Index { "an" } else { "a" },
@@ -169,8 +185,10 @@ mod tests {
 
     #[test]
     fn service_threads_default_to_1024_for_each_device() {
-        let mut config =
-            ActConfig { device_names: vec!["a".parse().unwrap(), "b".parse().unwrap()], ..Default::default() };
+        let mut config = ActConfig {
+            device_names: vec!["a".parse().unwrap(), "b".parse().unwrap()],
+            ..Default::default()
+        };
         assert_eq!(config.service_threads_or_default(), 2048);
         config.service_threads = Some(10);
         assert_eq!(config.service_threads_or_default(), 10);
@@ -180,7 +198,10 @@ mod tests {
     fn a_key_that_is_only_translated_cannot_be_set() {
         let mut config = ActConfig::default();
         let refused = config.set("num-queues", "3").unwrap_err().to_string();
-        assert!(refused.starts_with("\"num-queues\" is a key of an older ACT"), "{refused}");
+        assert!(
+            refused.starts_with("\"num-queues\" is a key of an older ACT"),
+            "{refused}"
+        );
         assert_eq!(config, ActConfig::default());
     }
 }

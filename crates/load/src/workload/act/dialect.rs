@@ -60,7 +60,10 @@ const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
 /// Number (from 1) of the line of `bytes` that gives `key`; `None` if the key has its default.
 pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
-    lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
+    lines(bytes)
+        .flatten()
+        .find(|line| line.key == key)
+        .map(|line| line.number)
 }
 
 /// The lines of a file that are not blank, each with its number, or its error.
@@ -68,14 +71,19 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
-        let number = index + 1;
-        let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-        if content.starts_with(HELPER_TITLE) {
-            return None;
-        }
-        split(number, content).map_err(|problem| (number, problem)).transpose()
-    })
+    bytes
+        .split(|byte| *byte == b'\n')
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let number = index + 1;
+            let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+            if content.starts_with(HELPER_TITLE) {
+                return None;
+            }
+            split(number, content)
+                .map_err(|problem| (number, problem))
+                .transpose()
+        })
 }
 
 /// Splits a line from which the comment was removed; `None` if the line is blank.
@@ -83,7 +91,9 @@ fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         let (byte, value) = (at + 1, content.get(at).copied().unwrap_or_default());
-        format!("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")
+        format!(
+            "byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8"
+        )
     })?;
     let text = text.trim_matches(WHITE_SPACE);
     if text.is_empty() {
@@ -99,15 +109,22 @@ fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
         && (key.len() < key_len || rest.starts_with('='))
     {
         let [key, value] = [key, value].map(|part| bare_start(part.trim_matches(WHITE_SPACE)));
-        return Err(format!("a key is followed by a colon, not by = - write \"{key}: {value}\""));
+        return Err(format!(
+            "a key is followed by a colon, not by = - write \"{key}: {value}\""
+        ));
     }
-    let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
+    let value = rest
+        .strip_prefix(':')
+        .unwrap_or(rest)
+        .trim_start_matches(WHITE_SPACE);
     Ok(Some(Line { number, key, value }))
 }
 
 /// The words of a device list, separated by commas, semicolons and white space.
 pub(crate) fn device_names(value: &str) -> impl Iterator<Item = &str> {
-    value.split(is_device_separator).filter(|name| !name.is_empty())
+    value
+        .split(is_device_separator)
+        .filter(|name| !name.is_empty())
 }
 
 /// True if `c` ends a device name.
@@ -120,21 +137,36 @@ mod tests {
     use super::*;
 
     fn pairs(text: &str) -> Vec<(usize, &str, &str)> {
-        lines(text.as_bytes()).map(|line| line.unwrap()).map(|line| (line.number, line.key, line.value)).collect()
+        lines(text.as_bytes())
+            .map(|line| line.unwrap())
+            .map(|line| (line.number, line.key, line.value))
+            .collect()
     }
 
     #[test]
     fn every_way_to_write_a_line_gives_the_same_key_and_value() {
-        for line in
-            ["a: 5", "a:5", "a 5", "a\t5", "a : 5", "  a:\t5  ", "a: 5 # five", "a: 5#five", "a:5\r", "\u{feff}a:5"]
-        {
+        for line in [
+            "a: 5",
+            "a:5",
+            "a 5",
+            "a\t5",
+            "a : 5",
+            "  a:\t5  ",
+            "a: 5 # five",
+            "a: 5#five",
+            "a:5\r",
+            "\u{feff}a:5",
+        ] {
             assert_eq!(pairs(line), [(1, "a", "5")], "{line:?}");
         }
     }
 
     #[test]
     fn blank_lines_and_comments_count_but_say_nothing() {
-        assert_eq!(pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"), [(5, "b", "2"), (8, "d", "")]);
+        assert_eq!(
+            pairs("# a: 1\r\n\n   \t\n#\nb: 2\n\n  # c\nd: # nothing"),
+            [(5, "b", "2"), (8, "d", "")]
+        );
         assert_eq!(pairs(""), []);
     }
 
@@ -146,7 +178,10 @@ mod tests {
 
     #[test]
     fn only_the_first_colon_separates() {
-        assert_eq!(pairs("device-names: sim:size=1"), [(1, "device-names", "sim:size=1")]);
+        assert_eq!(
+            pairs("device-names: sim:size=1"),
+            [(1, "device-names", "sim:size=1")]
+        );
         assert_eq!(pairs("a:: 5"), [(1, "a", ": 5")]);
         assert_eq!(pairs("a 5: 6"), [(1, "a", "5: 6")]);
     }
@@ -162,12 +197,19 @@ mod tests {
 
     #[test]
     fn a_key_with_an_equals_sign_is_told_of_its_colon() {
-        for line in ["device-names = sim:channels=4", "device-names=sim:channels=4"] {
+        for line in [
+            "device-names = sim:channels=4",
+            "device-names=sim:channels=4",
+        ] {
             let problem = lines(line.as_bytes()).next().unwrap().unwrap_err();
-            let told = "a key is followed by a colon, not by = - write \"device-names: sim:channels=4\"";
+            let told =
+                "a key is followed by a colon, not by = - write \"device-names: sim:channels=4\"";
             assert_eq!(problem.1.to_string(), told);
         }
-        assert_eq!(pairs("device-names sim:channels=4"), [(1, "device-names", "sim:channels=4")]);
+        assert_eq!(
+            pairs("device-names sim:channels=4"),
+            [(1, "device-names", "sim:channels=4")]
+        );
     }
 
     #[test]
@@ -179,9 +221,15 @@ mod tests {
 
     #[test]
     fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(quoted_start("a\r\n\tb\u{1b}[2J"), r#""a\u000d\u000a\u0009b\u001b[2J""#);
+        assert_eq!(
+            quoted_start("a\r\n\tb\u{1b}[2J"),
+            r#""a\u000d\u000a\u0009b\u001b[2J""#
+        );
         assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
         assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
-        assert_eq!(quoted_start(&"é".repeat(100)), format!("\"{}...\"", "é".repeat(60)));
+        assert_eq!(
+            quoted_start(&"é".repeat(100)),
+            format!("\"{}...\"", "é".repeat(60))
+        );
     }
 }

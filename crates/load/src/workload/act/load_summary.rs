@@ -54,24 +54,43 @@ impl LoadSummary {
 
     fn of_storage(config: &ActConfig, derived: &StorageDerived, drives: &[Drive]) -> Self {
         let records = |sizes, step_bytes| derived.record_io_bytes(sizes, step_bytes).0;
-        let reads = mean_over_devices(drives, |step_bytes| records(config.read_sizes(), step_bytes));
+        let reads = mean_over_devices(drives, |step_bytes| {
+            records(config.read_sizes(), step_bytes)
+        });
         let commits = mean_over_devices(drives, |sector_bytes| {
-            records(config.write_sizes(), sector_bytes.max(config.commit_min_bytes))
+            records(
+                config.write_sizes(),
+                sector_bytes.max(config.commit_min_bytes),
+            )
         });
         let block_bytes = f64::from(derived.large_block_bytes);
         let flows = [
             ("record reads", false, derived.read_rate, reads),
-            ("large-block reads", false, derived.large_block_read_rate, block_bytes),
+            (
+                "large-block reads",
+                false,
+                derived.large_block_read_rate,
+                block_bytes,
+            ),
             ("record writes", true, derived.commit_write_rate, commits),
-            ("large-block writes", true, derived.large_block_write_rate, block_bytes),
+            (
+                "large-block writes",
+                true,
+                derived.large_block_write_rate,
+                block_bytes,
+            ),
         ];
-        let mut summary = Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
+        let mut summary =
+            Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
-            let remark =
-                "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
+            let remark = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
             summary.remarks.push(remark.into());
         }
-        if summary.flows.iter().any(|flow| flow.stream.starts_with("record")) {
+        if summary
+            .flows
+            .iter()
+            .any(|flow| flow.stream.starts_with("record"))
+        {
             summary.remarks.extend(assumed_sectors(drives));
         }
         summary
@@ -80,7 +99,12 @@ impl LoadSummary {
     fn of_index(config: &ActConfig, derived: &IndexDerived, drives: &[Drive]) -> Self {
         let page_bytes = f64::from(PAGE_BYTES);
         let flows = [
-            ("service reads", false, derived.service_read_rate, page_bytes),
+            (
+                "service reads",
+                false,
+                derived.service_read_rate,
+                page_bytes,
+            ),
             ("cache reads", false, derived.update_rate, page_bytes),
             ("cache writes", true, derived.update_rate, page_bytes),
         ];
@@ -96,14 +120,21 @@ impl LoadSummary {
     ) -> Self {
         let closed = config.arrival == Arrival::Closed;
         let uncounted = |what: &str| closed && by_clients.contains(&what);
-        let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
+        let flows = flows
+            .iter()
+            .filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
         let remark = format!(
             "arrival: closed: {} run as fast as the devices allow, and are not counted.",
             by_clients.join(" and ")
         );
         Self {
             flows: flows
-                .map(|&(what, writes, rate, bytes_mean)| StreamLoad { stream: what, writes, rate, bytes_mean })
+                .map(|&(what, writes, rate, bytes_mean)| StreamLoad {
+                    stream: what,
+                    writes,
+                    rate,
+                    bytes_mean,
+                })
                 .collect(),
             drives: drives.to_vec(),
             duration_sec: config.test_duration_sec,
@@ -114,7 +145,10 @@ impl LoadSummary {
     /// Bytes written per second, or bytes read per second if `writes` is false.
     fn bytes_per_sec(&self, writes: bool) -> f64 {
         // The fold begins at 0.0, because `sum` of no floats is -0.0, which would print with the minus sign.
-        self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
+        self.flows
+            .iter()
+            .filter(|flow| flow.writes == writes)
+            .fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
     }
 
     /// Drive writes per day of `drive`; `None` if its size is unknown. Each device has an equal share of the load.
@@ -143,7 +177,10 @@ impl LoadSummary {
                 if flow.writes { "written" } else { "read" },
             ));
         }
-        for (verb, bytes_per_sec) in [("read", self.bytes_per_sec(false)), ("written", self.bytes_per_sec(true))] {
+        for (verb, bytes_per_sec) in [
+            ("read", self.bytes_per_sec(false)),
+            ("written", self.bytes_per_sec(true)),
+        ] {
             let mut line = format!(
                 "  {verb:<18} {:>12}, {} a day",
                 speed(bytes_per_sec),
@@ -151,12 +188,19 @@ impl LoadSummary {
             );
             if f64::from(self.duration_sec) != SEC_PER_DAY {
                 let in_test = units::bytes(bytes_per_sec * f64::from(self.duration_sec));
-                line.push_str(&format!(", {in_test} in this test of {}", units::span(self.duration_sec.into())));
+                line.push_str(&format!(
+                    ", {in_test} in this test of {}",
+                    units::span(self.duration_sec.into())
+                ));
             }
             lines.push(line);
         }
         if self.bytes_per_sec(true) > 0.0 {
-            lines.extend(self.drives.iter().map(|drive| format!("  {}", self.drive_line(drive, rated))));
+            lines.extend(
+                self.drives
+                    .iter()
+                    .map(|drive| format!("  {}", self.drive_line(drive, rated))),
+            );
         }
         lines.extend(self.remarks.iter().map(|remark| format!("  {remark}")));
         lines
@@ -164,16 +208,24 @@ impl LoadSummary {
 
     fn drive_line(&self, drive: &Drive, rated: Option<f64>) -> String {
         let name = &drive.name;
-        let (Some(size_bytes), Some(writes)) = (drive.size_bytes, self.drive_writes_per_day(drive)) else {
+        let (Some(size_bytes), Some(writes)) = (drive.size_bytes, self.drive_writes_per_day(drive))
+        else {
             return format!(
                 "drive writes a day: unknown for {name}, because its size is unknown (give it with --capacity)"
             );
         };
-        let text =
-            format!("drive writes a day: {} on {name} of {}", units::number(writes), units::bytes(size_bytes as f64));
+        let text = format!(
+            "drive writes a day: {} on {name} of {}",
+            units::number(writes),
+            units::bytes(size_bytes as f64)
+        );
         match rated {
             Some(rated) => {
-                format!("{text}, {} times its rating of {}", units::number(writes / rated), units::number(rated))
+                format!(
+                    "{text}, {} times its rating of {}",
+                    units::number(writes / rated),
+                    units::number(rated)
+                )
             }
             None => text,
         }
@@ -190,12 +242,21 @@ impl StreamLoad {
 /// the load.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
-    let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;
-    if devices == 0 { bytes(SECTOR_BYTES) } else { drives.iter().map(sum).sum::<f64>() / devices as f64 }
+    let sum = |drive: &Drive| {
+        bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64
+    };
+    if devices == 0 {
+        bytes(SECTOR_BYTES)
+    } else {
+        drives.iter().map(sum).sum::<f64>() / devices as f64
+    }
 }
 
 fn assumed_sectors(drives: &[Drive]) -> Option<String> {
-    let unknown = drives.iter().filter(|drive| drive.min_io_bytes.is_none()).count();
+    let unknown = drives
+        .iter()
+        .filter(|drive| drive.min_io_bytes.is_none())
+        .count();
     (unknown > 0).then(|| {
         format!(
             "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger sectors make record I/O larger.",
@@ -234,7 +295,10 @@ mod tests {
     }
 
     fn config(reads: u32, writes: u32) -> ActConfig {
-        ActConfig { test_duration_sec: 3600, ..act_config(Test::Storage, reads, writes) }
+        ActConfig {
+            test_duration_sec: 3600,
+            ..act_config(Test::Storage, reads, writes)
+        }
     }
 
     fn load_summary(config: &ActConfig, drives: &[Drive]) -> LoadSummary {
@@ -264,10 +328,15 @@ mod tests {
 
     #[test]
     fn a_drive_with_more_partitions_has_more_of_the_writes() {
-        let summary = load_summary(&config(0, 1000), &[drive("a", 3, Some(1 << 40)), drive("b", 1, Some(1 << 40))]);
+        let summary = load_summary(
+            &config(0, 1000),
+            &[drive("a", 3, Some(1 << 40)), drive("b", 1, Some(1 << 40))],
+        );
         let [a, b] = [0, 1].map(|n| summary.drive_writes_per_day(&summary.drives[n]).unwrap());
         assert!((a / b - 3.0).abs() < 1e-9);
-        assert!((a + b - summary.bytes_per_sec(true) * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9);
+        assert!(
+            (a + b - summary.bytes_per_sec(true) * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9
+        );
     }
 
     #[test]
@@ -280,30 +349,75 @@ mod tests {
     /// The sizing paper's load: reads at the lower edge of their buckets.
     #[test]
     fn sizes_from_a_histogram_count_with_their_mean() {
-        let histogram =
-            crate::workload::act::sizes::SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,50,0").unwrap();
-        let config = ActConfig { record_bytes: 0, storage_read_histogram: Some(histogram), ..config(10, 0) };
-        assert_eq!(load_summary(&config, &[drive("a", 1, None)]).flows[0].bytes_mean, (512.0 + 1024.0) / 2.0);
+        let histogram = crate::workload::act::sizes::SizeHistogram::parse(
+            "100,100,100,100,100,100,100,100,100,100,50,0",
+        )
+        .unwrap();
+        let config = ActConfig {
+            record_bytes: 0,
+            storage_read_histogram: Some(histogram),
+            ..config(10, 0)
+        };
+        assert_eq!(
+            load_summary(&config, &[drive("a", 1, None)]).flows[0].bytes_mean,
+            (512.0 + 1024.0) / 2.0
+        );
     }
 
     #[test]
     fn larger_sectors_make_larger_reads_and_a_range_counts_with_its_mean() {
-        let wide = Drive { min_io_bytes: Some(4096), ..drive("a", 1, None) };
-        assert_eq!(load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean, 4096.0);
-        assert_eq!(load_summary(&config(1, 0), &[wide, drive("b", 1, None)]).flows[0].bytes_mean, 2816.0);
-        let range = ActConfig { record_bytes: 512, record_bytes_range_max: 2048, ..config(1, 0) };
-        assert_eq!(load_summary(&range, &[drive("a", 1, None)]).flows[0].bytes_mean, 1280.0);
+        let wide = Drive {
+            min_io_bytes: Some(4096),
+            ..drive("a", 1, None)
+        };
+        assert_eq!(
+            load_summary(&config(1, 0), std::slice::from_ref(&wide)).flows[0].bytes_mean,
+            4096.0
+        );
+        assert_eq!(
+            load_summary(&config(1, 0), &[wide, drive("b", 1, None)]).flows[0].bytes_mean,
+            2816.0
+        );
+        let range = ActConfig {
+            record_bytes: 512,
+            record_bytes_range_max: 2048,
+            ..config(1, 0)
+        };
+        assert_eq!(
+            load_summary(&range, &[drive("a", 1, None)]).flows[0].bytes_mean,
+            1280.0
+        );
     }
 
     #[test]
     fn what_is_not_known_or_not_counted_is_said() {
-        let unknown = Drive { min_io_bytes: None, ..drive("a", 1, None) };
-        let odd = ActConfig { tomb_raider: true, ..config(1, 1) };
-        let lines = load_summary(&odd, std::slice::from_ref(&unknown)).lines(None).join("\n");
-        assert!(lines.contains("unknown for a, because its size is unknown"), "{lines}");
-        assert!(lines.contains("Sectors of 512 bytes are assumed on 1 drive"), "{lines}");
+        let unknown = Drive {
+            min_io_bytes: None,
+            ..drive("a", 1, None)
+        };
+        let odd = ActConfig {
+            tomb_raider: true,
+            ..config(1, 1)
+        };
+        let lines = load_summary(&odd, std::slice::from_ref(&unknown))
+            .lines(None)
+            .join("\n");
+        assert!(
+            lines.contains("unknown for a, because its size is unknown"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains("Sectors of 512 bytes are assumed on 1 drive"),
+            "{lines}"
+        );
         assert!(lines.contains("tomb raider"), "{lines}");
-        let closed = load_summary(&ActConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
+        let closed = load_summary(
+            &ActConfig {
+                arrival: Arrival::Closed,
+                ..config(1, 0)
+            },
+            &[unknown],
+        );
         assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));
         assert_eq!(closed.bytes_per_sec(true).to_string(), "0");
     }

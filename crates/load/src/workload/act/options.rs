@@ -4,7 +4,8 @@
 //! and when to change it. The rows are in `table.rs`.
 
 use super::dialect::{
-    DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, bare_start, device_names, is_device_separator, quoted_start,
+    DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, bare_start, device_names, is_device_separator,
+    quoted_start,
 };
 use super::problem::{Problem, ValueProblem};
 use super::sizes::{BUCKETS_MAX, SizeHistogram};
@@ -118,9 +119,20 @@ impl OptionSpec {
     pub fn range(&self) -> String {
         match self.kind {
             OptionKind::Devices => format!("1 to {DEVICES_MAX} names"),
-            OptionKind::Whole { min, max, power_of_two } => {
-                let min = if self.unset_word() == Some("0") { 0 } else { min };
-                format!("{min} to {max}{}", if power_of_two { ", a power of two" } else { "" })
+            OptionKind::Whole {
+                min,
+                max,
+                power_of_two,
+            } => {
+                let min = if self.unset_word() == Some("0") {
+                    0
+                } else {
+                    min
+                };
+                format!(
+                    "{min} to {max}{}",
+                    if power_of_two { ", a power of two" } else { "" }
+                )
             }
             OptionKind::YesNo => "yes, no".into(),
             OptionKind::Choice(words) => words.join(", "),
@@ -132,10 +144,24 @@ impl OptionSpec {
     /// Allowed values, as the end of a sentence that starts with "give".
     pub fn expected(&self) -> String {
         match self.kind {
-            OptionKind::Devices => format!("1 to {DEVICES_MAX} device names separated by commas or spaces"),
-            OptionKind::Whole { min, max, power_of_two } => {
-                let number = if power_of_two { "a power of two" } else { "a whole number" };
-                let unit = if self.unit.is_empty() { String::new() } else { format!(" ({})", self.unit) };
+            OptionKind::Devices => {
+                format!("1 to {DEVICES_MAX} device names separated by commas or spaces")
+            }
+            OptionKind::Whole {
+                min,
+                max,
+                power_of_two,
+            } => {
+                let number = if power_of_two {
+                    "a power of two"
+                } else {
+                    "a whole number"
+                };
+                let unit = if self.unit.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", self.unit)
+                };
                 let zero = power_of_two && min == 0 || self.unset_word() == Some("0");
                 let zero = if zero { "0 or " } else { "" };
                 let min = if power_of_two { min.max(1) } else { min };
@@ -159,7 +185,9 @@ impl OptionSpec {
     /// Sets the field `setting` from `text`. On an error the field keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
-            "" if self.kind != OptionKind::Devices => Err(ValueProblem::Other("no value".to_owned())),
+            "" if self.kind != OptionKind::Devices => {
+                Err(ValueProblem::Other("no value".to_owned()))
+            }
             _ => setting.set(self, text),
         };
         set.map_err(|found| self.problem(found))
@@ -168,7 +196,9 @@ impl OptionSpec {
     /// The problem of a value that the option does not allow.
     pub(super) fn problem(&self, found: ValueProblem) -> Problem {
         match found {
-            ValueProblem::NoSuchDrive(message) => Problem::Other(format!("{}: {message}", self.name)),
+            ValueProblem::NoSuchDrive(message) => {
+                Problem::Other(format!("{}: {message}", self.name))
+            }
             found => Problem::Other(format!("{}: {found} - give {}", self.name, self.expected())),
         }
     }
@@ -262,7 +292,8 @@ impl Setting for bool {
 
 impl<T: Choice> Setting for T {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        *self = T::from_word(text).ok_or_else(|| ValueProblem::of(text, "is not an allowed word"))?;
+        *self =
+            T::from_word(text).ok_or_else(|| ValueProblem::of(text, "is not an allowed word"))?;
         Ok(())
     }
 
@@ -275,7 +306,10 @@ impl Setting for Vec<DeviceName> {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         let names: Vec<_> = device_names(text).collect();
         check_device_names(&names)?;
-        let parsed = names.iter().map(|name| name.parse()).collect::<Result<_, SpecError>>();
+        let parsed = names
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<_, SpecError>>();
         *self = parsed.map_err(|error| ValueProblem::NoSuchDrive(error.to_string()))?;
         Ok(())
     }
@@ -295,7 +329,10 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
         return Err(ValueProblem::Other("no device is named".to_owned()));
     }
     if names.len() > DEVICES_MAX {
-        return Err(ValueProblem::Other(format!("{} devices are too many", names.len())));
+        return Err(ValueProblem::Other(format!(
+            "{} devices are too many",
+            names.len()
+        )));
     }
     for (i, name) in names.iter().enumerate() {
         if name.len() > DEVICE_NAME_BYTES_MAX {
@@ -307,7 +344,9 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
         }
         if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
             let bare = bare_start(name);
-            return Err(ValueProblem::Other(format!("{bare} is in quotes, but names are written without quotes")));
+            return Err(ValueProblem::Other(format!(
+                "{bare} is in quotes, but names are written without quotes"
+            )));
         }
         let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
         if name.is_empty() || name.contains(unwritable) {
@@ -338,7 +377,14 @@ impl Setting for String {
 }
 
 fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
-    let OptionKind::Whole { min, max, power_of_two } = spec.kind else { return Ok(()) };
+    let OptionKind::Whole {
+        min,
+        max,
+        power_of_two,
+    } = spec.kind
+    else {
+        return Ok(());
+    };
     if number < min {
         Err(ValueProblem::TooSmall(number))
     } else if number > max {
@@ -355,15 +401,24 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
 /// Errors: not a whole number, or too large for 64 bits.
 pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
     let unsigned = value.strip_prefix('+').unwrap_or(value);
-    let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
+    let digits_len = unsigned
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(unsigned.len());
     let (digits, junk) = unsigned.split_at(digits_len);
     match (digits.is_empty(), junk.is_empty()) {
         (true, true) if value.is_empty() => Err(ValueProblem::Other("no value".to_owned())),
-        (true, _) if value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
+        (true, _)
+            if value
+                .strip_prefix('-')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) =>
+        {
             Err(ValueProblem::of(value, "is negative"))
         }
         (true, _) => Err(ValueProblem::of(value, "is not a number")),
-        (false, false) => Err(ValueProblem::of(value, &format!("has {} after the number", quoted_start(junk)))),
+        (false, false) => Err(ValueProblem::of(
+            value,
+            &format!("has {} after the number", quoted_start(junk)),
+        )),
         (false, true) => digits.parse().map_err(|_| too_large(shortened(digits))),
     }
 }
@@ -375,7 +430,11 @@ fn too_large(number: impl fmt::Display) -> ValueProblem {
 /// Digits that a message can show.
 fn shortened(digits: &str) -> String {
     const SHOWN: usize = 40;
-    if digits.len() <= SHOWN { digits.into() } else { format!("{}... ({} digits)", &digits[..SHOWN], digits.len()) }
+    if digits.len() <= SHOWN {
+        digits.into()
+    } else {
+        format!("{}... ({} digits)", &digits[..SHOWN], digits.len())
+    }
 }
 
 #[cfg(test)]
@@ -386,7 +445,10 @@ mod tests {
     fn set<T: Setting + std::default::Default>(key: &str, text: &str) -> Result<T, String> {
         let mut value = T::default();
         let spec = find(Test::Storage, key).unwrap();
-        value.set(spec, text).map(|()| value).map_err(|problem| problem.to_string())
+        value
+            .set(spec, text)
+            .map(|()| value)
+            .map_err(|problem| problem.to_string())
     }
 
     fn wrong<T>(what: &str) -> Result<T, String> {
@@ -397,10 +459,19 @@ mod tests {
     fn ranges_come_from_the_table() {
         assert_eq!(set::<u32>("update-pct", "100"), Ok(100));
         assert_eq!(set::<u32>("update-pct", "101"), wrong("101 is too large"));
-        assert_eq!(set::<u32>("test-duration-sec", "0"), wrong("0 is too small"));
-        assert_eq!(set::<u32>("large-block-op-kbytes", "100"), wrong("100 is no power of two"));
+        assert_eq!(
+            set::<u32>("test-duration-sec", "0"),
+            wrong("0 is too small")
+        );
+        assert_eq!(
+            set::<u32>("large-block-op-kbytes", "100"),
+            wrong("100 is no power of two")
+        );
         assert_eq!(set::<u32>("max-lag-sec", "4294967295"), Ok(u32::MAX));
-        assert_eq!(set::<u32>("max-lag-sec", "4294967296"), wrong("4294967296 is too large"));
+        assert_eq!(
+            set::<u32>("max-lag-sec", "4294967296"),
+            wrong("4294967296 is too large")
+        );
     }
 
     #[test]
@@ -408,16 +479,26 @@ mod tests {
         assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
         assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
         assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));
-        assert_eq!(set::<Option<u32>>("num-queues", "0"), wrong("0 is too small"), "it has no such word");
+        assert_eq!(
+            set::<Option<u32>>("num-queues", "0"),
+            wrong("0 is too small"),
+            "it has no such word"
+        );
         assert_eq!(set::<Option<u64>>("seed", "0"), Ok(Some(0)));
-        assert_eq!(set::<Option<u64>>("seed", "18446744073709551615"), Ok(Some(u64::MAX)));
+        assert_eq!(
+            set::<Option<u64>>("seed", "18446744073709551615"),
+            Ok(Some(u64::MAX))
+        );
     }
 
     #[test]
     fn yes_and_no_are_the_only_flags() {
         assert_eq!(set::<bool>("tomb-raider", "yes"), Ok(true));
         for text in ["y", "Yes", "true", "1", "yes please"] {
-            assert_eq!(set::<bool>("tomb-raider", text), wrong(&format!("\"{text}\" is neither yes nor no")));
+            assert_eq!(
+                set::<bool>("tomb-raider", text),
+                wrong(&format!("\"{text}\" is neither yes nor no"))
+            );
         }
     }
 
@@ -427,37 +508,75 @@ mod tests {
             let names = set::<Vec<DeviceName>>(key, text)?;
             Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        assert_eq!(set("device-names", "/dev/a;/dev/b").unwrap(), ["/dev/a", "/dev/b"]);
+        assert_eq!(
+            set("device-names", "/dev/a;/dev/b").unwrap(),
+            ["/dev/a", "/dev/b"]
+        );
         assert_eq!(set("device-names", " , "), wrong("no device is named"));
         let long = "a".repeat(4096);
         for (names, what) in [
-            ("a b a", "\"a\" is named twice, but each device is tested once"),
+            (
+                "a b a",
+                "\"a\" is named twice, but each device is tested once",
+            ),
             ("a\u{1}", "\"a\\u0001\" cannot be a device name"),
-            (&long, &format!("the name \"{}...\" of 4096 bytes is longer than any path", &long[..60])),
+            (
+                &long,
+                &format!(
+                    "the name \"{}...\" of 4096 bytes is longer than any path",
+                    &long[..60]
+                ),
+            ),
         ] {
             let found = set("device-names", names).unwrap_err();
             assert!(found.starts_with(what), "{found}");
         }
         let many: Vec<_> = (0..129).map(|n| format!("d{n}")).collect();
-        assert_eq!(set("device-names", &many.join(",")), wrong("129 devices are too many"));
-        assert_eq!(set("device-names", &many[..128].join(",")).unwrap().len(), 128);
+        assert_eq!(
+            set("device-names", &many.join(",")),
+            wrong("129 devices are too many")
+        );
+        assert_eq!(
+            set("device-names", &many[..128].join(",")).unwrap().len(),
+            128
+        );
     }
 
     #[test]
     fn whole_numbers_are_digits_and_nothing_else() {
         let whole_number = |text: &str| whole_number(text).map_err(|problem| problem.to_string());
-        for (text, number) in [("0", 0), ("007", 7), ("+5", 5), ("18446744073709551615", u64::MAX)] {
+        for (text, number) in [
+            ("0", 0),
+            ("007", 7),
+            ("+5", 5),
+            ("18446744073709551615", u64::MAX),
+        ] {
             assert_eq!(whole_number(text), Ok(number), "{text}");
         }
         assert_eq!(whole_number(""), wrong("no value"));
         assert_eq!(whole_number("-5"), wrong("\"-5\" is negative"));
         for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
-            assert_eq!(whole_number(text), wrong(&format!("\"{text}\" is not a number")));
+            assert_eq!(
+                whole_number(text),
+                wrong(&format!("\"{text}\" is not a number"))
+            );
         }
-        for (text, junk) in [("20x", "x"), ("1.5", ".5"), ("1e3", "e3"), ("60 x 60", " x 60"), ("0x10", "x10")] {
-            assert_eq!(whole_number(text), wrong(&format!("\"{text}\" has \"{junk}\" after the number")));
+        for (text, junk) in [
+            ("20x", "x"),
+            ("1.5", ".5"),
+            ("1e3", "e3"),
+            ("60 x 60", " x 60"),
+            ("0x10", "x10"),
+        ] {
+            assert_eq!(
+                whole_number(text),
+                wrong(&format!("\"{text}\" has \"{junk}\" after the number"))
+            );
         }
-        assert_eq!(whole_number("18446744073709551616"), wrong("18446744073709551616 is too large"));
+        assert_eq!(
+            whole_number("18446744073709551616"),
+            wrong("18446744073709551616 is too large")
+        );
         let most = format!("{}... (4000 digits) is too large", "9".repeat(40));
         assert_eq!(whole_number(&"9".repeat(4000)), wrong(&most));
     }

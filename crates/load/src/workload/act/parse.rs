@@ -23,7 +23,12 @@ pub struct Parsed {
 /// of the file's lines; errors without a line come last. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
-    let mut reader = Reader { config, seen_keys: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
+    let mut reader = Reader {
+        config,
+        seen_keys: HashMap::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
     if bytes.len() > FILE_BYTES_MAX {
         let what = format!(
             "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
@@ -36,7 +41,9 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     for line in lines(bytes) {
         match line {
             Ok(line) => reader.line(line.number, line.key, line.value),
-            Err((number, problem)) => reader.problems.push((Some(number), Problem::Other(problem))),
+            Err((number, problem)) => reader
+                .problems
+                .push((Some(number), Problem::Other(problem))),
         }
     }
     reader.missing();
@@ -70,11 +77,20 @@ impl Reader {
             return self.problems.push((Some(number), unknown(key, test)));
         };
         if let Some(first) = self.seen_keys.get(spec.name) {
-            return self.problems.push((Some(number), Problem::given_twice(spec.name, first.line)));
+            return self
+                .problems
+                .push((Some(number), Problem::given_twice(spec.name, first.line)));
         }
         let result = spec.set(setting, value);
-        self.seen_keys.insert(spec.name, SeenKey { line: number, readable: result.is_ok() });
-        self.problems.extend(result.err().map(|problem| (Some(number), problem)));
+        self.seen_keys.insert(
+            spec.name,
+            SeenKey {
+                line: number,
+                readable: result.is_ok(),
+            },
+        );
+        self.problems
+            .extend(result.err().map(|problem| (Some(number), problem)));
     }
 
     /// Reports mandatory keys that are missing.
@@ -83,7 +99,13 @@ impl Reader {
             if let OptionDefault::Mandatory(example) = spec.default
                 && !self.seen_keys.contains_key(spec.name)
             {
-                self.problems.push((None, Problem::MissingKey { key: spec.name, example }));
+                self.problems.push((
+                    None,
+                    Problem::MissingKey {
+                        key: spec.name,
+                        example,
+                    },
+                ));
             }
         }
     }
@@ -91,7 +113,10 @@ impl Reader {
     /// Translates ACT 4's threads per queue, and drops an ignored key.
     fn translate(&mut self) {
         self.config.scheduler_mode.clear();
-        let (queues, threads) = (self.config.num_queues.take(), self.config.threads_per_queue.take());
+        let (queues, threads) = (
+            self.config.num_queues.take(),
+            self.config.threads_per_queue.take(),
+        );
         if let Some(service_threads) = self.config.service_threads {
             for key in ["num-queues", "threads-per-queue"] {
                 self.warn_if_given(
@@ -134,7 +159,11 @@ impl Reader {
     /// Reports contradicting values at the line of the first value. Reports nothing if a value could not be read: that
     /// was reported before.
     fn conflict(&mut self, problem: Problem) {
-        let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
+        let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem {
+            keys
+        } else {
+            &[]
+        };
         let lines = keys.iter().filter_map(|key| self.seen_keys.get(key));
         if lines.clone().all(|seen| seen.readable) {
             let line = lines.map(|seen| seen.line).next();
@@ -143,7 +172,8 @@ impl Reader {
     }
 
     fn warn(&mut self, key: &str, warning: String) {
-        self.warnings.push((self.seen_keys.get(key).map(|seen| seen.line), warning));
+        self.warnings
+            .push((self.seen_keys.get(key).map(|seen| seen.line), warning));
     }
 
     fn warn_if_given(&mut self, key: &str, warning: String) {
@@ -154,15 +184,25 @@ impl Reader {
 
     /// Warnings about values in force, for a file without errors.
     fn warn_of_values(&mut self) {
-        let ActConfig { commit_to_device, commit_min_bytes, report_interval_sec, test_duration_sec, .. } = self.config;
+        let ActConfig {
+            commit_to_device,
+            commit_min_bytes,
+            report_interval_sec,
+            test_duration_sec,
+            ..
+        } = self.config;
         let commit_min = match (commit_to_device, commit_min_bytes) {
             (false, _) => "it has no effect, because commit-to-device is no".to_owned(),
-            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without this key".to_owned(),
+            (true, 0) => {
+                "commit writes are rounded to the device's minimum I/O size, as without this key"
+                    .to_owned()
+            }
             (true, bytes) => format!(
                 "commit writes are rounded to {bytes} bytes, or to the device's minimum I/O size where that is larger"
             ),
         };
-        let commit_min = format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
+        let commit_min =
+            format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
         self.warn_if_given("commit-min-bytes", commit_min);
         let scheduler = "scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler and does not change it";
         self.warn_if_given("scheduler-mode", scheduler.to_owned());
@@ -178,7 +218,10 @@ impl Reader {
     fn finish(mut self, file: &str) -> Result<Parsed, ConfigErrors> {
         if self.problems.is_empty() {
             self.warn_of_values();
-            Ok(Parsed { config: self.config, warnings: located(file, self.warnings) })
+            Ok(Parsed {
+                config: self.config,
+                warnings: located(file, self.warnings),
+            })
         } else {
             Err(ConfigErrors(located(file, self.problems)))
         }
@@ -188,5 +231,12 @@ impl Reader {
 /// Sorts `messages` by line; entries without a line come last.
 pub(super) fn located<T>(file: &str, mut messages: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     messages.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
-    messages.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()
+    messages
+        .into_iter()
+        .map(|(line, what)| Located {
+            file: file.into(),
+            line,
+            what,
+        })
+        .collect()
 }

@@ -47,7 +47,9 @@ impl fmt::Display for ConfigErrors {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A key that only older ACTs had, quoted.
-    #[error("{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent")]
+    #[error(
+        "{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent"
+    )]
     OldKey(String),
     /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
@@ -69,12 +71,17 @@ pub enum Problem {
 
 impl Problem {
     pub(crate) fn conflict(keys: impl Into<Vec<&'static str>>, what: impl Into<String>) -> Self {
-        Self::Conflict { keys: keys.into(), what: what.into() }
+        Self::Conflict {
+            keys: keys.into(),
+            what: what.into(),
+        }
     }
 
     /// A key that is given a second time.
     pub(super) fn given_twice(key: &str, first_line: usize) -> Self {
-        Self::Other(format!("{key}: already given in line {first_line} - keep one of the two"))
+        Self::Other(format!(
+            "{key}: already given in line {first_line} - keep one of the two"
+        ))
     }
 }
 
@@ -105,7 +112,11 @@ mod tests {
 
     #[test]
     fn a_problem_of_the_whole_file_has_no_line_number() {
-        let mut located = Located { file: "a.conf".into(), line: Some(7), what: "no key" };
+        let mut located = Located {
+            file: "a.conf".into(),
+            line: Some(7),
+            what: "no key",
+        };
         assert_eq!(located.to_string(), "a.conf:7: no key");
         located.line = None;
         assert_eq!(located.to_string(), "a.conf: no key");

@@ -79,8 +79,8 @@ impl StorageDerived {
         if let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) {
             return (table.mean_bytes(), table.bytes_max());
         }
-        let [smallest, largest] =
-            [self.record_stored_bytes_min, self.record_stored_bytes_max].map(|n| n.next_multiple_of(step_bytes));
+        let [smallest, largest] = [self.record_stored_bytes_min, self.record_stored_bytes_max]
+            .map(|n| n.next_multiple_of(step_bytes));
         (f64::from(smallest).midpoint(largest.into()), largest)
     }
 }
@@ -107,7 +107,11 @@ pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
 /// As [`derive()`], for a storage test.
 pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>> {
     checked(config)?;
-    Ok(if config.has_histograms() { from_histograms(config) } else { from_records(config) })
+    Ok(if config.has_histograms() {
+        from_histograms(config)
+    } else {
+        from_records(config)
+    })
 }
 
 /// As [`derive()`], for an index test.
@@ -122,7 +126,11 @@ pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
 
 fn checked(config: &ActConfig) -> Result<(), Vec<Problem>> {
     let problems = check(config);
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }
 
 /// Rates of a load with one record size, or a range of sizes.
@@ -147,10 +155,25 @@ fn from_records(config: &ActConfig) -> StorageDerived {
         record_stored_bytes_max,
         large_block_bytes,
         records_per_large_block,
-        read_rate: exact(reads * 100 + client_writes * u128::from(config.update_pct), 100),
-        commit_write_rate: if config.commit_to_device { exact(record_writes, 1) } else { Rate::ZERO },
-        large_block_read_rate: if config.no_defrag_reads { Rate::ZERO } else { overall_rate },
-        large_block_write_rate: if config.commit_to_device { defrag_rate } else { overall_rate },
+        read_rate: exact(
+            reads * 100 + client_writes * u128::from(config.update_pct),
+            100,
+        ),
+        commit_write_rate: if config.commit_to_device {
+            exact(record_writes, 1)
+        } else {
+            Rate::ZERO
+        },
+        large_block_read_rate: if config.no_defrag_reads {
+            Rate::ZERO
+        } else {
+            overall_rate
+        },
+        large_block_write_rate: if config.commit_to_device {
+            defrag_rate
+        } else {
+            overall_rate
+        },
     }
 }
 
@@ -166,17 +189,25 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
     // If neither key is given, all blocks are defragmented.
     let total_lbw = u128::from(config.total_lbw_per_sec.max(1));
     let defragmented = total_lbw - u128::from(config.direct_frees);
-    let defragmented_rate =
-        Rate::nearest(u128::from(blocks_rate.ops()) * defragmented, u128::from(blocks_rate.seconds()) * total_lbw);
+    let defragmented_rate = Rate::nearest(
+        u128::from(blocks_rate.ops()) * defragmented,
+        u128::from(blocks_rate.seconds()) * total_lbw,
+    );
     let commit = config.commit_to_device;
     let written_pct = if commit { config.defrag_lwm_pct } else { 100 };
     StorageDerived {
         record_stored_bytes_min: sizes().map(|sizes| sizes.bytes_min()).min().unwrap_or(1),
         record_stored_bytes_max: sizes().map(|sizes| sizes.bytes_max()).max().unwrap_or(1),
         large_block_bytes,
-        records_per_large_block: u32::try_from(block / mean_bytes.max(1)).unwrap_or(u32::MAX).max(1),
+        records_per_large_block: u32::try_from(block / mean_bytes.max(1))
+            .unwrap_or(u32::MAX)
+            .max(1),
         read_rate: Rate::per_sec(config.read_reqs_per_sec.into()),
-        commit_write_rate: if commit { Rate::per_sec(config.write_reqs_per_sec.into()) } else { Rate::ZERO },
+        commit_write_rate: if commit {
+            Rate::per_sec(config.write_reqs_per_sec.into())
+        } else {
+            Rate::ZERO
+        },
         large_block_read_rate: match config.no_defrag_reads {
             true => Rate::ZERO,
             false => defragmented_rate.pct(config.lbr_req_offset),
@@ -207,7 +238,10 @@ mod tests {
     #[test]
     fn the_1x_load_is_400_17ths_of_a_large_block() {
         let derived = derive_storage(&config()).unwrap();
-        assert_eq!(derived.records_per_large_block, 85, "131072 / 1536 is 85.33, and records do not straddle");
+        assert_eq!(
+            derived.records_per_large_block, 85,
+            "131072 / 1536 is 85.33, and records do not straddle"
+        );
         assert_eq!(derived.large_block_read_rate, rate(400, 17));
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
         assert_eq!(derived.read_rate, Rate::per_sec(2000));
@@ -216,35 +250,65 @@ mod tests {
 
     #[test]
     fn updates_read_exactly_their_share() {
-        let derived =
-            derive_storage(&ActConfig { write_reqs_per_sec: 12_345, update_pct: 10, read_reqs_per_sec: 0, ..config() });
+        let derived = derive_storage(&ActConfig {
+            write_reqs_per_sec: 12_345,
+            update_pct: 10,
+            read_reqs_per_sec: 0,
+            ..config()
+        });
         assert_eq!(derived.unwrap().read_rate, rate(2469, 2));
     }
 
     #[test]
     fn commits_leave_only_defragmentation_to_the_large_writes() {
-        let commit = ActConfig { commit_to_device: true, replication_factor: 3, defrag_lwm_pct: 75, ..config() };
+        let commit = ActConfig {
+            commit_to_device: true,
+            replication_factor: 3,
+            defrag_lwm_pct: 75,
+            ..config()
+        };
         let derived = derive_storage(&commit).unwrap();
         assert_eq!(derived.commit_write_rate, Rate::per_sec(3000));
         assert_eq!(derived.large_block_read_rate, rate(3000 * 4, 85));
         assert_eq!(derived.large_block_write_rate, rate(3000 * 3, 85));
-        let derived = derive_storage(&ActConfig { defrag_lwm_pct: 0, ..commit }).unwrap();
-        assert!(derived.large_block_write_rate.is_zero(), "nothing is defragmented");
+        let derived = derive_storage(&ActConfig {
+            defrag_lwm_pct: 0,
+            ..commit
+        })
+        .unwrap();
+        assert!(
+            derived.large_block_write_rate.is_zero(),
+            "nothing is defragmented"
+        );
         assert_eq!(derived.large_block_read_rate, rate(3000, 85));
     }
 
     #[test]
     fn without_defrag_reads_the_writes_stay() {
-        let derived = derive_storage(&ActConfig { no_defrag_reads: true, ..config() }).unwrap();
+        let derived = derive_storage(&ActConfig {
+            no_defrag_reads: true,
+            ..config()
+        })
+        .unwrap();
         assert!(derived.large_block_read_rate.is_zero());
         assert_eq!(derived.large_block_write_rate, rate(400, 17));
     }
 
     #[test]
     fn a_range_packs_by_its_mean() {
-        let derived =
-            derive_storage(&ActConfig { record_bytes: 1537, record_bytes_range_max: 9001, ..config() }).unwrap();
-        assert_eq!((derived.record_stored_bytes_min, derived.record_stored_bytes_max), (1552, 9008));
+        let derived = derive_storage(&ActConfig {
+            record_bytes: 1537,
+            record_bytes_range_max: 9001,
+            ..config()
+        })
+        .unwrap();
+        assert_eq!(
+            (
+                derived.record_stored_bytes_min,
+                derived.record_stored_bytes_max
+            ),
+            (1552, 9008)
+        );
         assert_eq!(derived.records_per_large_block, 131_072 / 5280);
     }
 
@@ -262,15 +326,28 @@ mod tests {
         };
         let derived = derive_storage(&most).unwrap();
         assert_eq!(derived.read_rate, Rate::per_sec(2 * u64::from(u32::MAX)));
-        assert_eq!(derived.large_block_write_rate, Rate::per_sec(u64::from(u32::MAX) * 100_000_000));
-        let commit = ActConfig { commit_to_device: true, record_bytes: 1, ..most };
+        assert_eq!(
+            derived.large_block_write_rate,
+            Rate::per_sec(u64::from(u32::MAX) * 100_000_000)
+        );
+        let commit = ActConfig {
+            commit_to_device: true,
+            record_bytes: 1,
+            ..most
+        };
         derive_storage(&commit).unwrap();
     }
 
     #[test]
     fn what_cannot_be_checked_cannot_be_derived() {
         assert!(derive_storage(&ActConfig::default()).is_err());
-        assert!(derive_storage(&ActConfig { record_bytes: 200_000, ..config() }).is_err());
+        assert!(
+            derive_storage(&ActConfig {
+                record_bytes: 200_000,
+                ..config()
+            })
+            .is_err()
+        );
     }
 
     fn index_config() -> ActConfig {
@@ -280,15 +357,39 @@ mod tests {
     #[test]
     fn each_client_write_reads_one_page_and_updates_as_many_as_defragmentation_makes_of_it() {
         let rates = |config: &ActConfig| {
-            let IndexDerived { service_read_rate, update_rate } = derive_index(config).unwrap();
+            let IndexDerived {
+                service_read_rate,
+                update_rate,
+            } = derive_index(config).unwrap();
             (service_read_rate, update_rate)
         };
-        assert_eq!(rates(&index_config()), (Rate::per_sec(11_110), Rate::per_sec(6_666)));
-        let replicated = ActConfig { replication_factor: 2, defrag_lwm_pct: 75, ..index_config() };
-        assert_eq!(rates(&replicated), (Rate::per_sec(14_443), Rate::per_sec(26_664)));
-        let thirds = ActConfig { write_reqs_per_sec: 1000, defrag_lwm_pct: 40, ..index_config() };
-        assert_eq!(rates(&thirds).1, Rate::new(5_000, 3).unwrap(), "nothing is truncated");
-        let read_only = ActConfig { write_reqs_per_sec: 0, ..index_config() };
+        assert_eq!(
+            rates(&index_config()),
+            (Rate::per_sec(11_110), Rate::per_sec(6_666))
+        );
+        let replicated = ActConfig {
+            replication_factor: 2,
+            defrag_lwm_pct: 75,
+            ..index_config()
+        };
+        assert_eq!(
+            rates(&replicated),
+            (Rate::per_sec(14_443), Rate::per_sec(26_664))
+        );
+        let thirds = ActConfig {
+            write_reqs_per_sec: 1000,
+            defrag_lwm_pct: 40,
+            ..index_config()
+        };
+        assert_eq!(
+            rates(&thirds).1,
+            Rate::new(5_000, 3).unwrap(),
+            "nothing is truncated"
+        );
+        let read_only = ActConfig {
+            write_reqs_per_sec: 0,
+            ..index_config()
+        };
         assert_eq!(rates(&read_only), (Rate::per_sec(7777), Rate::ZERO));
     }
 
@@ -301,14 +402,26 @@ mod tests {
             defrag_lwm_pct: 99,
             ..index_config()
         };
-        assert_eq!(derive_index(&most).unwrap().update_rate, Rate::per_sec(u64::from(u32::MAX) * 100_000_000));
+        assert_eq!(
+            derive_index(&most).unwrap().update_rate,
+            Rate::per_sec(u64::from(u32::MAX) * 100_000_000)
+        );
     }
 
     #[test]
     fn an_index_test_that_cannot_be_checked_cannot_be_derived() {
         assert!(derive_index(&ActConfig::new(Test::Index)).is_err());
-        let none = ActConfig { read_reqs_per_sec: 0, write_reqs_per_sec: 0, ..index_config() };
+        let none = ActConfig {
+            read_reqs_per_sec: 0,
+            write_reqs_per_sec: 0,
+            ..index_config()
+        };
         let problems = derive_index(&none).unwrap_err();
-        assert!(problems[0].to_string().contains("are both 0: there is no load"), "{problems:?}");
+        assert!(
+            problems[0]
+                .to_string()
+                .contains("are both 0: there is no load"),
+            "{problems:?}"
+        );
     }
 }

@@ -64,14 +64,22 @@ pub fn markdown() -> String {
             "Keys of ACT 6.6",
             "These keys mean the same as in ACT, except for the differences in docs/act-differences.md.",
         ),
-        (Since::Act4, "Keys of ACT 4", "Each key gives a warning that says how flashproof treats it."),
+        (
+            Since::Act4,
+            "Keys of ACT 4",
+            "Each key gives a warning that says how flashproof treats it.",
+        ),
         (
             Since::Paper,
             "Keys of histogram loads",
             "Aerospike's sizing paper announced these keys for ACT 4, but no ACT reads them. docs/method.md has \
              their rules.",
         ),
-        (Since::Flashproof, "Keys of flashproof", "ACT refuses a file that has one of these keys."),
+        (
+            Since::Flashproof,
+            "Keys of flashproof",
+            "ACT refuses a file that has one of these keys.",
+        ),
     ];
     for (since, title, note) in groups {
         let options = || all().filter(|spec| spec.since == since);
@@ -82,7 +90,12 @@ pub fn markdown() -> String {
         for spec in options() {
             let unit = if spec.unit.is_empty() { "-" } else { spec.unit };
             let (test, default) = (tests_word(spec.tests), default_text(spec));
-            let _ = writeln!(text, "| `{}` | {test} | {unit} | {default} | {} |", spec.name, spec.range());
+            let _ = writeln!(
+                text,
+                "| `{}` | {test} | {unit} | {default} | {} |",
+                spec.name,
+                spec.range()
+            );
         }
         text.push('\n');
         for spec in options() {
@@ -96,7 +109,10 @@ fn default_text(spec: &OptionSpec) -> String {
     match spec.default {
         OptionDefault::Mandatory(_) => "none, must be given".into(),
         OptionDefault::Value(text) => text.into(),
-        OptionDefault::Unset { word: Some(word), what } => format!("{word}: {what}"),
+        OptionDefault::Unset {
+            word: Some(word),
+            what,
+        } => format!("{word}: {what}"),
         OptionDefault::Unset { word: None, what } => format!("not set: {what}"),
     }
 }
@@ -112,7 +128,11 @@ pub struct Document {
 impl Document {
     /// A document about `config`, without notes.
     pub fn new(config: ActConfig) -> Self {
-        Self { config, head: String::new(), notes: Vec::new() }
+        Self {
+            config,
+            head: String::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// Appends a paragraph to the head, broken into lines.
@@ -140,9 +160,12 @@ impl Document {
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.head)?;
-        let (keys, own): (Vec<_>, Vec<_>) = options_of(self.config.test).partition(|spec| spec.since == Since::Act66);
+        let (keys, own): (Vec<_>, Vec<_>) =
+            options_of(self.config.test).partition(|spec| spec.since == Since::Act66);
         keys.into_iter().try_for_each(|spec| self.option(f, spec))?;
-        f.write_str("\n# Keys that ACT 6.6 does not know. ACT refuses a file that sets one of them.\n")?;
+        f.write_str(
+            "\n# Keys that ACT 6.6 does not know. ACT refuses a file that sets one of them.\n",
+        )?;
         own.into_iter().try_for_each(|spec| self.option(f, spec))
     }
 }
@@ -154,20 +177,40 @@ impl Document {
             OptionDefault::Unset { word, .. } => word.unwrap_or_default(),
         };
         let value = self.config.text(spec.name);
-        let is_set = value.as_ref().is_some_and(|value| spec.since == Since::Act66 || value != default);
+        let is_set = value
+            .as_ref()
+            .is_some_and(|value| spec.since == Since::Act66 || value != default);
         // Keys of old files are not offered in new ones.
         if spec.since == Since::Act4 && !is_set {
             return Ok(());
         }
         let mut text = String::from("\n");
-        let unit = if spec.unit.is_empty() { String::new() } else { format!(" Unit: {}.", spec.unit) };
-        let facts = format!("{}{unit} Default: {}. Allowed: {}.", spec.help, default_text(spec), spec.range());
-        let notes = self.notes.iter().filter(|(key, _)| *key == spec.name).map(|(_, note)| note);
+        let unit = if spec.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" Unit: {}.", spec.unit)
+        };
+        let facts = format!(
+            "{}{unit} Default: {}. Allowed: {}.",
+            spec.help,
+            default_text(spec),
+            spec.range()
+        );
+        let notes = self
+            .notes
+            .iter()
+            .filter(|(key, _)| *key == spec.name)
+            .map(|(_, note)| note);
         for paragraph in std::iter::once(&facts).chain(notes) {
             text += &wrapped(paragraph, "# ", COLUMNS);
         }
         let mark = if is_set { "" } else { "# " };
-        text += format!("{mark}{}: {}", spec.name, value.as_deref().unwrap_or(default)).trim_end();
+        text += format!(
+            "{mark}{}: {}",
+            spec.name,
+            value.as_deref().unwrap_or(default)
+        )
+        .trim_end();
         text.push('\n');
         f.write_str(&text)
     }
@@ -181,7 +224,9 @@ fn comment(text: &mut String, line: &str) {
 
 /// Replaces control characters, so that no note can end its comment.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 #[cfg(test)]
@@ -219,7 +264,11 @@ mod tests {
         assert_eq!((again.config, again.warnings.len()), (config(), 0));
         for spec in options_of(Test::Storage).filter(|spec| spec.since != Since::Act4) {
             let has = |start: String| text.lines().any(|line| line.starts_with(&start));
-            assert!(has(format!("{}:", spec.name)) || has(format!("# {}:", spec.name)), "{}\n{text}", spec.name);
+            assert!(
+                has(format!("{}:", spec.name)) || has(format!("# {}:", spec.name)),
+                "{}\n{text}",
+                spec.name
+            );
         }
     }
 
@@ -229,7 +278,10 @@ mod tests {
         assert!(text.contains(
             "\n# Share of the writes that read the record first. Unit: %. Default: 0. Allowed: 0 to 100.\nupdate-pct: 0\n"
         ), "{text}");
-        assert!(text.contains("\nseed: 7\n") && text.contains("\n# arrival: paced\n"), "{text}");
+        assert!(
+            text.contains("\nseed: 7\n") && text.contains("\n# arrival: paced\n"),
+            "{text}"
+        );
         assert!(!text.contains("num-queues"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS));
     }
@@ -241,7 +293,13 @@ mod tests {
         document.note("gone", "said in the head\u{1b}[2J");
         document.lines(["a  b", "\rseed: 1"]);
         let text = document.to_string();
-        assert!(text.contains("\n# was 5 update-pct: 100\nupdate-pct: 0\n"), "{text}");
-        assert!(text.starts_with("# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n"), "{text}");
+        assert!(
+            text.contains("\n# was 5 update-pct: 100\nupdate-pct: 0\n"),
+            "{text}"
+        );
+        assert!(
+            text.starts_with("# said in the head [2J\n#\n# a  b\n#  seed: 1\n#\n"),
+            "{text}"
+        );
     }
 }

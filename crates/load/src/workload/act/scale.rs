@@ -14,8 +14,10 @@ pub const READS_PER_SEC_1X: u64 = 2000;
 /// Writes per second and drive in the load called 1x. Source: ACT's README.
 pub const WRITES_PER_SEC_1X: u64 = 1000;
 /// The keys of a load, with their rates per second and drive at 1x.
-pub const LOAD_1X: [(&str, u64); 2] =
-    [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
+pub const LOAD_1X: [(&str, u64); 2] = [
+    ("read-reqs-per-sec", READS_PER_SEC_1X),
+    ("write-reqs-per-sec", WRITES_PER_SEC_1X),
+];
 /// Large-block rates of a live database; only their ratio matters, so they are not scaled.
 ///
 /// If they were scaled and rounded separately, their ratio would change, and with it the share of large-block reads:
@@ -52,13 +54,20 @@ pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<ScaledRate>, 
         .filter(|spec| is_rate(spec))
         .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
         .collect();
-    set_all(config, rates.iter().map(|(spec, rate)| times(spec, *rate, factor)))
+    set_all(
+        config,
+        rates.iter().map(|(spec, rate)| times(spec, *rate, factor)),
+    )
 }
 
 /// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
 ///
 /// Result and errors as for [`scale`].
-pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<ScaledRate>, Vec<String>> {
+pub fn set_load(
+    config: &mut ActConfig,
+    factor: Factor,
+    drives: u64,
+) -> Result<Vec<ScaledRate>, Vec<String>> {
     let specs = options_of(config.test).filter_map(|spec| {
         let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
         Some(times(spec, rate.saturating_mul(drives), factor))
@@ -72,7 +81,10 @@ fn is_rate(spec: &OptionSpec) -> bool {
 }
 
 fn times(spec: &OptionSpec, per_sec: u64, factor: Factor) -> Result<ScaledRate, String> {
-    let (key, product) = (spec.name, u128::from(per_sec) * u128::from(factor.billionths));
+    let (key, product) = (
+        spec.name,
+        u128::from(per_sec) * u128::from(factor.billionths),
+    );
     let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
     let exact = decimal(product);
     let max = match spec.kind {
@@ -86,7 +98,12 @@ fn times(spec: &OptionSpec, per_sec: u64, factor: Factor) -> Result<ScaledRate, 
         )),
         Ok(to) if to <= max => {
             let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
-            Ok(ScaledRate { key, before_per_sec: per_sec, after_per_sec: to, rounded })
+            Ok(ScaledRate {
+                key,
+                before_per_sec: per_sec,
+                after_per_sec: to,
+                rounded,
+            })
         }
         _ => Err(format!(
             "{key}: {factor} x {per_sec} is {exact} per second, but at most {max} can be configured - give a smaller factor"
@@ -148,37 +165,60 @@ mod tests {
         let mut scaled = config(3, 0);
         let told = scale(&mut scaled, factor("1.5")).unwrap();
         assert_eq!(scaled, config(5, 0));
-        assert_eq!(told[0].to_string(), "was 3, is 5, rounded from 4.5: rates are whole numbers");
+        assert_eq!(
+            told[0].to_string(),
+            "was 3, is 5, rounded from 4.5: rates are whole numbers"
+        );
     }
 
     #[test]
     fn a_rate_that_vanishes_or_overflows_changes_nothing_and_all_are_named() {
         let mut scaled = config(2000, 5);
         let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
-        assert!(errors.len() == 1 && errors[0].contains("is rounded to 0"), "{errors:?}");
-        assert!(errors[0].starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 per second, which"), "{errors:?}");
+        assert!(
+            errors.len() == 1 && errors[0].contains("is rounded to 0"),
+            "{errors:?}"
+        );
+        assert!(
+            errors[0].starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 per second, which"),
+            "{errors:?}"
+        );
         let errors = scale(&mut scaled, factor("999999999")).unwrap_err();
-        assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("at most")), "{errors:?}");
+        assert!(
+            errors.len() == 2 && errors.iter().all(|error| error.contains("at most")),
+            "{errors:?}"
+        );
         assert_eq!(scaled, config(2000, 5));
         let mut most = config(u32::MAX, 0);
         scale(&mut most, factor("1")).unwrap();
         assert_eq!(most, config(u32::MAX, 0));
-        assert!(scale(&mut most, factor("1.000000001")).is_err(), "4294967299.3");
+        assert!(
+            scale(&mut most, factor("1.000000001")).is_err(),
+            "4294967299.3"
+        );
     }
 
     #[test]
     fn the_rates_of_the_table_are_found_by_their_unit() {
-        let rates: Vec<_> = options_of(Test::Storage).filter(|spec| is_rate(spec)).map(|spec| spec.name).collect();
+        let rates: Vec<_> = options_of(Test::Storage)
+            .filter(|spec| is_rate(spec))
+            .map(|spec| spec.name)
+            .collect();
         assert_eq!(rates, ["read-reqs-per-sec", "write-reqs-per-sec"]);
         for spec in options_of(Test::Storage).filter(|spec| spec.name.ends_with("-per-sec")) {
-            assert!(rates.contains(&spec.name) || RATIO_KEYS.contains(&spec.name), "{}", spec.name);
+            assert!(
+                rates.contains(&spec.name) || RATIO_KEYS.contains(&spec.name),
+                "{}",
+                spec.name
+            );
         }
     }
 
     /// 3 of 4 blocks are freed directly, so the fourth is read, however many blocks there are.
     #[test]
     fn a_ratio_of_blocks_stays_and_large_block_reads_scale_with_the_writes() {
-        let histogram = SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
+        let histogram =
+            SizeHistogram::parse("100,100,100,100,100,100,100,100,100,100,100,0").unwrap();
         let mut scaled = ActConfig {
             record_bytes: 0,
             write_reqs_per_sec: 128_000,
@@ -187,14 +227,32 @@ mod tests {
             direct_frees: 3,
             ..config(0, 0)
         };
-        let block_reads = |config: &ActConfig| derive_storage(config).unwrap().large_block_read_rate.per_sec_f64();
+        let block_reads = |config: &ActConfig| {
+            derive_storage(config)
+                .unwrap()
+                .large_block_read_rate
+                .per_sec_f64()
+        };
         let before = block_reads(&scaled);
         assert!(before > 0.0);
         for factor_text in ["0.5", "0.1"] {
             let told = scale(&mut scaled, factor(factor_text)).unwrap();
-            assert_eq!(told.iter().map(|rate| rate.key).collect::<Vec<_>>(), ["write-reqs-per-sec"]);
+            assert_eq!(
+                told.iter().map(|rate| rate.key).collect::<Vec<_>>(),
+                ["write-reqs-per-sec"]
+            );
         }
-        assert_eq!((scaled.number("direct-frees"), scaled.number("total-lbw-per-sec")), (Some(3), Some(4)));
-        assert!((block_reads(&scaled) / before - 0.05).abs() < 1e-9, "{} of {before}", block_reads(&scaled));
+        assert_eq!(
+            (
+                scaled.number("direct-frees"),
+                scaled.number("total-lbw-per-sec")
+            ),
+            (Some(3), Some(4))
+        );
+        assert!(
+            (block_reads(&scaled) / before - 0.05).abs() < 1e-9,
+            "{} of {before}",
+            block_reads(&scaled)
+        );
     }
 }

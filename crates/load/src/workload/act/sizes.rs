@@ -59,7 +59,10 @@ pub struct SizeHistogram {
 impl Default for SizeHistogram {
     /// The histogram with the single value 0: all sizes are 1 byte.
     fn default() -> Self {
-        Self { over_ppm: [0; BUCKETS_MAX], values: 1 }
+        Self {
+            over_ppm: [0; BUCKETS_MAX],
+            values: 1,
+        }
     }
 }
 
@@ -87,34 +90,58 @@ impl SizeHistogram {
         }
         let mut over_ppm = [0; BUCKETS_MAX];
         let (mut before_ppm, mut before_text) = (WHOLE_PPM, "100");
-        for (index, (text, slot)) in text.split(',').map(str::trim).zip(&mut over_ppm).enumerate() {
+        for (index, (text, slot)) in text
+            .split(',')
+            .map(str::trim)
+            .zip(&mut over_ppm)
+            .enumerate()
+        {
             let position = index + 1;
             *slot = percent_ppm(position, text)?;
             if *slot > before_ppm {
                 let (found, before) = (quoted_start(text), quoted_start(before_text));
-                return Err(format!("value {position} is {found}, more than the {before} before it"));
+                return Err(format!(
+                    "value {position} is {found}, more than the {before} before it"
+                ));
             }
             (before_ppm, before_text) = (*slot, text);
         }
         if before_ppm != 0 {
             let last = quoted_start(before_text);
-            return Err(format!("the last value is {last}, not 0, so the largest sizes have no bound"));
+            return Err(format!(
+                "the last value is {last}, not 0, so the largest sizes have no bound"
+            ));
         }
-        Ok(Self { over_ppm, values: count })
+        Ok(Self {
+            over_ppm,
+            values: count,
+        })
     }
 
     /// The buckets that hold any sizes, in ascending order. Their shares add up to [`WHOLE_PPM`].
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let before = [WHOLE_PPM].into_iter().chain(self.over_ppm);
-        before.zip(self.over_ppm).enumerate().filter(|(_, (before, over))| before > over).map(|(i, (before, over))| {
-            let upper_bytes = 1 << i;
-            Bucket { lower_bytes: (upper_bytes / 2).max(1), upper_bytes, share_ppm: before - over }
-        })
+        before
+            .zip(self.over_ppm)
+            .enumerate()
+            .filter(|(_, (before, over))| before > over)
+            .map(|(i, (before, over))| {
+                let upper_bytes = 1 << i;
+                Bucket {
+                    lower_bytes: (upper_bytes / 2).max(1),
+                    upper_bytes,
+                    share_ppm: before - over,
+                }
+            })
     }
 
     /// The bucket with the largest sizes.
     pub fn largest(&self) -> Bucket {
-        let smallest = Bucket { lower_bytes: 1, upper_bytes: 1, share_ppm: WHOLE_PPM };
+        let smallest = Bucket {
+            lower_bytes: 1,
+            upper_bytes: 1,
+            share_ppm: WHOLE_PPM,
+        };
         self.buckets().last().unwrap_or(smallest)
     }
 }
@@ -153,8 +180,12 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     let outside = || error("not within 0 to 100");
     // Both parts are digits: parsing fails only if the number is too large.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
-    let parts: u32 = format!("{significant:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
-    let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));
+    let parts: u32 = format!("{significant:0<DECIMALS_MAX$}")
+        .parse()
+        .map_err(|_| outside())?;
+    let ppm = percent
+        .checked_mul(WHOLE_PPM / 100)
+        .and_then(|ppm| ppm.checked_add(parts));
     ppm.filter(|ppm| *ppm <= WHOLE_PPM).ok_or_else(outside)
 }
 
@@ -226,27 +257,50 @@ impl HistogramSizes {
         let (scale, mean): (u128, fn(Bucket) -> u128) = match self.within {
             BucketPosition::Lower => (1, |bucket| bucket.lower_bytes.into()),
             BucketPosition::Upper => (1, |bucket| bucket.upper_bytes.into()),
-            BucketPosition::Uniform => (2, |bucket| u128::from(bucket.lower_bytes) + u128::from(bucket.upper_bytes)),
-            BucketPosition::LogUniform => (1_000_000_000, |bucket| match bucket.upper_bytes - bucket.lower_bytes {
-                0 => u128::from(bucket.upper_bytes) * 1_000_000_000,
-                width => u128::from(width) * LOG2_E_BILLIONTHS,
+            BucketPosition::Uniform => (2, |bucket| {
+                u128::from(bucket.lower_bytes) + u128::from(bucket.upper_bytes)
+            }),
+            BucketPosition::LogUniform => (1_000_000_000, |bucket| {
+                match bucket.upper_bytes - bucket.lower_bytes {
+                    0 => u128::from(bucket.upper_bytes) * 1_000_000_000,
+                    width => u128::from(width) * LOG2_E_BILLIONTHS,
+                }
             }),
         };
-        let sum: u128 = self.histogram.buckets().map(|bucket| u128::from(bucket.share_ppm) * mean(bucket)).sum();
-        (sum * u128::from(self.offset_pct), scale * u128::from(WHOLE_PPM) * 100)
+        let sum: u128 = self
+            .histogram
+            .buckets()
+            .map(|bucket| u128::from(bucket.share_ppm) * mean(bucket))
+            .sum();
+        (
+            sum * u128::from(self.offset_pct),
+            scale * u128::from(WHOLE_PPM) * 100,
+        )
     }
 
     /// Smallest size, in whole bytes, at least 1.
     pub fn bytes_min(&self) -> u32 {
-        let smallest = self.histogram.buckets().next().unwrap_or(self.histogram.largest());
-        let edge = if self.within == BucketPosition::Upper { smallest.upper_bytes } else { smallest.lower_bytes };
+        let smallest = self
+            .histogram
+            .buckets()
+            .next()
+            .unwrap_or(self.histogram.largest());
+        let edge = if self.within == BucketPosition::Upper {
+            smallest.upper_bytes
+        } else {
+            smallest.lower_bytes
+        };
         self.scaled_bytes(edge)
     }
 
     /// Largest size, in whole bytes, at least 1.
     pub fn bytes_max(&self) -> u32 {
         let largest = self.histogram.largest();
-        let edge = if self.within == BucketPosition::Lower { largest.lower_bytes } else { largest.upper_bytes };
+        let edge = if self.within == BucketPosition::Lower {
+            largest.lower_bytes
+        } else {
+            largest.upper_bytes
+        };
         self.scaled_bytes(edge)
     }
 
@@ -274,7 +328,10 @@ impl HistogramSizes {
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // Edges are in hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
-        let (lower, upper) = (u64::from(bucket.lower_bytes) * offset, u64::from(bucket.upper_bytes) * offset);
+        let (lower, upper) = (
+            u64::from(bucket.lower_bytes) * offset,
+            u64::from(bucket.upper_bytes) * offset,
+        );
         let step = u64::from(step_bytes) * 100;
         match self.within {
             BucketPosition::Lower => vec![(lower.div_ceil(step), self.weight_sum())],
@@ -318,7 +375,11 @@ mod tests {
     fn values_are_shares_over_powers_of_two() {
         let histogram = SizeHistogram::parse("100.00, 100, 84.5,84.50 ,0.00").unwrap();
         let buckets: Vec<_> = histogram.buckets().collect();
-        let bucket = |lower_bytes, upper_bytes, share_ppm| Bucket { lower_bytes, upper_bytes, share_ppm };
+        let bucket = |lower_bytes, upper_bytes, share_ppm| Bucket {
+            lower_bytes,
+            upper_bytes,
+            share_ppm,
+        };
         assert_eq!(buckets, [bucket(2, 4, 155_000), bucket(8, 16, 845_000)]);
         assert_eq!(histogram.largest(), buckets[1]);
     }
@@ -326,7 +387,10 @@ mod tests {
     #[test]
     fn the_first_bucket_is_one_byte() {
         let histogram = SizeHistogram::parse("99.9,0").unwrap();
-        let buckets: Vec<_> = histogram.buckets().map(|b| (b.lower_bytes, b.upper_bytes, b.share_ppm)).collect();
+        let buckets: Vec<_> = histogram
+            .buckets()
+            .map(|b| (b.lower_bytes, b.upper_bytes, b.share_ppm))
+            .collect();
         assert_eq!(buckets, [(1, 1, 1_000), (1, 2, 999_000)]);
         assert_eq!(SizeHistogram::parse("0"), Ok(SizeHistogram::default()));
         assert_eq!(SizeHistogram::default().largest().upper_bytes, 1);
@@ -336,7 +400,10 @@ mod tests {
     fn what_is_written_is_read_back() {
         for (text, written) in [
             ("100,50,0", "100.00,50.00,0.00"),
-            ("100.0000, 33.3333,0.1,0.0001, 0,0", "100.00,33.3333,0.10,0.0001,0.00,0.00"),
+            (
+                "100.0000, 33.3333,0.1,0.0001, 0,0",
+                "100.00,33.3333,0.10,0.0001,0.00,0.00",
+            ),
             ("0.5000000,0", "0.50,0.00"),
         ] {
             let histogram = SizeHistogram::parse(text).unwrap();
@@ -348,31 +415,62 @@ mod tests {
     #[test]
     fn as_many_values_as_there_are_powers_of_two_and_no_more() {
         let of = |values: usize| format!("{}0", "100,".repeat(values - 1));
-        assert_eq!(SizeHistogram::parse(&of(27)).unwrap().largest().upper_bytes, 1 << 26);
+        assert_eq!(
+            SizeHistogram::parse(&of(27)).unwrap().largest().upper_bytes,
+            1 << 26
+        );
         assert_eq!(refused(&of(28)), "28 values are too many");
     }
 
     #[test]
     fn a_histogram_that_rises_or_has_no_end_is_refused() {
-        assert_eq!(refused("100,80,90,0"), "value 3 is \"90\", more than the \"80\" before it");
-        assert_eq!(refused("100,14.22"), "the last value is \"14.22\", not 0, so the largest sizes have no bound");
+        assert_eq!(
+            refused("100,80,90,0"),
+            "value 3 is \"90\", more than the \"80\" before it"
+        );
+        assert_eq!(
+            refused("100,14.22"),
+            "the last value is \"14.22\", not 0, so the largest sizes have no bound"
+        );
     }
 
     #[test]
     fn values_that_are_no_percentages_are_refused_with_their_place() {
         assert_eq!(refused("100,,0"), "value 2 is empty");
         assert_eq!(refused("100,0,"), "value 3 is empty");
-        for text in ["x", "1e1", "0x1", "1.", ".5", "1.2.3", "+5", "--5", "5 6", "nan", "٣"] {
-            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, not a number", quoted_start(text)));
+        for text in [
+            "x", "1e1", "0x1", "1.", ".5", "1.2.3", "+5", "--5", "5 6", "nan", "٣",
+        ] {
+            assert_eq!(
+                refused(&format!("100,{text},0")),
+                format!("value 2 is {}, not a number", quoted_start(text))
+            );
         }
-        for text in ["101", "100.0001", "-1", "-0.5", "4294967296", "99999999999999999999"] {
-            assert_eq!(refused(&format!("{text},0")), format!("value 1 is \"{text}\", not within 0 to 100"));
+        for text in [
+            "101",
+            "100.0001",
+            "-1",
+            "-0.5",
+            "4294967296",
+            "99999999999999999999",
+        ] {
+            assert_eq!(
+                refused(&format!("{text},0")),
+                format!("value 1 is \"{text}\", not within 0 to 100")
+            );
         }
-        assert_eq!(refused("50.00001,0"), "value 1 is \"50.00001\", with more than four decimals");
+        assert_eq!(
+            refused("50.00001,0"),
+            "value 1 is \"50.00001\", with more than four decimals"
+        );
     }
 
     fn sizes(text: &str, within: BucketPosition, offset_pct: u32) -> HistogramSizes {
-        HistogramSizes { histogram: SizeHistogram::parse(text).unwrap(), within, offset_pct }
+        HistogramSizes {
+            histogram: SizeHistogram::parse(text).unwrap(),
+            within,
+            offset_pct,
+        }
     }
 
     /// A quarter in (512, 1024] and the rest in (2048, 4096].
@@ -385,9 +483,18 @@ mod tests {
     #[test]
     fn means_are_those_of_the_rules() {
         let mean = |within, offset_pct| f64_of(sizes(TWO, within, offset_pct).mean_bytes());
-        assert_eq!(mean(BucketPosition::Lower, 100), 0.25 * 512.0 + 0.75 * 2048.0);
-        assert_eq!(mean(BucketPosition::Upper, 100), 0.25 * 1024.0 + 0.75 * 4096.0);
-        assert_eq!(mean(BucketPosition::Uniform, 100), 0.25 * 768.0 + 0.75 * 3072.0);
+        assert_eq!(
+            mean(BucketPosition::Lower, 100),
+            0.25 * 512.0 + 0.75 * 2048.0
+        );
+        assert_eq!(
+            mean(BucketPosition::Upper, 100),
+            0.25 * 1024.0 + 0.75 * 4096.0
+        );
+        assert_eq!(
+            mean(BucketPosition::Uniform, 100),
+            0.25 * 768.0 + 0.75 * 3072.0
+        );
         let log = (0.25 * 512.0 + 0.75 * 2048.0) / std::f64::consts::LN_2;
         assert!((mean(BucketPosition::LogUniform, 100) - log).abs() < 1e-6);
         let upper = sizes(TWO, BucketPosition::Upper, 90).mean_bytes();
@@ -408,13 +515,35 @@ mod tests {
 
     #[test]
     fn tables_hold_what_the_rules_draw_rounded_up_to_the_step() {
-        let drawn = |within, offset, step| sizes(TWO, within, offset).table(step).sizes().collect::<Vec<_>>();
+        let drawn = |within, offset, step| {
+            sizes(TWO, within, offset)
+                .table(step)
+                .sizes()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(drawn(BucketPosition::Lower, 100, 512), [512, 2048]);
         assert_eq!(drawn(BucketPosition::Upper, 100, 4096), [4096]);
-        assert_eq!(drawn(BucketPosition::Upper, 90, 512), [1024, 4096], "921.6 and 3686.4 bytes");
-        assert_eq!(drawn(BucketPosition::Uniform, 100, 512), [1024, 2560, 3072, 3584, 4096]);
-        assert_eq!(drawn(BucketPosition::LogUniform, 50, 512), [512, 1536, 2048]);
-        assert_eq!(sizes("0", BucketPosition::Lower, 1).table(512).sizes().collect::<Vec<_>>(), [512], "not nothing");
+        assert_eq!(
+            drawn(BucketPosition::Upper, 90, 512),
+            [1024, 4096],
+            "921.6 and 3686.4 bytes"
+        );
+        assert_eq!(
+            drawn(BucketPosition::Uniform, 100, 512),
+            [1024, 2560, 3072, 3584, 4096]
+        );
+        assert_eq!(
+            drawn(BucketPosition::LogUniform, 50, 512),
+            [512, 1536, 2048]
+        );
+        assert_eq!(
+            sizes("0", BucketPosition::Lower, 1)
+                .table(512)
+                .sizes()
+                .collect::<Vec<_>>(),
+            [512],
+            "not nothing"
+        );
     }
 
     #[test]
@@ -425,14 +554,20 @@ mod tests {
             let mut random = Random::new(3);
             let mut counts = [0_u32; 4];
             (0..100_000).for_each(|_| counts[(table.draw(&mut random) / 128 - 5) as usize] += 1);
-            counts.iter().map(|count| f64::from(*count) / 100_000.0).collect()
+            counts
+                .iter()
+                .map(|count| f64::from(*count) / 100_000.0)
+                .collect()
         };
         for share in shares(BucketPosition::Uniform) {
             assert!((share - 0.25).abs() < 0.01, "{share}");
         }
         for (n, share) in shares(BucketPosition::LogUniform).into_iter().enumerate() {
             let expected = ((5.0 + n as f64) / (4.0 + n as f64)).log2();
-            assert!((share - expected).abs() < 0.01, "{n}: {share}, not {expected}");
+            assert!(
+                (share - expected).abs() < 0.01,
+                "{n}: {share}, not {expected}"
+            );
         }
     }
 }

@@ -49,7 +49,9 @@ pub struct BaseLoad {
 impl BaseLoad {
     /// ACT's own load of 1x, 2,000 reads and 1,000 writes per second on each of `devices`, paced by `arrival`.
     pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
-        let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
+        let times = |rate: u64| {
+            u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX)
+        };
         let config = ActConfig {
             device_names: devices.to_vec(),
             test_duration_sec: 1,
@@ -58,7 +60,10 @@ impl BaseLoad {
             arrival,
             ..ActConfig::default()
         };
-        Self { given_config: config.clone(), config }
+        Self {
+            given_config: config.clone(),
+            config,
+        }
     }
 
     /// The load of `config`, on `devices` if there are any, else on the devices of `config`. Each device gets the load
@@ -67,7 +72,10 @@ impl BaseLoad {
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
         let own_devices = config.device_names.len();
-        let mut base = Self { given_config: config.clone(), config };
+        let mut base = Self {
+            given_config: config.clone(),
+            config,
+        };
         if !devices.is_empty() {
             scale_to_devices(&mut base.config, Factor::ONE, devices.len(), own_devices)?;
             base.config.device_names = devices.to_vec();
@@ -86,27 +94,50 @@ impl BaseLoad {
 
     /// Sets the duration of a run, seconds.
     pub fn set_duration(&mut self, seconds: u32) {
-        (self.config.test_duration_sec, self.given_config.test_duration_sec) = (seconds, seconds);
+        (
+            self.config.test_duration_sec,
+            self.given_config.test_duration_sec,
+        ) = (seconds, seconds);
     }
 
     /// Sets the report interval of a run, seconds.
     pub fn set_report_interval(&mut self, seconds: u32) {
-        (self.config.report_interval_sec, self.given_config.report_interval_sec) = (seconds, seconds);
+        (
+            self.config.report_interval_sec,
+            self.given_config.report_interval_sec,
+        ) = (seconds, seconds);
     }
 
     /// `factor` times the load of 1x, on the devices at these positions.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
-    pub fn multiplied(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
+    pub fn multiplied(
+        &self,
+        factor: Factor,
+        devices: &[usize],
+    ) -> Result<Load<ActWorkload>, Vec<String>> {
         let names = &self.config.device_names;
-        let device_names: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
+        let device_names: Vec<_> = devices
+            .iter()
+            .filter_map(|device| names.get(*device).cloned())
+            .collect();
         let mut config = self.given_config.clone();
-        let rounded = scale_to_devices(&mut config, factor, device_names.len(), self.given_config.device_names.len())?;
+        let rounded = scale_to_devices(
+            &mut config,
+            factor,
+            device_names.len(),
+            self.given_config.device_names.len(),
+        )?;
         config.device_names = device_names;
         let text = to_text(&config);
-        let sentences = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let sentences =
+            |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         let workload = ActWorkload::of(config).map_err(sentences)?;
-        Ok(Load { workload, text, rounded })
+        Ok(Load {
+            workload,
+            text,
+            rounded,
+        })
     }
 
     /// True if the load of 1x is the load of published ratings. How the load is issued and reported does not matter.
@@ -137,17 +168,26 @@ fn scale_to_devices(
     devices: usize,
     base_devices: usize,
 ) -> Result<Vec<String>, Vec<String>> {
-    let device_share =
-        |factor: Factor| factor.share(devices as u64, base_devices as u64).map_err(|error| vec![error.to_string()]);
+    let device_share = |factor: Factor| {
+        factor
+            .share(devices as u64, base_devices as u64)
+            .map_err(|error| vec![error.to_string()])
+    };
     let scaled = scale(config, device_share(factor)?)?;
     for key in BOUNDS.into_iter().filter(|_| devices != base_devices) {
         if let Some(bound) = config.number(key) {
-            let spread = (u128::from(bound) * devices as u128).div_ceil((base_devices as u128).max(1)).max(1);
-            config.set(key, &spread.to_string()).map_err(|problem| vec![problem.to_string()])?;
+            let spread = (u128::from(bound) * devices as u128)
+                .div_ceil((base_devices as u128).max(1))
+                .max(1);
+            config
+                .set(key, &spread.to_string())
+                .map_err(|problem| vec![problem.to_string()])?;
         }
     }
     let rounded = scaled.iter().filter(|rate| rate.rounded.is_some());
-    Ok(rounded.map(|rate| format!("{}: {rate}", rate.key)).collect())
+    Ok(rounded
+        .map(|rate| format!("{}: {rate}", rate.key))
+        .collect())
 }
 
 #[cfg(test)]
@@ -157,11 +197,15 @@ mod tests {
     use crate::workload::act::parse::parse;
 
     fn names(count: usize) -> Vec<DeviceName> {
-        (0..count).map(|n| DeviceName::Path(format!("/dev/d{n}"))).collect()
+        (0..count)
+            .map(|n| DeviceName::Path(format!("/dev/d{n}")))
+            .collect()
     }
 
     fn parsed(text: &str) -> ActConfig {
-        parse(Test::Storage, "my.conf", text.as_bytes()).unwrap().config
+        parse(Test::Storage, "my.conf", text.as_bytes())
+            .unwrap()
+            .config
     }
 
     fn rates(load: &Load<ActWorkload>) -> (u32, u32) {
@@ -179,9 +223,15 @@ mod tests {
         base.set_duration(86_400);
         let alone = base.multiplied(factor("30"), &[1]).unwrap();
         assert_eq!(rates(&alone), (60_000, 30_000));
-        assert_eq!(alone.workload.config().device_names, [DeviceName::Path("/dev/d1".into())]);
+        assert_eq!(
+            alone.workload.config().device_names,
+            [DeviceName::Path("/dev/d1".into())]
+        );
         assert_eq!(alone.workload.config().test_duration_sec, 86_400);
-        assert_eq!(rates(&base.multiplied(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
+        assert_eq!(
+            rates(&base.multiplied(factor("60"), &[0, 1, 2]).unwrap()),
+            (360_000, 180_000)
+        );
         assert!(base.is_standard());
     }
 
@@ -190,9 +240,15 @@ mod tests {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 1000\nservice-threads: 9\n";
         let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
         let alone = base.multiplied(factor("3"), &[0]).unwrap();
-        assert_eq!((rates(&alone), alone.workload.config().service_threads), ((1_500, 0), Some(5)));
+        assert_eq!(
+            (rates(&alone), alone.workload.config().service_threads),
+            ((1_500, 0), Some(5))
+        );
         let both = base.multiplied(factor("3"), &[0, 1]).unwrap();
-        assert_eq!((rates(&both), both.workload.config().service_threads), ((3_000, 0), Some(9)));
+        assert_eq!(
+            (rates(&both), both.workload.config().service_threads),
+            ((3_000, 0), Some(9))
+        );
         assert!(!base.is_standard());
     }
 
@@ -201,19 +257,34 @@ mod tests {
         let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
         let base = BaseLoad::of_config(parsed(text), &names(3)).unwrap();
         assert_eq!(base.config().device_names, names(3));
-        assert_eq!(rates(&base.multiplied(factor("1"), &[0, 1, 2]).unwrap()), (6_000, 3_000));
+        assert_eq!(
+            rates(&base.multiplied(factor("1"), &[0, 1, 2]).unwrap()),
+            (6_000, 3_000)
+        );
         assert!(base.is_standard(), "ACT's own file, on more devices");
     }
 
     #[test]
     fn a_load_that_is_another_than_acts_is_told_from_it() {
         let acts = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-        let is_acts = |more: &str| BaseLoad::of_config(parsed(&format!("{acts}{more}")), &[]).unwrap().is_standard();
-        for same in ["", "arrival: act\n", "report-interval-sec: 10\nseed: 7\npacing: spin\n"] {
+        let is_acts = |more: &str| {
+            BaseLoad::of_config(parsed(&format!("{acts}{more}")), &[])
+                .unwrap()
+                .is_standard()
+        };
+        for same in [
+            "",
+            "arrival: act\n",
+            "report-interval-sec: 10\nseed: 7\npacing: spin\n",
+        ] {
             assert!(is_acts(same), "{same}");
         }
-        for other in ["record-bytes: 3000\n", "arrival: poisson\n", "service-threads: 40\n", "commit-to-device: yes\n"]
-        {
+        for other in [
+            "record-bytes: 3000\n",
+            "arrival: poisson\n",
+            "service-threads: 40\n",
+            "commit-to-device: yes\n",
+        ] {
             assert!(!is_acts(other), "{other}");
         }
     }
@@ -224,24 +295,43 @@ mod tests {
         let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
         let load = base.multiplied(factor("1"), &[0]).unwrap();
         assert_eq!(rates(&load), (3, 0));
-        assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
+        assert_eq!(
+            load.rounded,
+            ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]
+        );
         let errors = base.multiplied(factor("0.01"), &[0]).unwrap_err();
-        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 per second"), "{errors:?}");
+        assert!(
+            errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 per second"),
+            "{errors:?}"
+        );
     }
 
     #[test]
     fn rates_are_rounded_once_and_not_before_they_are_multiplied() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
-        let load = BaseLoad::of_config(parsed(text), &names(1)).unwrap().multiplied(factor("30"), &[0]).unwrap();
-        assert_eq!((rates(&load), load.rounded), ((75, 0), Vec::new()), "30 times 2.5");
-        let text =
-            "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 3999\nwrite-reqs-per-sec: 2000\n";
-        assert!(!BaseLoad::of_config(parsed(text), &names(1)).unwrap().is_standard(), "1,999.5 reads a second");
+        let load = BaseLoad::of_config(parsed(text), &names(1))
+            .unwrap()
+            .multiplied(factor("30"), &[0])
+            .unwrap();
+        assert_eq!(
+            (rates(&load), load.rounded),
+            ((75, 0), Vec::new()),
+            "30 times 2.5"
+        );
+        let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 3999\nwrite-reqs-per-sec: 2000\n";
+        assert!(
+            !BaseLoad::of_config(parsed(text), &names(1))
+                .unwrap()
+                .is_standard(),
+            "1,999.5 reads a second"
+        );
     }
 
     #[test]
     fn the_text_is_a_file_that_says_the_same() {
-        let load = BaseLoad::of_act(&names(2), Arrival::Paced).multiplied(factor("2"), &[0, 1]).unwrap();
+        let load = BaseLoad::of_act(&names(2), Arrival::Paced)
+            .multiplied(factor("2"), &[0, 1])
+            .unwrap();
         let again = ActWorkload::of(parsed(&load.text)).unwrap();
         assert_eq!(again, load.workload);
     }

@@ -5,13 +5,19 @@
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
 //! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
-use super::options::{BOTH, INDEX, OptionDefault, OptionKind, OptionSpec, STORAGE, Setting, Since, Test};
+use super::options::{
+    BOTH, INDEX, OptionDefault, OptionKind, OptionSpec, STORAGE, Setting, Since, Test,
+};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use crate::choice::{Arrival, Choice, Engine, Pacing};
 use engine::DeviceName;
 
 /// Any number that ACT's 32-bit fields hold.
-const ANY: OptionKind = OptionKind::Whole { min: 0, max: U32_MAX, power_of_two: false };
+const ANY: OptionKind = OptionKind::Whole {
+    min: 0,
+    max: U32_MAX,
+    power_of_two: false,
+};
 pub(super) const U32_MAX: u64 = u32::MAX as u64;
 /// Aerospike's largest write block. Source: ACT 6.6, `WBLOCK_SIZE`.
 pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
@@ -24,7 +30,11 @@ const REQ_OFFSET_PCT_MAX: u64 = 1000;
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
 
 pub(super) const fn from(min: u64, max: u64) -> OptionKind {
-    OptionKind::Whole { min, max, power_of_two: false }
+    OptionKind::Whole {
+        min,
+        max,
+        power_of_two: false,
+    }
 }
 
 /// Values of columns that a row omits: an option of ACT 6.6's storage test, any number, default 0.
@@ -372,7 +382,10 @@ impl ActConfig {
     }
 
     /// Setting of `key`, for writing.
-    pub(super) fn setting_mut(&mut self, key: &str) -> Option<(&'static OptionSpec, &mut dyn Setting)> {
+    pub(super) fn setting_mut(
+        &mut self,
+        key: &str,
+    ) -> Option<(&'static OptionSpec, &mut dyn Setting)> {
         Some((find(self.test, key)?, self.field_mut(key)?))
     }
 }
@@ -395,7 +408,10 @@ pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
 /// The option of `test` most similar to `unknown`, as [`similar`] finds it. Case and `_` for `-` do not count as
 /// differences.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
-    similar(&unknown.to_lowercase().replace('_', "-"), options_of(test).map(|spec| spec.name))
+    similar(
+        &unknown.to_lowercase().replace('_', "-"),
+        options_of(test).map(|spec| spec.name),
+    )
 }
 
 /// The name most similar to `word`; `None` if no name is close: each differs in more than a third of its letters, and
@@ -408,7 +424,16 @@ pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<
     }
     let is_prefix = |name: &str| word.len() >= 4 && name.starts_with(word);
     names
-        .map(|name| (if is_prefix(name) { 1 } else { strsim::osa_distance(word, name) }, name))
+        .map(|name| {
+            (
+                if is_prefix(name) {
+                    1
+                } else {
+                    strsim::osa_distance(word, name)
+                },
+                name,
+            )
+        })
         .filter(|(distance, name)| distance * 3 <= name.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -438,8 +463,16 @@ mod tests {
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
         for spec in TABLE {
-            assert!(!spec.help.is_empty() && !spec.help.contains('\n'), "{}", spec.name);
-            assert!(!spec.advice.is_empty() && !spec.advice.contains('\n'), "{}", spec.name);
+            assert!(
+                !spec.help.is_empty() && !spec.help.contains('\n'),
+                "{}",
+                spec.name
+            );
+            assert!(
+                !spec.advice.is_empty() && !spec.advice.contains('\n'),
+                "{}",
+                spec.name
+            );
             assert!(!spec.tests.is_empty(), "{}", spec.name);
         }
     }
@@ -449,14 +482,21 @@ mod tests {
         for test in Test::ALL {
             for spec in options_of(test) {
                 let mut config = ActConfig::new(test);
-                let (_, setting) = config.setting(spec.name).unwrap_or_else(|| panic!("{}", spec.name));
+                let (_, setting) = config
+                    .setting(spec.name)
+                    .unwrap_or_else(|| panic!("{}", spec.name));
                 match spec.default {
                     OptionDefault::Mandatory(example) => {
                         assert!(setting.check(spec).is_err(), "{}", spec.name);
-                        spec.set(config.field_mut(spec.name).unwrap(), example).unwrap();
+                        spec.set(config.field_mut(spec.name).unwrap(), example)
+                            .unwrap();
                     }
-                    OptionDefault::Value(text) => assert_eq!(setting.text().as_deref(), Some(text), "{}", spec.name),
-                    OptionDefault::Unset { .. } => assert_eq!(setting.text(), None, "{}", spec.name),
+                    OptionDefault::Value(text) => {
+                        assert_eq!(setting.text().as_deref(), Some(text), "{}", spec.name)
+                    }
+                    OptionDefault::Unset { .. } => {
+                        assert_eq!(setting.text(), None, "{}", spec.name)
+                    }
                 }
             }
         }

@@ -37,7 +37,10 @@ impl ActWorkload {
     ///
     /// Errors: all errors of the configuration.
     pub fn of(config: ActConfig) -> Result<Self, Vec<Problem>> {
-        Ok(Self { derived: derive(&config)?, config })
+        Ok(Self {
+            derived: derive(&config)?,
+            config,
+        })
     }
 
     pub fn config(&self) -> &ActConfig {
@@ -52,38 +55,59 @@ impl ActWorkload {
     /// Client operations per second as a multiple of the 1x load, over all devices; `None` for an index test, which has
     /// no 1x.
     pub fn times_1x(&self) -> Option<f64> {
-        let Self { config, derived: Derived::Storage(_) } = self else { return None };
+        let Self {
+            config,
+            derived: Derived::Storage(_),
+        } = self
+        else {
+            return None;
+        };
         let ops = u64::from(config.read_reqs_per_sec) + u64::from(config.write_reqs_per_sec);
         Some(ops as f64 / (READS_PER_SEC_1X + WRITES_PER_SEC_1X) as f64)
     }
 
     /// Why a result of this load cannot be compared with published ratings, a phrase; `None` if it can.
     pub fn not_comparable(&self) -> Option<String> {
-        let Self { config, derived: Derived::Storage(_) } = self else {
+        let Self {
+            config,
+            derived: Derived::Storage(_),
+        } = self
+        else {
             return Some("published ratings are of storage tests".to_owned());
         };
         if config.arrival != Arrival::Act {
             let arrival = config.arrival;
-            return Some(format!("run without --as-act (arrival: {arrival}); evenly spaced operations favour a drive"));
+            return Some(format!(
+                "run without --as-act (arrival: {arrival}); evenly spaced operations favour a drive"
+            ));
         }
         if config.has_histograms() {
             return Some("not the standard mix: record sizes come from histograms".to_owned());
         }
         let standard = ActConfig::default();
         for key in STANDARD_MIX {
-            let [value, usual] = [config, &standard].map(|config| config.text(key).unwrap_or_default());
+            let [value, usual] =
+                [config, &standard].map(|config| config.text(key).unwrap_or_default());
             if value != usual {
-                return Some(format!("not the standard mix: {key} is {value}, and {usual} in published ratings"));
+                return Some(format!(
+                    "not the standard mix: {key} is {value}, and {usual} in published ratings"
+                ));
             }
         }
-        let two_to_one = u64::from(config.read_reqs_per_sec) == 2 * u64::from(config.write_reqs_per_sec);
+        let two_to_one =
+            u64::from(config.read_reqs_per_sec) == 2 * u64::from(config.write_reqs_per_sec);
         (config.write_reqs_per_sec == 0 || !two_to_one)
             .then(|| "not the standard mix: published ratings have two reads to a write".to_owned())
     }
 
     /// ACT's log line for a device, before the histograms.
     fn device_line(&self, device: &DeviceShape) -> String {
-        let DeviceShape { name, size_bytes, min_io_bytes, .. } = device;
+        let DeviceShape {
+            name,
+            size_bytes,
+            min_io_bytes,
+            ..
+        } = device;
         match &self.derived {
             Derived::Storage(derived) => {
                 let blocks = size_bytes / u64::from(derived.large_block_bytes);
@@ -129,7 +153,11 @@ impl Workload for ActWorkload {
         };
         // The log shows the values in force.
         let service_threads = Some(config.service_threads.unwrap_or(service_threads));
-        let in_force = ActConfig { service_threads, seed: Some(choices.seed), ..config.clone() };
+        let in_force = ActConfig {
+            service_threads,
+            seed: Some(choices.seed),
+            ..config.clone()
+        };
         Ok(WorkloadRecord {
             name: String::new(),
             kind: self.kind().to_owned(),
@@ -143,7 +171,10 @@ impl Workload for ActWorkload {
             not_comparable: self.not_comparable(),
             act_log: Some(ActLogHead {
                 test: config.test,
-                device_lines: devices.iter().map(|device| self.device_line(device)).collect(),
+                device_lines: devices
+                    .iter()
+                    .map(|device| self.device_line(device))
+                    .collect(),
             }),
         })
     }
@@ -163,19 +194,43 @@ mod tests {
     #[test]
     fn only_acts_own_load_paced_as_act_is_comparable() {
         const ACTS: &str = "arrival: act\nread-reqs-per-sec: 60000\nwrite-reqs-per-sec: 30000\n";
-        let why = |more: &str| parsed(Test::Storage, more).not_comparable().unwrap_or_default();
+        let why = |more: &str| {
+            parsed(Test::Storage, more)
+                .not_comparable()
+                .unwrap_or_default()
+        };
         assert_eq!(why(ACTS), "");
-        assert_eq!(why(&format!("{ACTS}report-interval-sec: 10\nservice-threads: 9\n")), "");
+        assert_eq!(
+            why(&format!(
+                "{ACTS}report-interval-sec: 10\nservice-threads: 9\n"
+            )),
+            ""
+        );
         for (more, expected) in [
-            (ACTS.replace("act\n", "paced\n"), "(arrival: paced); evenly spaced operations favour a drive"),
-            (format!("{ACTS}record-bytes: 512\n"), "record-bytes is 512, and 1536 in published ratings"),
-            (format!("{ACTS}tomb-raider: yes\n"), "tomb-raider is yes, and no in published ratings"),
+            (
+                ACTS.replace("act\n", "paced\n"),
+                "(arrival: paced); evenly spaced operations favour a drive",
+            ),
+            (
+                format!("{ACTS}record-bytes: 512\n"),
+                "record-bytes is 512, and 1536 in published ratings",
+            ),
+            (
+                format!("{ACTS}tomb-raider: yes\n"),
+                "tomb-raider is yes, and no in published ratings",
+            ),
             (ACTS.replace("30000", "29999"), "two reads to a write"),
         ] {
             assert!(why(&more).contains(expected), "{more}{}", why(&more));
         }
-        let index = parsed(Test::Index, "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\narrival: act\n");
-        assert_eq!((index.times_1x(), index.not_comparable().is_some()), (None, true));
+        let index = parsed(
+            Test::Index,
+            "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\narrival: act\n",
+        );
+        assert_eq!(
+            (index.times_1x(), index.not_comparable().is_some()),
+            (None, true)
+        );
         assert_eq!(parsed(Test::Storage, ACTS).times_1x(), Some(30.0));
     }
 }

@@ -49,7 +49,10 @@ impl Area {
     /// Counts an operation of `len` bytes, and advances the window after `zonesize` bytes of operations.
     #[inline]
     pub(super) fn advance_window(&mut self, len: u64) {
-        let window_start = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
+        let window_start = self
+            .zones
+            .as_mut()
+            .and_then(|zones| zones.next_start(self.start, len, self.len));
         if let Some(start) = window_start {
             (self.start, self.next_offsets) = (start, [0; DIRECTIONS]);
             if let OffsetOrder::Mapped(maps) = &mut self.order {
@@ -72,7 +75,11 @@ impl Area {
         let last_end = self.next_offsets[direction];
         let (at, len) = match &mut self.order {
             OffsetOrder::Sequential { skip } => {
-                let at = if *skip == 0 { last_end } else { wrapped_offset(last_end, *skip, self.len) };
+                let at = if *skip == 0 {
+                    last_end
+                } else {
+                    wrapped_offset(last_end, *skip, self.len)
+                };
                 // Wrap around at the end.
                 let at = if self.len - at < unit { 0 } else { at };
                 (at, len_max.min((self.len - at) / unit * unit))
@@ -94,7 +101,9 @@ impl Area {
                 (first_block * unit, visited.min(len_max))
             }
             OffsetOrder::Drawn(draws) => {
-                let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
+                let at = draws[direction]
+                    .as_ref()
+                    .map_or(0, |(draw, align)| draw.next(random) * align);
                 (at, len_max.min((self.len - at) / unit * unit))
             }
         };
@@ -114,8 +123,16 @@ fn map_of(maps: &mut [RandomMap], direction: usize) -> &mut RandomMap {
 /// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to the
 /// other end of the range.
 fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
-    let next = if last_end == 0 { Some(0) } else { last_end.checked_add_signed(skip).filter(|at| *at < len) };
-    let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
+    let next = if last_end == 0 {
+        Some(0)
+    } else {
+        last_end.checked_add_signed(skip).filter(|at| *at < len)
+    };
+    let again = if skip > 0 {
+        Some(0)
+    } else {
+        len.checked_add_signed(skip)
+    };
     next.or(again).unwrap_or(0)
 }
 
@@ -129,7 +146,13 @@ pub(super) fn new_area(
     random: &mut Random,
 ) -> Result<Area, CannotRun> {
     let (job, clone) = (&thread.job, thread.clone);
-    let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
+    let cannot = |why: String| {
+        CannotRun(format!(
+            "cannot run job {} on {} - {why}",
+            quoted(&job.name),
+            shape.name
+        ))
+    };
     let device_bytes = shape.size_bytes;
     let unit = job.unit_bytes();
     // As in fio a percentage is rounded up to whole operations.
@@ -137,38 +160,56 @@ pub(super) fn new_area(
         Size::Percent(_) => size.bytes_of(device_bytes).div_ceil(unit) * unit,
         Size::Bytes(bytes) => bytes,
     };
-    let job_start =
-        || rounded_bytes(job.offset).saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone));
+    let job_start = || {
+        rounded_bytes(job.offset)
+            .saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone))
+    };
     let start = start_override.unwrap_or_else(job_start);
     let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
         cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
     })?;
     // Percent of the whole device or file, limited by the room after the offset.
-    let percent_bytes = || job.size.map_or(room, |percent| percent.bytes_of(device_bytes).min(room));
+    let percent_bytes = || {
+        job.size
+            .map_or(room, |percent| percent.bytes_of(device_bytes).min(room))
+    };
     let job_bytes = thread.part_bytes().unwrap_or_else(percent_bytes);
     // As in fio, a job ends at the end of the device, even if `size` is larger. Only a random job without a map moves
     // `size` bytes in any case, because its offsets may repeat.
     let is_drawn = job.random && !job.has_map();
-    let used_bytes = if is_drawn { job_bytes } else { job_bytes.min(room) } / unit * unit;
+    let used_bytes = if is_drawn {
+        job_bytes
+    } else {
+        job_bytes.min(room)
+    } / unit
+        * unit;
     let zones = job.zones.of(start, device_bytes).map_err(cannot)?;
-    let (len, zones) =
-        zones.map_or((used_bytes.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
+    let (len, zones) = zones.map_or(
+        (used_bytes.min(room / unit * unit), None),
+        |(window, zones)| (window / unit * unit, Some(zones)),
+    );
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
-    let stepped_bytes = job.stepped_bytes(len, device_bytes - start).filter(|_| zones.is_none());
+    let stepped_bytes = job
+        .stepped_bytes(len, device_bytes - start)
+        .filter(|_| zones.is_none());
     let used_bytes = stepped_bytes.unwrap_or(used_bytes);
     let needs_alignment = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
     let is_unaligned = |bytes: &u64| !bytes.is_multiple_of(min_io);
-    let sizes = job
-        .directions()
-        .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
-    if let Some(bytes) =
-        sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| needs_alignment && is_unaligned(bytes))
+    let sizes = job.directions().flat_map(|direction| {
+        job.sizes[direction]
+            .each()
+            .into_iter()
+            .chain([job.align_bytes(direction)])
+    });
+    if let Some(bytes) = sizes
+        .chain([start, unit, job.skip.unsigned_abs()])
+        .find(|bytes| needs_alignment && is_unaligned(bytes))
     {
         return Err(cannot(format!(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
@@ -179,11 +220,18 @@ pub(super) fn new_area(
         true if job.has_map() => {
             // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small
             // for an operation, and the operation would be truncated.
-            let units =
-                |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
+            let units = |direction| {
+                if directions.contains(&direction) {
+                    len / job.sizes[direction].min_bytes()
+                } else {
+                    0
+                }
+            };
             OffsetOrder::Mapped(match job.shares_map(directions) {
                 true => vec![RandomMap::new(units(directions[0]))],
-                false => (0..DIRECTIONS).map(|direction| RandomMap::new(units(direction))).collect(),
+                false => (0..DIRECTIONS)
+                    .map(|direction| RandomMap::new(units(direction)))
+                    .collect(),
             })
         }
         true => {
@@ -192,7 +240,8 @@ pub(super) fn new_area(
                 let align = job.align_bytes(direction);
                 // Number of aligned offsets at which the smallest operation fits.
                 let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
+                let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random)
+                    .map_err(cannot)?;
                 draws[direction] = Some((draw, align));
             }
             OffsetOrder::Drawn(draws)
@@ -243,12 +292,18 @@ impl ZoneOptions {
 
     /// Length of a window, and its movement over a device of `device_bytes` bytes from byte `start` on.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
-    pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
+    pub(super) fn of(
+        self,
+        start: u64,
+        device_bytes: u64,
+    ) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.is_strided() {
             return Ok(None);
         }
         let size = self.size.map_or(0, |size| size.bytes_of(device_bytes));
-        let range = self.range.map_or(size, |range| range.bytes_of(device_bytes));
+        let range = self
+            .range
+            .map_or(size, |range| range.bytes_of(device_bytes));
         let skip = self.skip.map_or(0, |skip| skip.bytes_of(device_bytes));
         let room = device_bytes.saturating_sub(start);
         match range.min(size) {
@@ -272,6 +327,7 @@ impl StridedWindows {
         self.done_bytes = 0;
         // fio shortens the last window. Here a window that does not fit is skipped, and the first window follows.
         let next = start.checked_add(self.step_bytes);
-        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first_start))
+        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end))
+            .or(Some(self.first_start))
     }
 }

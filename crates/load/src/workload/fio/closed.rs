@@ -56,11 +56,19 @@ pub(super) struct Pauses {
 
 impl Pauses {
     pub(super) fn new(think: ThinkTime, from_ns: u64) -> Self {
-        Self { think, ops_begun: 0, pause_end_ns: from_ns }
+        Self {
+            think,
+            ops_begun: 0,
+            pause_end_ns: from_ns,
+        }
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
-        let ThinkTime { pause_ns, blocks, work_ns } = self.think;
+        let ThinkTime {
+            pause_ns,
+            blocks,
+            work_ns,
+        } = self.think;
         let is_due = (blocks > 0 && self.ops_begun >= blocks)
             || (work_ns > 0 && now_ns >= self.pause_end_ns.saturating_add(work_ns));
         if is_due && in_flight > 0 {
@@ -70,8 +78,11 @@ impl Pauses {
             (self.ops_begun, self.pause_end_ns) = (0, now_ns.saturating_add(pause_ns));
         }
         // Further operations that may begin before the next pause.
-        let ops_allowed =
-            if blocks > 0 { u32::try_from(blocks - self.ops_begun).unwrap_or(u32::MAX) } else { u32::MAX };
+        let ops_allowed = if blocks > 0 {
+            u32::try_from(blocks - self.ops_begun).unwrap_or(u32::MAX)
+        } else {
+            u32::MAX
+        };
         (in_flight.saturating_add(ops_allowed), self.pause_end_ns)
     }
 }
@@ -106,7 +117,15 @@ pub(super) struct DepthSearch {
 impl DepthSearch {
     pub(super) fn new(target: LatencyTarget, depth_max: u32, from_ns: u64) -> Self {
         let ends_ns = from_ns.saturating_add(target.window_ns);
-        Self { target, depth_max, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
+        Self {
+            target,
+            depth_max,
+            depth: 1,
+            low: 1,
+            began_ns: from_ns,
+            ends_ns,
+            ..Self::default()
+        }
     }
 
     /// Counts an operation that completed at `now_ns`.
@@ -157,7 +176,9 @@ impl DepthSearch {
         if self.high == Some(depth_before + 1) {
             self.stable += 1;
         }
-        let next = self.high.map_or(depth_before * 2, |high| (depth_before + high) / 2);
+        let next = self
+            .high
+            .map_or(depth_before * 2, |high| (depth_before + high) / 2);
         self.depth = next.clamp(1, self.depth_max);
         self.is_done = self.is_last && self.depth == depth_before;
         self.is_last = self.depth == depth_before;
@@ -219,7 +240,11 @@ mod tests {
 
     #[test]
     fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
-        let target = LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0 };
+        let target = LatencyTarget {
+            latency_ns: 1_000,
+            window_ns: 50_000_000,
+            percentile: 99.0,
+        };
         let (depths, search) = tried(target, 64, 99, |depth| u64::from(depth) * 100);
         assert_eq!(
             depths,
@@ -229,16 +254,30 @@ mod tests {
         assert!(search.is_done);
         // All depths meet the target in the first search, and none in the second.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
-        assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "the search continues at depth 1, as in fio");
-        let all = LatencyTarget { percentile: 100.0, ..target };
+        assert_eq!(
+            tried(target, 64, 5, |_| 5_000).0,
+            [1, 1, 1, 1, 1],
+            "the search continues at depth 1, as in fio"
+        );
+        let all = LatencyTarget {
+            percentile: 100.0,
+            ..target
+        };
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
-        assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
+        assert_eq!(
+            tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0,
+            [1, 2, 4, 8, 9, 8, 8]
+        );
     }
 
     #[test]
     fn a_pause_comes_after_so_many_operations_or_so_much_time() {
-        let think = ThinkTime { pause_ns: 500, blocks: 3, work_ns: 0 };
+        let think = ThinkTime {
+            pause_ns: 500,
+            blocks: 3,
+            work_ns: 0,
+        };
         let mut pauses = Pauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
         pauses.ops_begun = 2;
@@ -246,7 +285,14 @@ mod tests {
         pauses.ops_begun += 1;
         assert_eq!(pauses.width(20, 1).0, 0, "wait for the operation in flight");
         assert_eq!(pauses.width(30, 0), (3, 530));
-        let mut pauses = Pauses::new(ThinkTime { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
+        let mut pauses = Pauses::new(
+            ThinkTime {
+                pause_ns: 500,
+                blocks: 0,
+                work_ns: 1_000,
+            },
+            0,
+        );
         pauses.ops_begun = 9;
         assert_eq!(pauses.width(999, 4), (u32::MAX, 0));
         assert_eq!(pauses.width(1_000, 4).0, 0);

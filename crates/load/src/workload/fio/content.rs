@@ -64,7 +64,9 @@ pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
     }
     if let Some(key) = key {
         let sectors = data.as_chunks_mut::<SECTOR_BYTES>().0;
-        sectors.iter_mut().for_each(|sector| stamp_end(&mut sector[SECTOR_BYTES - STAMP_BYTES..], key));
+        sectors
+            .iter_mut()
+            .for_each(|sector| stamp_end(&mut sector[SECTOR_BYTES - STAMP_BYTES..], key));
     }
 }
 
@@ -86,15 +88,33 @@ pub(super) struct ContentSource {
 impl ContentSource {
     /// Contents of writes of at least `min_bytes` to an area of `area_bytes`.
     pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64) -> Self {
-        let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
-        let set_buffers = (area_bytes.saturating_mul(WORKING_SET_PCT) / 100 / min_bytes.max(1)).max(1);
+        let chunk = if content.chunk_bytes == 0 {
+            min_bytes
+        } else {
+            content.chunk_bytes.min(min_bytes)
+        };
+        let set_buffers =
+            (area_bytes.saturating_mul(WORKING_SET_PCT) / 100 / min_bytes.max(1)).max(1);
         let mut random = Random::new(seed);
         let last_seed = random.next_u64();
-        Self { content, segment: chunk as usize, random, last_seed, working_set: (seed, set_buffers) }
+        Self {
+            content,
+            segment: chunk as usize,
+            random,
+            last_seed,
+            working_set: (seed, set_buffers),
+        }
     }
 
     pub(super) fn fill(&mut self, data: &mut [u8], key: u64) {
-        let ContentOptions { zeros, pattern, compress_pct, dedupe_pct, dedupe_from_set, .. } = &self.content;
+        let ContentOptions {
+            zeros,
+            pattern,
+            compress_pct,
+            dedupe_pct,
+            dedupe_from_set,
+            ..
+        } = &self.content;
         match pattern {
             _ if *compress_pct > 0 || *dedupe_pct > 0 => {}
             Some(pattern) => return pattern.fill(data, 0, 0),
@@ -104,7 +124,8 @@ impl ContentSource {
         let is_repeat = self.random.below(100) < *dedupe_pct;
         let seed = match is_repeat {
             true if *dedupe_from_set => {
-                Random::for_part(self.working_set.0, self.random.below(self.working_set.1)).next_u64()
+                Random::for_part(self.working_set.0, self.random.below(self.working_set.1))
+                    .next_u64()
             }
             true => self.last_seed,
             false => {
@@ -115,7 +136,8 @@ impl ContentSource {
         for (chunk, at) in data.chunks_mut(self.segment.max(1)).zip(0..) {
             // Chunks of a buffer differ from each other; a repeated buffer has the same chunks.
             let seed = Random::for_part(seed, at).next_u64();
-            self.content.fill_mixed(chunk, seed, self.segment, Some(key));
+            self.content
+                .fill_mixed(chunk, seed, self.segment, Some(key));
         }
     }
 }
@@ -142,15 +164,18 @@ impl BytePattern {
         while !rest.is_empty() {
             rest = match rest.as_bytes()[0] {
                 b'\'' => {
-                    let (path, rest) =
-                        rest[1..].split_once('\'').ok_or("the name of a file has no closing apostrophe")?;
+                    let (path, rest) = rest[1..]
+                        .split_once('\'')
+                        .ok_or("the name of a file has no closing apostrophe")?;
                     let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX as u64)
                         .map_err(|error| format!("cannot read the pattern - {error}"))?;
                     pattern.bytes.extend(bytes);
                     rest
                 }
                 b'"' => {
-                    let (string, rest) = rest[1..].split_once('"').ok_or("a string has no closing quote")?;
+                    let (string, rest) = rest[1..]
+                        .split_once('"')
+                        .ok_or("a string has no closing quote")?;
                     pattern.bytes.extend_from_slice(string.as_bytes());
                     rest
                 }
@@ -165,12 +190,18 @@ impl BytePattern {
                 return Err(format!("the pattern has more than {BYTES_MAX} bytes"));
             }
         }
-        if pattern.bytes.is_empty() { Err("the pattern is empty".into()) } else { Ok(pattern) }
+        if pattern.bytes.is_empty() {
+            Err("the pattern is empty".into())
+        } else {
+            Ok(pattern)
+        }
     }
 
     /// Adds the number at the beginning of `text`; returns the rest of `text`.
     fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
-        let end_of = |text: &str, is_digit: fn(char) -> bool| text.find(|c| !is_digit(c)).unwrap_or(text.len());
+        let end_of = |text: &str, is_digit: fn(char) -> bool| {
+            text.find(|c| !is_digit(c)).unwrap_or(text.len())
+        };
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             let mut end = end_of(digits, |c| c.is_ascii_hexdigit());
@@ -183,7 +214,13 @@ impl BytePattern {
             // With an odd number of digits, the first digit is a byte by itself.
             let (odd, pairs) = digits.as_bytes()[..end].split_at(end % 2);
             self.bytes.extend(odd.iter().map(|digit| value(*digit)));
-            self.bytes.extend(pairs.as_chunks::<2>().0.iter().map(|[high, low]| value(*high) << 4 | value(*low)));
+            self.bytes.extend(
+                pairs
+                    .as_chunks::<2>()
+                    .0
+                    .iter()
+                    .map(|[high, low]| value(*high) << 4 | value(*low)),
+            );
             return Ok(&digits[end..]);
         }
         let sign = usize::from(text.starts_with(['-', '+']));
@@ -194,7 +231,10 @@ impl BytePattern {
         )?;
         // Little-endian, without leading zeros.
         let bytes = number.to_le_bytes();
-        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+        let used = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(1, |last| last + 1);
         self.bytes.extend_from_slice(&bytes[..used]);
         Ok(&text[end..])
     }
@@ -210,9 +250,16 @@ impl BytePattern {
             at += count;
         }
         let value = offset.to_le_bytes();
-        for place in self.offsets.iter().flat_map(|start| (0..OFFSET_BYTES).map(move |byte| (start + byte, byte))) {
+        for place in self
+            .offsets
+            .iter()
+            .flat_map(|start| (0..OFFSET_BYTES).map(move |byte| (start + byte, byte)))
+        {
             let first = (place.0 + len - start_byte % len) % len;
-            data.iter_mut().skip(first).step_by(len).for_each(|byte| *byte = value[place.1]);
+            data.iter_mut()
+                .skip(first)
+                .step_by(len)
+                .for_each(|byte| *byte = value[place.1]);
         }
     }
 }
@@ -227,8 +274,14 @@ mod tests {
         // Two words of a block of fio 3.33 (verify=crc32c, bs=4k) whose header has this seed.
         let mut data = [0; 4096];
         fill_random(&mut data, 0x88bb_0a8c_f6db_562e, None);
-        assert_eq!(data[0xa8..0xb0], [0x34, 0x88, 0x01, 0x06, 0xbf, 0xff, 0xae, 0x50]);
-        assert_eq!(data[0x70..0x78], [0xbe, 0xdd, 0x33, 0xea, 0x88, 0x07, 0x3d, 0x71]);
+        assert_eq!(
+            data[0xa8..0xb0],
+            [0x34, 0x88, 0x01, 0x06, 0xbf, 0xff, 0xae, 0x50]
+        );
+        assert_eq!(
+            data[0x70..0x78],
+            [0xbe, 0xdd, 0x33, 0xea, 0x88, 0x07, 0x3d, 0x71]
+        );
         // A shorter buffer gets the same bytes from its beginning on.
         let mut part = [0; 4091];
         fill_random(&mut part, 0x88bb_0a8c_f6db_562e, None);
@@ -237,7 +290,10 @@ mod tests {
 
     #[test]
     fn chunks_have_their_share_of_zeros_or_of_the_pattern_at_the_end() {
-        let content = ContentOptions { compress_pct: 25, ..ContentOptions::default() };
+        let content = ContentOptions {
+            compress_pct: 25,
+            ..ContentOptions::default()
+        };
         let mut data = [0xaa; 8192];
         content.fill_mixed(&mut data, 7, 4096, Some(42));
         for chunk in data.chunks(4096) {
@@ -245,10 +301,19 @@ mod tests {
                 chunk[3072..].iter().all(|byte| *byte == 0)
                     && chunk[..3072].iter().filter(|byte| **byte == 0).count() < 60
             );
-            assert!(chunk[..3072].chunks(512).all(|sector| sys::salt::is_stamped(sector, 42)));
+            assert!(
+                chunk[..3072]
+                    .chunks(512)
+                    .all(|sector| sys::salt::is_stamped(sector, 42))
+            );
         }
         let pattern = BytePattern::parse("\"ab\"", false).ok();
-        ContentOptions { compress_pct: 100, pattern, ..ContentOptions::default() }.fill_mixed(&mut data, 7, 4096, None);
+        ContentOptions {
+            compress_pct: 100,
+            pattern,
+            ..ContentOptions::default()
+        }
+        .fill_mixed(&mut data, 7, 4096, None);
         assert!(data.chunks(2).all(|pair| pair == b"ab"));
     }
 
@@ -265,17 +330,34 @@ mod tests {
             });
             buffers.len()
         };
-        let repeat = ContentOptions { dedupe_pct: 75, ..ContentOptions::default() };
+        let repeat = ContentOptions {
+            dedupe_pct: 75,
+            ..ContentOptions::default()
+        };
         let seen = distinct(repeat.clone());
-        assert!((430..570).contains(&seen), "{seen} of 2,000 are new, not a quarter");
+        assert!(
+            (430..570).contains(&seen),
+            "{seen} of 2,000 are new, not a quarter"
+        );
         // 1,500 draws from a set of 100.
-        let set = distinct(ContentOptions { dedupe_from_set: true, ..repeat });
+        let set = distinct(ContentOptions {
+            dedupe_from_set: true,
+            ..repeat
+        });
         assert!((530..670).contains(&set), "{set}");
-        assert_eq!(distinct(ContentOptions { dedupe_pct: 100, ..ContentOptions::default() }), 1);
+        assert_eq!(
+            distinct(ContentOptions {
+                dedupe_pct: 100,
+                ..ContentOptions::default()
+            }),
+            1
+        );
     }
 
     fn bytes(text: &str) -> Vec<u8> {
-        BytePattern::parse(text, true).unwrap_or_else(|why| panic!("{text}: {why}")).bytes
+        BytePattern::parse(text, true)
+            .unwrap_or_else(|why| panic!("{text}: {why}"))
+            .bytes
     }
 
     #[test]
@@ -286,16 +368,41 @@ mod tests {
         assert_eq!(bytes("66"), [0x42]);
         assert_eq!(bytes("0xFF0X1"), [0xff, 0x01]);
         assert_eq!(bytes("%o"), [0; 8]);
-        assert_eq!(bytes("\"123\"0xFFeeCC"), [0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]);
-        assert_eq!(bytes("-100xab\"1\"%o\"2\""), [0xf6, 0xff, 0xff, 0xff, 0xab, 0x31, 0, 0, 0, 0, 0, 0, 0, 0, 0x32]);
+        assert_eq!(
+            bytes("\"123\"0xFFeeCC"),
+            [0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]
+        );
+        assert_eq!(
+            bytes("-100xab\"1\"%o\"2\""),
+            [
+                0xf6, 0xff, 0xff, 0xff, 0xab, 0x31, 0, 0, 0, 0, 0, 0, 0, 0, 0x32
+            ]
+        );
         assert_eq!(bytes("%o0xdeadbeef%o").len(), 20);
         assert_eq!(bytes(&format!("0x{}", "fe".repeat(21))), [0xfe; 21]);
-        assert_eq!((bytes("0"), bytes("256"), bytes("0xabc")), (vec![0], vec![0, 1], vec![0x0a, 0xbc]));
-        for wrong in ["", "\"a", "0x", "%p", "1 2", "99999999999", "'no-such-file'", "'file", "'/dev/zero'", "-", "é"]
-        {
+        assert_eq!(
+            (bytes("0"), bytes("256"), bytes("0xabc")),
+            (vec![0], vec![0, 1], vec![0x0a, 0xbc])
+        );
+        for wrong in [
+            "",
+            "\"a",
+            "0x",
+            "%p",
+            "1 2",
+            "99999999999",
+            "'no-such-file'",
+            "'file",
+            "'/dev/zero'",
+            "-",
+            "é",
+        ] {
             assert!(BytePattern::parse(wrong, true).is_err(), "{wrong}");
         }
-        assert!(BytePattern::parse("%o", false).is_err() && BytePattern::parse(&"1".repeat(9), true).is_ok());
+        assert!(
+            BytePattern::parse("%o", false).is_err()
+                && BytePattern::parse(&"1".repeat(9), true).is_ok()
+        );
         assert!(BytePattern::parse(&format!("0x{}", "00".repeat(BYTES_MAX + 1)), true).is_err());
     }
 
@@ -304,7 +411,12 @@ mod tests {
         let pattern = BytePattern::parse("\"ab\"%o", true).unwrap();
         let mut whole = [0; 95];
         pattern.fill(&mut whole, 0, 0x1122);
-        assert_eq!(whole[..14], [b'a', b'b', 0x22, 0x11, 0, 0, 0, 0, 0, 0, b'a', b'b', 0x22, 0x11]);
+        assert_eq!(
+            whole[..14],
+            [
+                b'a', b'b', 0x22, 0x11, 0, 0, 0, 0, 0, 0, b'a', b'b', 0x22, 0x11
+            ]
+        );
         for from in 0..30 {
             let mut part = [9; 65];
             pattern.fill(&mut part, from, 0x1122);

@@ -54,23 +54,46 @@ with_defaults! {
 impl SteadyOptions {
     /// Applies `steadystate`. Errors: the reason, a phrase.
     pub(super) fn set_criterion(&mut self, text: &str) -> Result<(), String> {
-        let (what, limit) = text.split_once(':').ok_or("the value must be like iops:10% or bw_slope:0.5%")?;
-        let (measure, slope) = what.strip_suffix("_slope").map_or((what, false), |measure| (measure, true));
-        let unknown = || format!("{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what));
-        self.measure = MEASURES.iter().position(|known| *known == measure).ok_or_else(unknown)?;
+        let (what, limit) = text
+            .split_once(':')
+            .ok_or("the value must be like iops:10% or bw_slope:0.5%")?;
+        let (measure, slope) = what
+            .strip_suffix("_slope")
+            .map_or((what, false), |measure| (measure, true));
+        let unknown = || {
+            format!(
+                "{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope",
+                quoted(what)
+            )
+        };
+        self.measure = MEASURES
+            .iter()
+            .position(|known| *known == measure)
+            .ok_or_else(unknown)?;
         self.slope = slope;
         let limit = limit.trim();
         let given = limit.strip_suffix('%');
         self.percent = given.is_some();
-        let plain = || limit.parse::<f64>().ok().filter(|limit| limit.is_finite() && *limit >= 0.0);
+        let plain = || {
+            limit
+                .parse::<f64>()
+                .ok()
+                .filter(|limit| limit.is_finite() && *limit >= 0.0)
+        };
         self.limit = match (given, self.measure) {
             (Some(percent), _) => {
-                let percent = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+                let percent = percent
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|percent| (0.0..=100.0).contains(percent));
                 percent.ok_or("the limit must be 0 to 100 percent")?
             }
             (None, BANDWIDTH) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
             (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
-            (None, _) => plain().ok_or_else(|| format!("the limit {} is not a number of 0 or more", quoted(limit)))?,
+            (None, _) => plain().ok_or_else(|| {
+                format!("the limit {} is not a number of 0 or more", quoted(limit))
+            })?,
         };
         self.is_on = true;
         Ok(())
@@ -89,8 +112,14 @@ impl SteadyOptions {
 
     /// The criterion as fio writes it: `bw_slope:1.000000%`.
     pub fn text(&self) -> String {
-        let (slope, percent) = (if self.slope { "_slope" } else { "" }, if self.percent { "%" } else { "" });
-        format!("{}{slope}:{:.6}{percent}", MEASURES[self.measure], self.limit)
+        let (slope, percent) = (
+            if self.slope { "_slope" } else { "" },
+            if self.percent { "%" } else { "" },
+        );
+        format!(
+            "{}{slope}:{:.6}{percent}",
+            MEASURES[self.measure], self.limit
+        )
     }
 }
 
@@ -127,7 +156,13 @@ impl SteadyStateDetector {
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
         let next_ns = from_ns.saturating_add(INTERVAL_NS).into();
-        Self { options, next_ns, from_ns, ended_ns: u64::MAX.into(), ..Self::default() }
+        Self {
+            options,
+            next_ns,
+            from_ns,
+            ended_ns: u64::MAX.into(),
+            ..Self::default()
+        }
     }
 
     pub fn state(&self) -> SteadyStateStatus {
@@ -159,8 +194,11 @@ impl SteadyStateDetector {
         let intervals_max = (self.options.duration_ns / INTERVAL_NS) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
             let end_ns = self.next_ns.fetch_add(INTERVAL_NS, Ordering::Relaxed);
-            let [ops, bytes, latency_ns] = [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
-            state.intervals.push_back([ops, bytes, latency_ns / ops.max(1)]);
+            let [ops, bytes, latency_ns] =
+                [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
+            state
+                .intervals
+                .push_back([ops, bytes, latency_ns / ops.max(1)]);
             if state.intervals.len() > intervals_max {
                 state.intervals.pop_front();
             }
@@ -176,10 +214,16 @@ impl SteadyStateDetector {
 
 impl SteadyStateStatus {
     fn judge(&mut self, options: &SteadyOptions) {
-        let values = || self.intervals.iter().map(|interval| interval[options.measure] as f64);
+        let values = || {
+            self.intervals
+                .iter()
+                .map(|interval| interval[options.measure] as f64)
+        };
         let count = self.intervals.len() as f64;
         let mean = values().sum::<f64>() / count;
-        self.deviation = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        self.deviation = values()
+            .map(|value| (value - mean).abs())
+            .fold(0.0, f64::max);
         // Least squares over the interval numbers 0, 1, 2, ...
         let middle = (count - 1.0) / 2.0;
         let (mut weighted_sum, mut squares) = (0.0, 0.0);
@@ -188,7 +232,11 @@ impl SteadyStateStatus {
             squares += (at as f64 - middle).powi(2);
         }
         self.slope = weighted_sum / squares;
-        let value = if options.slope { self.slope } else { self.deviation };
+        let value = if options.slope {
+            self.slope
+        } else {
+            self.deviation
+        };
         self.criterion = match options.percent {
             true if mean > 0.0 => 100.0 * value / mean,
             true => f64::INFINITY,
@@ -200,7 +248,13 @@ impl SteadyStateStatus {
     /// Means over the last intervals.
     pub fn means(&self) -> [u64; 3] {
         let count = self.intervals.len().max(1) as u64;
-        [0, 1, 2].map(|of: usize| self.intervals.iter().map(|interval| interval[of]).sum::<u64>() / count)
+        [0, 1, 2].map(|of: usize| {
+            self.intervals
+                .iter()
+                .map(|interval| interval[of])
+                .sum::<u64>()
+                / count
+        })
     }
 }
 
@@ -231,8 +285,15 @@ pub(super) struct MinRateCheck {
 impl MinRateCheck {
     /// The minimum rate of `job`, which begins at `from_ns`.
     pub(super) fn new(job: &Job, from_ns: u64) -> Self {
-        let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
-        Self { targets: job.min_rates, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
+        let settled_ns = from_ns
+            .saturating_add(job.ramp_ns)
+            .saturating_add(SETTLE_NS);
+        Self {
+            targets: job.min_rates,
+            cycle_ns: job.rate_cycle_ns.max(1),
+            settled_ns,
+            cycles: Default::default(),
+        }
     }
 
     /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
@@ -255,12 +316,22 @@ impl MinRateCheck {
         if cycle.began_ns.is_some() && passed_ns < self.cycle_ns {
             return None;
         }
-        let Cycle { amount: did, lag_max_ns, .. } =
-            std::mem::replace(cycle, Cycle { began_ns: Some(now_ns), ..Cycle::default() });
+        let Cycle {
+            amount: did,
+            lag_max_ns,
+            ..
+        } = std::mem::replace(
+            cycle,
+            Cycle {
+                began_ns: Some(now_ns),
+                ..Cycle::default()
+            },
+        );
         if passed_ns == 0 || lag_max_ns > passed_ns / OWN_ONE_IN {
             return None;
         }
-        let is_short = u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
+        let is_short =
+            u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
                 "{} {unit}{} per second in the {} that ended at {}, below the minimum rate of {}",
@@ -281,10 +352,17 @@ mod tests {
 
     fn options(given: &[(&str, &str)]) -> SteadyOptions {
         let given_as = |(name, text): &(&str, &str)| GivenOption::new(name, *text, "");
-        let section = Section { name: "a".into(), options: given.iter().map(given_as).collect() };
+        let section = Section {
+            name: "a".into(),
+            options: given.iter().map(given_as).collect(),
+        };
         let (mut job, mut problems) = (Job::default(), Vec::new());
         job.apply_section(&section, &mut problems, &mut Vec::new());
-        assert_eq!((problems, job.steady.check()), (Vec::new(), None), "{given:?}");
+        assert_eq!(
+            (problems, job.steady.check()),
+            (Vec::new(), None),
+            "{given:?}"
+        );
         job.steady
     }
 
@@ -293,7 +371,11 @@ mod tests {
         let steady = SteadyStateDetector::new(options, 0);
         for (second, iops) in iops.iter().enumerate() {
             (0..*iops).for_each(|op| {
-                steady.record(second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops), 4096, 1_000 * second as u64);
+                steady.record(
+                    second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops),
+                    4096,
+                    1_000 * second as u64,
+                );
             });
         }
         steady.record(iops.len() as u64 * NS_PER_SEC, 4096, 0);
@@ -307,14 +389,29 @@ mod tests {
         let deviation = options(&[("steadystate", "iops:5%"), ("steadystate_duration", "3s")]);
         let (ended, state) = ends_after(deviation, &falling);
         assert_eq!(ended, Some(8), "100, 104 and 98");
-        assert!(state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1, "{state:?}");
+        assert!(
+            state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1,
+            "{state:?}"
+        );
         assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
         // Seconds of the ramp time are ignored.
-        let late = [("steadystate_ramp_time", "8"), ("steadystate", "iops:3"), ("steadystate_duration", "2")];
+        let late = [
+            ("steadystate_ramp_time", "8"),
+            ("steadystate", "iops:3"),
+            ("steadystate_duration", "2"),
+        ];
         let late = options(&late);
         assert_eq!(ends_after(late, &falling).0, Some(10));
-        let slope = options(&[("steadystate", "bw_slope:0.5%"), ("steadystate_duration", "4")]);
-        assert_eq!(ends_after(slope, &falling[..9]).0, Some(9), "{:?}", ends_after(slope, &falling).1);
+        let slope = options(&[
+            ("steadystate", "bw_slope:0.5%"),
+            ("steadystate_duration", "4"),
+        ]);
+        assert_eq!(
+            ends_after(slope, &falling[..9]).0,
+            Some(9),
+            "{:?}",
+            ends_after(slope, &falling).1
+        );
         assert_eq!(ends_after(deviation, &[100, 110, 120, 130]).0, None);
         // A second without any operation is not steady.
         let gap = [100, 100, 0, 100, 100, 100];
@@ -326,12 +423,21 @@ mod tests {
 
     #[test]
     fn criteria_are_fios() {
-        let text = |given| options(&[("steadystate", given), ("steadystate_duration", "10")]).text();
+        let text =
+            |given| options(&[("steadystate", given), ("steadystate_duration", "10")]).text();
         assert_eq!(text("iops:10%"), "iops:10.000000%");
         assert_eq!(text("lat_slope:1ms"), "lat_slope:1000000.000000");
         assert_eq!(text("bw:1m"), "bw:1048576.000000");
         let mut wrong = SteadyOptions::default();
-        for text in ["iops", "tps:1%", "iops:101%", "iops:-1", "iops:x", "bw:nan", "lat:5parsecs"] {
+        for text in [
+            "iops",
+            "tps:1%",
+            "iops:101%",
+            "iops:-1",
+            "iops:x",
+            "bw:nan",
+            "lat:5parsecs",
+        ] {
             assert!(wrong.set_criterion(text).is_err(), "{text}");
         }
         wrong.duration_ns = 1;
@@ -342,8 +448,18 @@ mod tests {
 
     /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
-        let least = [RateTarget::Iops(9), RateTarget::Unlimited, RateTarget::Unlimited];
-        let mut rate = MinRateCheck::new(&Job { min_rates: least, ..Job::default() }, 0);
+        let least = [
+            RateTarget::Iops(9),
+            RateTarget::Unlimited,
+            RateTarget::Unlimited,
+        ];
+        let mut rate = MinRateCheck::new(
+            &Job {
+                min_rates: least,
+                ..Job::default()
+            },
+            0,
+        );
         let took = |ms: &u64| {
             let (done_ns, lag_ns) = (ms * MS, lag_ms * MS);
             let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
@@ -357,9 +473,19 @@ mod tests {
         let each = |step: usize| (100..5_000).step_by(step).collect::<Vec<_>>();
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
-        assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9");
-        assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
+        assert_eq!(
+            short[0].0, 3_100,
+            "the first second after the settling time"
+        );
+        assert_eq!(
+            short[0].1,
+            "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9"
+        );
+        assert_eq!(
+            of(&[2_000, 2_100, 4_900], 0).len(),
+            1,
+            "a stall is one long cycle"
+        );
     }
 
     #[test]

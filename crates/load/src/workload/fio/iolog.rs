@@ -64,7 +64,11 @@ const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Maximum length of an operation, bytes. A trim has no buffer.
 fn len_max(kind: OpKind) -> u64 {
-    if kind == OpKind::Deallocate { u32::MAX.into() } else { BLOCK_MAX }
+    if kind == OpKind::Deallocate {
+        u32::MAX.into()
+    } else {
+        BLOCK_MAX
+    }
 }
 
 /// An operation of a log.
@@ -88,20 +92,37 @@ pub struct Iolog {
 
 impl Iolog {
     /// Reads the log of `options`. Errors: the reason.
-    pub(super) fn read(options: &ReplayOptions, path: &str, context: &ParseContext<'_>) -> Result<Self, String> {
+    pub(super) fn read(
+        options: &ReplayOptions,
+        path: &str,
+        context: &ParseContext<'_>,
+    ) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
-        let bytes =
-            files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+        let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX)
+            .map_err(|error| cannot(error.to_string()))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| {
             cannot("the file is not text - give a log that write_iolog wrote; flashproof storage --replay replays a blktrace trace".into())
         })?;
-        let log = Self::parse(options, text).map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
-        let writes = log.operations.iter().any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
+        let log = Self::parse(options, text)
+            .map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
+        let writes = log
+            .operations
+            .iter()
+            .any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
         if context.readonly && writes {
-            return Err(cannot("the log has writes or trims, which --readonly forbids - leave out --readonly".into()));
+            return Err(cannot(
+                "the log has writes or trims, which --readonly forbids - leave out --readonly"
+                    .into(),
+            ));
         }
-        match log.operations.iter().all(|operation| kind_number(operation.kind) == FLUSHES) {
-            true => Err(cannot("the log has no read, write or trim to replay".into())),
+        match log
+            .operations
+            .iter()
+            .all(|operation| kind_number(operation.kind) == FLUSHES)
+        {
+            true => Err(cannot(
+                "the log has no read, write or trim to replay".into(),
+            )),
             false => Ok(log),
         }
     }
@@ -112,21 +133,31 @@ impl Iolog {
         let is_timed = match lines.next().map(|(_, line)| line.trim_end()) {
             Some("fio version 2 iolog") => false,
             Some("fio version 3 iolog") => true,
-            _ => return Err((1, "the first line must be \"fio version 2 iolog\" or \"fio version 3 iolog\"".into())),
+            _ => {
+                return Err((
+                    1,
+                    "the first line must be \"fio version 2 iolog\" or \"fio version 3 iolog\""
+                        .into(),
+                ));
+            }
         };
         let (mut names, mut files, mut words) = (HashMap::new(), Vec::new(), Vec::new());
         let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());
         let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
         for (at, line) in lines {
             let invalid_line = || (at, format!("{} is not a line of a fio log", quoted(line)));
-            let in_ns = |time: u64, unit_ns: u64| time.checked_mul(unit_ns).ok_or_else(invalid_line);
+            let in_ns =
+                |time: u64, unit_ns: u64| time.checked_mul(unit_ns).ok_or_else(invalid_line);
             words.clear();
             words.extend(line.split_ascii_whitespace());
             let mut fields = &words[..];
             if is_timed && let [us, others @ ..] = fields {
                 let us: u64 = us.parse().map_err(|_| invalid_line())?;
                 // As in fio, a time before the previous time is replaced by the previous time.
-                now_ns = now_ns.max(in_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
+                now_ns = now_ns.max(in_ns(
+                    us.saturating_sub(*first_us.get_or_insert(us)),
+                    1_000,
+                )?);
                 fields = others;
             }
             let [name, action, offset, len] = match *fields {
@@ -150,10 +181,18 @@ impl Iolog {
                 files.len() - 1
             });
             let offset_on_device = offset / options.scale / options.align * options.align;
-            let mut operation = LoggedOp { kind, file: file as u16, offset: offset_on_device, len };
+            let mut operation = LoggedOp {
+                kind,
+                file: file as u16,
+                offset: offset_on_device,
+                len,
+            };
             if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
-            } else if len == 0 || u64::from(len) > len_max(kind) || offset.checked_add(len.into()).is_none() {
+            } else if len == 0
+                || u64::from(len) > len_max(kind)
+                || offset.checked_add(len.into()).is_none()
+            {
                 let why = format!(
                     "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {}",
                     len_max(kind)
@@ -161,25 +200,43 @@ impl Iolog {
                 return Err((at, why));
             }
             if operations.len() >= OPERATIONS_MAX {
-                return Err((at, format!("the log has more than {OPERATIONS_MAX} operations - split it")));
+                return Err((
+                    at,
+                    format!("the log has more than {OPERATIONS_MAX} operations - split it"),
+                ));
             }
             operations.push(operation);
             at_ns.push(now_ns);
             if files.len() > FILES_MAX {
-                let why = format!("the log has more than {FILES_MAX} files - split it, or give replay_redirect");
+                let why = format!(
+                    "the log has more than {FILES_MAX} files - split it, or give replay_redirect"
+                );
                 return Err((at, why));
             }
         }
         let is_open = has_times && !options.no_stall;
         at_ns.extend(at_ns.last().copied());
-        let at_ns = if is_open { at_ns.into() } else { Arc::default() };
-        Ok(Self { files, operations: operations.into(), at_ns })
+        let at_ns = if is_open {
+            at_ns.into()
+        } else {
+            Arc::default()
+        };
+        Ok(Self {
+            files,
+            operations: operations.into(),
+            at_ns,
+        })
     }
 
     /// Number of operations of a kind, and their maximum length.
     pub(super) fn of_kind(&self, kind: usize) -> (u64, u64) {
-        let all = self.operations.iter().filter(|operation| kind_number(operation.kind) == kind);
-        all.fold((0, 0), |(count, most), operation| (count + 1, most.max(operation.len.into())))
+        let all = self
+            .operations
+            .iter()
+            .filter(|operation| kind_number(operation.kind) == kind);
+        all.fold((0, 0), |(count, most), operation| {
+            (count + 1, most.max(operation.len.into()))
+        })
     }
 
     /// Operations per second of a kind; `None`: a closed loop.
@@ -191,17 +248,33 @@ impl Iolog {
     /// Size that the file `name` needs for the operations of the log, bytes.
     pub(super) fn end_bytes(&self, name: &str) -> Option<u64> {
         let file = self.files.iter().position(|file| file == name)?;
-        let of_file = self.operations.iter().filter(|operation| usize::from(operation.file) == file);
-        of_file.map(|operation| operation.offset + u64::from(operation.len)).max()
+        let of_file = self
+            .operations
+            .iter()
+            .filter(|operation| usize::from(operation.file) == file);
+        of_file
+            .map(|operation| operation.offset + u64::from(operation.len))
+            .max()
     }
 
     /// Checks that the operations fit the devices or files. `shapes` are in the order of `files`. Errors: the reason, a
     /// phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
-        for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {
-            let Some(shape) = shapes.get(usize::from(operation.file)) else { continue };
+        for operation in self
+            .operations
+            .iter()
+            .filter(|operation| kind_number(operation.kind) != FLUSHES)
+        {
+            let Some(shape) = shapes.get(usize::from(operation.file)) else {
+                continue;
+            };
             let (LoggedOp { kind, offset, .. }, len) = (*operation, u64::from(operation.len));
-            let (DeviceShape { name, size_bytes, .. }, unit) = (shape, u64::from(shape.min_io_bytes));
+            let (
+                DeviceShape {
+                    name, size_bytes, ..
+                },
+                unit,
+            ) = (shape, u64::from(shape.min_io_bytes));
             if offset + len > *size_bytes {
                 return Err(format!(
                     "the log has a {kind} of {len} bytes at {offset}, beyond the {size_bytes} bytes of {name} - use a larger device or file, or give replay_scale"
@@ -248,13 +321,26 @@ impl IssuedOps {
         held_back.extend(new);
         held_back.sort_by_key(|(issued_ns, ..)| *issued_ns);
         let last_ns = held_back.last().map_or(0, |(issued_ns, ..)| *issued_ns);
-        let until_ns = if is_over { u64::MAX } else { last_ns.saturating_sub(HOLD_NS) };
+        let until_ns = if is_over {
+            u64::MAX
+        } else {
+            last_ns.saturating_sub(HOLD_NS)
+        };
         let ready_count = held_back.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
         for (issued_ns, request) in held_back.drain(..ready_count) {
-            let action = if request.kind == OpKind::Flush { "datasync" } else { KIND_NAMES[kind_number(request.kind)] };
+            let action = if request.kind == OpKind::Flush {
+                "datasync"
+            } else {
+                KIND_NAMES[kind_number(request.kind)]
+            };
             let us = issued_ns / 1_000;
-            text += &format!("{us} {} {action} {} {}\n", name(request.target), request.offset, request.len);
+            text += &format!(
+                "{us} {} {action} {} {}\n",
+                name(request.target),
+                request.offset,
+                request.len
+            );
         }
         text
     }
@@ -274,27 +360,76 @@ mod tests {
     #[test]
     fn operations_of_a_log_are_replayed_at_their_times() {
         let log = parse(&ReplayOptions::default(), V3).unwrap();
-        let kinds: Vec<_> = log.operations.iter().map(|operation| (operation.kind, operation.file)).collect();
-        assert_eq!(kinds, [(OpKind::Read, 0), (OpKind::Write, 1), (OpKind::Flush, 0), (OpKind::Deallocate, 0)]);
+        let kinds: Vec<_> = log
+            .operations
+            .iter()
+            .map(|operation| (operation.kind, operation.file))
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                (OpKind::Read, 0),
+                (OpKind::Write, 1),
+                (OpKind::Flush, 0),
+                (OpKind::Deallocate, 0)
+            ]
+        );
         assert_eq!(log.files, ["a", "b"]);
-        assert_eq!(log.at_ns[..], [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000], "the last time is repeated");
-        assert_eq!((log.end_bytes("a"), log.end_bytes("b"), log.end_bytes("c")), (Some(12_288), Some(4_096), None));
-        let options = ReplayOptions { redirect: Some("c".into()), align: 4_096, scale: 3, ..ReplayOptions::default() };
+        assert_eq!(
+            log.at_ns[..],
+            [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000],
+            "the last time is repeated"
+        );
+        assert_eq!(
+            (log.end_bytes("a"), log.end_bytes("b"), log.end_bytes("c")),
+            (Some(12_288), Some(4_096), None)
+        );
+        let options = ReplayOptions {
+            redirect: Some("c".into()),
+            align: 4_096,
+            scale: 3,
+            ..ReplayOptions::default()
+        };
         let log = parse(&options, V3).unwrap();
-        let places: Vec<_> = log.operations.iter().map(|operation| (operation.kind, operation.offset)).collect();
+        let places: Vec<_> = log
+            .operations
+            .iter()
+            .map(|operation| (operation.kind, operation.offset))
+            .collect();
         assert_eq!(
             places,
-            [(OpKind::Read, 0), (OpKind::Write, 0), (OpKind::Flush, 0), (OpKind::Deallocate, 0)],
+            [
+                (OpKind::Read, 0),
+                (OpKind::Write, 0),
+                (OpKind::Flush, 0),
+                (OpKind::Deallocate, 0)
+            ],
             "8192 / 3 is rounded down to a multiple of 4096"
         );
         assert_eq!(log.files, ["c"]);
-        assert!(parse(&ReplayOptions { no_stall: true, ..options }, V3).unwrap().at_ns.is_empty());
+        assert!(
+            parse(
+                &ReplayOptions {
+                    no_stall: true,
+                    ..options
+                },
+                V3
+            )
+            .unwrap()
+            .at_ns
+            .is_empty()
+        );
     }
 
     #[test]
     fn version_2_has_waits_or_no_times() {
         let closed = "fio version 2 iolog\na add\na read 0 4096\na write 4096 4096\n";
-        assert!(parse(&ReplayOptions::default(), closed).unwrap().at_ns.is_empty());
+        assert!(
+            parse(&ReplayOptions::default(), closed)
+                .unwrap()
+                .at_ns
+                .is_empty()
+        );
         let waits = format!("{closed}a wait 500 0\na sync 0 0\na wait 300 0\na read 0 512\n");
         let log = parse(&ReplayOptions::default(), &waits).unwrap();
         let ms: Vec<_> = log.at_ns.iter().map(|ns| ns / 1_000_000).collect();
@@ -317,7 +452,11 @@ mod tests {
             (2, "fio version 3 iolog\n1 a wait 0 4096\n"),
             (2, "fio version 3 iolog\n1 a erase 0 4096\n"),
         ] {
-            assert_eq!(parse(&ReplayOptions::default(), text).map_err(|(at, _)| at), Err(line), "{text}");
+            assert_eq!(
+                parse(&ReplayOptions::default(), text).map_err(|(at, _)| at),
+                Err(line),
+                "{text}"
+            );
         }
     }
 }

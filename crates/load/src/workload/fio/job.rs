@@ -27,8 +27,10 @@ pub(super) const JOBS_MAX: u64 = 4_096;
 pub(super) const DEPTH_MAX: u64 = 32_768;
 
 /// Percentiles that a report has by default.
-const PERCENTILES: [f64; 17] =
-    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
 
 /// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
@@ -66,12 +68,20 @@ pub struct CommitParts {
 impl CommitParts {
     /// True if the commit is one write, alone or with one sync.
     pub(super) fn is_plain(self) -> bool {
-        self == Self { writes: 1, has_meta: false }
+        self == Self {
+            writes: 1,
+            has_meta: false,
+        }
     }
 }
 
 /// The operation of each kind.
-pub(super) const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
+pub(super) const KIND_OF: [OpKind; KINDS] = [
+    OpKind::Read,
+    OpKind::Write,
+    OpKind::Deallocate,
+    OpKind::Flush,
+];
 
 /// The direction of an operation, or [`FLUSHES`].
 #[inline]
@@ -103,7 +113,9 @@ impl RateTarget {
             Self::Unlimited => None,
             Self::Iops(iops) => Some(Rate::per_sec(iops)),
             // A mean size needs no more precision than thousandths of a byte.
-            Self::Bytes(bytes) => Rate::new(u128::from(bytes) * 1_000, (mean_bytes * 1_000.0) as u128),
+            Self::Bytes(bytes) => {
+                Rate::new(u128::from(bytes) * 1_000, (mean_bytes * 1_000.0) as u128)
+            }
         }
     }
 }
@@ -342,7 +354,11 @@ impl Job {
 
     /// End of the ramp time that the job asks for, nanoseconds of its run; 0: no ramp time.
     pub fn ramp_end_ns(&self) -> u64 {
-        if self.ramp_ns > 0 { self.start_delay_ns.saturating_add(self.ramp_ns) } else { 0 }
+        if self.ramp_ns > 0 {
+            self.start_delay_ns.saturating_add(self.ramp_ns)
+        } else {
+            0
+        }
     }
 
     /// Start of the job, nanoseconds after the ramp time.
@@ -353,7 +369,9 @@ impl Job {
     /// Latest end of the job, nanoseconds of its run.
     pub(super) fn end_ns(&self) -> u64 {
         let runtime_ns = self.runtime_ns.unwrap_or(UNTIL_DONE_SEC * NS_PER_SEC);
-        self.start_delay_ns.saturating_add(self.ramp_ns).saturating_add(runtime_ns)
+        self.start_delay_ns
+            .saturating_add(self.ramp_ns)
+            .saturating_add(runtime_ns)
     }
 
     pub(super) fn seed(&self) -> Option<u64> {
@@ -373,7 +391,10 @@ impl Job {
     /// True if the job does operations of a kind.
     pub(super) fn has_kind(&self, kind: usize) -> bool {
         match kind {
-            FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
+            FLUSHES if self.iolog.is_some() => self
+                .iolog
+                .as_ref()
+                .is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
             COMMITS => self.commit.is_some(),
             READS => self.does[READS] || self.reads_back(),
@@ -390,9 +411,14 @@ impl Job {
     /// the first that is due.
     #[inline]
     pub(super) fn flush_after(&self, write: u64) -> Option<OpKind> {
-        let kinds = [OpKind::FlushFile, OpKind::Flush, OpKind::WriteBack(self.write_back)];
+        let kinds = [
+            OpKind::FlushFile,
+            OpKind::Flush,
+            OpKind::WriteBack(self.write_back),
+        ];
         let mut all = self.flush_every.iter().zip(kinds);
-        all.find(|(every, _)| **every > 0 && write.is_multiple_of(**every)).map(|(_, kind)| kind)
+        all.find(|(every, _)| **every > 0 && write.is_multiple_of(**every))
+            .map(|(_, kind)| kind)
     }
 
     /// Operations per second of a kind; `None` for a closed loop.
@@ -413,11 +439,27 @@ impl Job {
         if kind == WRITES {
             iops *= self.writes_per_commit() as f64;
         }
-        let Some(Pauses { pause_ns, ops, work_ns, delays_rest }) = self.rate_pauses() else { return Some(iops) };
+        let Some(Pauses {
+            pause_ns,
+            ops,
+            work_ns,
+            delays_rest,
+        }) = self.rate_pauses()
+        else {
+            return Some(iops);
+        };
         let pause = pause_ns as f64 / 1e9;
         // Operations between two pauses: the limit that is reached first.
-        let ops_of_work = if work_ns > 0 { (work_ns as f64 * iops / 1e9).ceil() } else { f64::INFINITY };
-        let cycle_ops = if ops > 0 { ops_of_work.min(ops as f64) } else { ops_of_work };
+        let ops_of_work = if work_ns > 0 {
+            (work_ns as f64 * iops / 1e9).ceil()
+        } else {
+            f64::INFINITY
+        };
+        let cycle_ops = if ops > 0 {
+            ops_of_work.min(ops as f64)
+        } else {
+            ops_of_work
+        };
         Some(match (delays_rest, ops) {
             (true, _) => cycle_ops / (cycle_ops / iops + pause),
             // The operations that were due in a pause are due at its end, but no more than the next pause allows.
@@ -428,15 +470,20 @@ impl Job {
 
     /// Writes of each commit, or of each arrival of a job without commits.
     pub(super) fn writes_per_commit(&self) -> u64 {
-        self.commit.map_or(1, |commit| commit.writes + u64::from(commit.has_meta))
+        self.commit
+            .map_or(1, |commit| commit.writes + u64::from(commit.has_meta))
     }
 
     /// When the operations of a kind are due.
     pub(super) fn arrivals(&self, kind: usize) -> Arrivals {
         match self.iops(kind) {
             None => Arrivals::Unknown,
-            Some(_) if self.iolog.is_some() || self.trim_write || self.rate_pauses().is_some() => Arrivals::Given,
-            Some(_) if kind == WRITES && self.commit.is_some_and(|commit| !commit.is_plain()) => Arrivals::Given,
+            Some(_) if self.iolog.is_some() || self.trim_write || self.rate_pauses().is_some() => {
+                Arrivals::Given
+            }
+            Some(_) if kind == WRITES && self.commit.is_some_and(|commit| !commit.is_plain()) => {
+                Arrivals::Given
+            }
             Some(_) if self.poisson => Arrivals::Random,
             Some(_) => Arrivals::Even,
         }
@@ -468,22 +515,44 @@ impl Job {
 
     /// Pauses of a job with a rate, if any.
     pub(super) fn rate_pauses(&self) -> Option<Pauses> {
-        let ThinkTime { pause_ns, blocks, work_ns } = self.any_think_time().filter(|_| self.has_rates())?;
-        Some(Pauses { pause_ns, ops: blocks, work_ns, delays_rest: self.rate_ignores_thinktime })
+        let ThinkTime {
+            pause_ns,
+            blocks,
+            work_ns,
+        } = self.any_think_time().filter(|_| self.has_rates())?;
+        Some(Pauses {
+            pause_ns,
+            ops: blocks,
+            work_ns,
+            delays_rest: self.rate_ignores_thinktime,
+        })
     }
 
     fn any_think_time(&self) -> Option<ThinkTime> {
-        let pause_ns = self.think_ns.into_iter().max().filter(|_| self.think_ns[0] > 0)?;
+        let pause_ns = self
+            .think_ns
+            .into_iter()
+            .max()
+            .filter(|_| self.think_ns[0] > 0)?;
         // Default: one operation, then a pause, unless a time is given.
-        let blocks = self.think_blocks.unwrap_or(u64::from(self.think_work_ns == 0));
-        Some(ThinkTime { pause_ns, blocks, work_ns: self.think_work_ns })
+        let blocks = self
+            .think_blocks
+            .unwrap_or(u64::from(self.think_work_ns == 0));
+        Some(ThinkTime {
+            pause_ns,
+            blocks,
+            work_ns: self.think_work_ns,
+        })
     }
 
     /// Number of operations in flight to which a full queue drains before more are issued; `None`: the queue does not
     /// drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         let slots = self.in_flight_max();
-        let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
+        let at = self
+            .refill_low
+            .max(1)
+            .min(slots.saturating_sub(self.refill_after.max(1)));
         (at + 1 < slots).then_some(at as u32)
     }
 
@@ -495,7 +564,10 @@ impl Job {
     /// True if any direction has a rate.
     pub fn has_rates(&self) -> bool {
         let is_timed = self.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty());
-        is_timed || self.directions().any(|direction| self.rates[direction] != RateTarget::Unlimited)
+        is_timed
+            || self
+                .directions()
+                .any(|direction| self.rates[direction] != RateTarget::Unlimited)
     }
 
     /// Directions that the job does: reads (0), writes (1), trims (2).
@@ -522,25 +594,42 @@ impl Job {
 
     /// Bytes of the smallest operation, which is the unit of the random map and of `size`.
     pub fn unit_bytes(&self) -> u64 {
-        self.directions().map(|direction| self.sizes[direction].min_bytes()).min().unwrap_or(4096)
+        self.directions()
+            .map(|direction| self.sizes[direction].min_bytes())
+            .min()
+            .unwrap_or(4096)
     }
 
     /// Largest buffer of an operation, bytes. A trim has no buffer.
     pub fn buffer_bytes(&self) -> u64 {
-        let sizes = self.directions().filter(|direction| *direction != TRIMS || self.trim_write);
-        sizes.map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
+        let sizes = self
+            .directions()
+            .filter(|direction| *direction != TRIMS || self.trim_write);
+        sizes
+            .map(|direction| self.sizes[direction].max_bytes())
+            .max()
+            .unwrap_or(0)
     }
 
     pub fn largest_bytes(&self) -> u64 {
-        self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
+        self.directions()
+            .map(|direction| self.sizes[direction].max_bytes())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Number of operations of a clone, if the options determine this number: a single size, no additional operations,
     /// and no time limit.
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
-        let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
-        let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back() || self.skip != 0;
+        let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else {
+            return None;
+        };
+        let has_others = self.flushes()
+            || self.end_flush
+            || self.trim_write
+            || self.reads_back()
+            || self.skip != 0;
         if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }
@@ -552,28 +641,39 @@ impl Job {
     /// fio the sequence ends where the next operation does not fit. If a step leads to the end of the device or file
     /// or beyond, the sequence begins again instead, and has `len` bytes: `None`.
     pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
-        let (unit, skip) = (self.unit_bytes(), u64::try_from(self.skip).ok().filter(|skip| *skip > 0)?);
-        let step = unit.checked_add(skip).filter(|_| unit == self.largest_bytes())?;
+        let (unit, skip) = (
+            self.unit_bytes(),
+            u64::try_from(self.skip).ok().filter(|skip| *skip > 0)?,
+        );
+        let step = unit
+            .checked_add(skip)
+            .filter(|_| unit == self.largest_bytes())?;
         let ops = len.checked_sub(unit)? / step + 1;
         (ops.saturating_mul(step) < room).then_some(ops * unit)
     }
 
     /// True if each block is visited once before any is visited again.
     pub fn has_map(&self) -> bool {
-        let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);
+        let uniform = self
+            .directions()
+            .all(|direction| self.distribution[direction] == Distribution::Uniform);
         self.random && (!self.norandommap || self.lfsr) && uniform
     }
 
     /// True if `directions` share one map: a block visited by any of them counts as visited.
     pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
         let unit = |direction: usize| self.sizes[direction].min_bytes();
-        directions.iter().all(|direction| unit(*direction) == unit(directions[0]))
+        directions
+            .iter()
+            .all(|direction| unit(*direction) == unit(directions[0]))
     }
 
     /// Size of the job's new files: drawn once from the range of `filesize`, in whole operations.
     pub(super) fn file_bytes(&self) -> Option<u64> {
         let [min, max] = self.filesize?;
-        let drawn = min + Random::new(self.seed().unwrap_or(REPEATED_SEED)).below((max - min).saturating_add(1));
+        let drawn = min
+            + Random::new(self.seed().unwrap_or(REPEATED_SEED))
+                .below((max - min).saturating_add(1));
         Some((drawn / self.unit_bytes() * self.unit_bytes()).max(min))
     }
 
@@ -581,16 +681,26 @@ impl Job {
     pub fn names(&self, number: u64) -> Vec<String> {
         let own = (0..self.nrfiles).map(|file| {
             let of_job = self.filename_format.replace("$jobname", &self.name);
-            of_job.replace("$jobnum", &number.to_string()).replace("$filenum", &file.to_string())
+            of_job
+                .replace("$jobnum", &number.to_string())
+                .replace("$filenum", &file.to_string())
         });
         if self.is_null {
-            return (0..self.nrfiles).map(|file| self.null_drive(number, file)).collect();
+            return (0..self.nrfiles)
+                .map(|file| self.null_drive(number, file))
+                .collect();
         }
         if let Some(log) = &self.iolog {
             return log.files.clone();
         }
-        let names = if self.filenames.is_empty() { own.collect() } else { self.filenames.clone() };
-        let placed = |name: String| match name.starts_with('/') || name.starts_with(engine::sim::SIM_PREFIX) {
+        let names = if self.filenames.is_empty() {
+            own.collect()
+        } else {
+            self.filenames.clone()
+        };
+        let placed = |name: String| match name.starts_with('/')
+            || name.starts_with(engine::sim::SIM_PREFIX)
+        {
             true => name,
             false if self.directory.is_empty() => name,
             false => format!("{}/{name}", self.directory.trim_end_matches('/')),
@@ -617,13 +727,22 @@ impl Job {
 
     /// A simulated drive that answers each operation after a microsecond.
     fn null_drive(&self, clone: u64, file: u64) -> String {
-        let name: String = self.name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let name: String = self
+            .name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
         let bytes = match self.size.or(self.file_bytes().map(Size::Bytes)) {
-            Some(Size::Bytes(bytes)) => bytes.saturating_add(self.offset.bytes_of(0)).clamp(1 << 20, 1 << 50),
+            Some(Size::Bytes(bytes)) => bytes
+                .saturating_add(self.offset.bytes_of(0))
+                .clamp(1 << 20, 1 << 50),
             _ => 1 << 40,
         };
         let speed = "channels=4096+read-us=1+write-us=1+jitter-pct=0+read-mbps=0+write-mbps=0";
-        format!("{}name=null-{name}-{clone}-{file}+capacity={bytes}+{speed}", engine::sim::SIM_PREFIX)
+        format!(
+            "{}name=null-{name}-{clone}-{file}+capacity={bytes}+{speed}",
+            engine::sim::SIM_PREFIX
+        )
     }
 
     /// Finds contradictions among the options.
@@ -632,9 +751,13 @@ impl Job {
         let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
         let (thinks, searches) = (self.any_think_time().is_some(), self.target().is_some());
         let writes_alone = writes && !reads && !trims;
-        let paces = self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
+        let paces =
+            self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
         let has_others = paces || self.flushes() || self.end_flush || zones.is_strided() || thinks;
-        let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills_device;
+        let can_append = writes_alone
+            && matches!(self.size, Some(Size::Bytes(_)))
+            && !has_log
+            && !self.fills_device;
         let rules = [
             (thinks && has_rates && self.directions().count() > 1)
                 .then_some("thinktime pauses each direction of a job with rates at its own times, which fio does not - give each direction its own job"),
@@ -657,28 +780,41 @@ impl Job {
             (self.appends && (!can_append || zones.is_strided()))
                 .then_some("with file_append, size is the number of bytes added to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
         ];
-        let broken = rules.into_iter().chain([self.steady.check(), self.priority.check()]).flatten();
+        let broken = rules
+            .into_iter()
+            .chain([self.steady.check(), self.priority.check()])
+            .flatten();
         let mut wrong: Vec<_> = broken.map(str::to_owned).collect();
-        let rates = self.directions().filter_map(|direction| self.rate(direction)).map(Rate::per_sec_f64);
+        let rates = self
+            .directions()
+            .filter_map(|direction| self.rate(direction))
+            .map(Rate::per_sec_f64);
         wrong.extend(rates.filter(|rate| *rate > Rate::MAX_PER_SEC).map(|rate| {
             format!("{} operations per second are more than one per nanosecond, the resolution of flashproof's clock - give a lower rate", units::number(rate))
         }));
         if self.fills_device && (self.random || !writes_alone) {
-            wrong.push("fill_device is for sequential writes - give rw=write, or leave fill_device out".into());
+            wrong.push(
+                "fill_device is for sequential writes - give rw=write, or leave fill_device out"
+                    .into(),
+            );
         }
-        let above_rate = self.directions().find_map(|of| match (self.min_rates[of], self.rates[of]) {
-            (RateTarget::Iops(min), RateTarget::Iops(rate)) if min > rate => {
-                Some(format!("rate_iops_min={min} is above rate_iops={rate}"))
-            }
-            (RateTarget::Bytes(min), RateTarget::Bytes(rate)) if min > rate => {
-                Some(format!("rate_min={min} is above rate={rate}"))
-            }
-            _ => None,
-        });
-        wrong.extend(
-            above_rate.map(|what| format!("{what}, so the job would end at its first check - lower the minimum")),
-        );
-        let uneven = self.directions().find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
+        let above_rate =
+            self.directions()
+                .find_map(|of| match (self.min_rates[of], self.rates[of]) {
+                    (RateTarget::Iops(min), RateTarget::Iops(rate)) if min > rate => {
+                        Some(format!("rate_iops_min={min} is above rate_iops={rate}"))
+                    }
+                    (RateTarget::Bytes(min), RateTarget::Bytes(rate)) if min > rate => {
+                        Some(format!("rate_min={min} is above rate={rate}"))
+                    }
+                    _ => None,
+                });
+        wrong.extend(above_rate.map(|what| {
+            format!("{what}, so the job would end at its first check - lower the minimum")
+        }));
+        let uneven = self
+            .directions()
+            .find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
         wrong.extend(uneven.filter(|_| self.has_map()).map(|direction| {
             let unit = self.sizes[direction].min_bytes();
             format!("ba differs from the smallest bs, {unit} bytes, which is the unit of the random map - leave ba out, or add norandommap")
@@ -700,7 +836,10 @@ pub fn jobs(
             global.apply_section(section, &mut problems, warnings);
             continue;
         }
-        let mut job = Job { name: section.name.clone(), ..global.clone() };
+        let mut job = Job {
+            name: section.name.clone(),
+            ..global.clone()
+        };
         job.apply_section(section, &mut problems, warnings);
         // NVMe passthrough bypasses the page cache; mapped pages are always in the page cache.
         job.direct |= job.is_passthrough;
@@ -708,7 +847,8 @@ pub fn jobs(
             (job.syncs_mapped, job.direct) = (job.direct, false);
         }
         if job.is_null {
-            (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
+            (job.nrfiles, job.filenames) =
+                (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
         }
         if let Some(path) = job.replay.file.clone() {
             match Iolog::read(&job.replay, &path, context) {
@@ -741,8 +881,14 @@ pub fn jobs(
             let why = "verify will not read any write back, because a time_based job ends at its runtime - give verify_backlog, or leave out time_based";
             warnings.push(Problem::of_job(&job.name, why));
         }
-        job.numbers_iolog = jobs.iter().any(|earlier: &Job| earlier.write_iolog == job.write_iolog);
-        problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
+        job.numbers_iolog = jobs
+            .iter()
+            .any(|earlier: &Job| earlier.write_iolog == job.write_iolog);
+        problems.extend(
+            job.check()
+                .into_iter()
+                .map(|what| Problem::of_job(&job.name, what)),
+        );
         if context.readonly && job.writes() {
             problems.push(Problem::of_job(
                 &job.name,
@@ -760,5 +906,9 @@ pub fn jobs(
         let why = format!("{clones} jobs in all, but at most {JOBS_MAX} can run - lower numjobs");
         problems.push(Problem::new("numjobs", why));
     }
-    if problems.is_empty() { Ok(jobs) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(jobs)
+    } else {
+        Err(problems)
+    }
 }

@@ -29,14 +29,24 @@ pub(super) struct LaneBuilder<'a> {
 
 impl LaneBuilder<'_> {
     /// Adds the lanes of `thread`, at index `thread_index` of all threads, to `plan`.
-    pub(super) fn add(&self, thread: &JobClone, thread_index: usize, plan: &mut Plan) -> Result<(), CannotRun> {
+    pub(super) fn add(
+        &self,
+        thread: &JobClone,
+        thread_index: usize,
+        plan: &mut Plan,
+    ) -> Result<(), CannotRun> {
         let job = &thread.job;
-        let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
-        let no_rate = || cannot("the rate is too low for the size of the operations - give a higher rate".into());
+        let cannot =
+            |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
+        let no_rate = || {
+            cannot("the rate is too low for the size of the operations - give a higher rate".into())
+        };
         let slots = job.in_flight_max() as u32;
         let names = thread.names();
-        let shapes: Vec<_> =
-            names.iter().filter_map(|name| self.devices.iter().find(|device| device.name == *name)).collect();
+        let shapes: Vec<_> = names
+            .iter()
+            .filter_map(|name| self.devices.iter().find(|device| device.name == *name))
+            .collect();
         let mut random = Random::for_part(self.seed, thread_index as u64);
         let lanes = job.lanes();
         let write_buffers = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
@@ -44,7 +54,14 @@ impl LaneBuilder<'_> {
         for directions in &lanes {
             let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
                 let start_override = self.appended.get(&shape.name).copied();
-                new_area(thread, directions, start_override, shape, *buffers, &mut random)
+                new_area(
+                    thread,
+                    directions,
+                    start_override,
+                    shape,
+                    *buffers,
+                    &mut random,
+                )
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
@@ -52,7 +69,10 @@ impl LaneBuilder<'_> {
         let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
         let total_bytes = match job.iolog.is_some() || job.time_based {
             true => u64::MAX,
-            false => job.io_size.map_or(used_bytes, |size| size.bytes_of(used_bytes)).saturating_mul(job.loops),
+            false => job
+                .io_size
+                .map_or(used_bytes, |size| size.bytes_of(used_bytes))
+                .saturating_mul(job.loops),
         };
         let ops = if let Some(log) = &job.iolog {
             log.check(&shapes, job.direct).map_err(cannot)?;
@@ -60,20 +80,39 @@ impl LaneBuilder<'_> {
         } else if job.time_based {
             u64::MAX
         } else {
-            job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
+            job.number_ios
+                .map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        let is_needed = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has_kind(kind) };
+        let is_needed = |kind: usize| {
+            if kind < TRIMS {
+                job.does[kind]
+            } else {
+                kind == FLUSHES || job.has_kind(kind)
+            }
+        };
         for kind in (0..KINDS).filter(|kind| *kind != WRITES && is_needed(*kind)) {
-            let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
+            let len_bytes = if kind == READS {
+                job.sizes[kind].max_bytes() as usize
+            } else {
+                0
+            };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
         let checked = BufferClass::plain(job.written_max_bytes() as usize, slots);
-        let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
+        let checked_buffers = job
+            .reads_back()
+            .then(|| add_buffers(plan, checked))
+            .transpose()?;
         let limit = plan.add_limit(slots, true);
         let cell_of = |kind| {
-            let stream =
-                self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
+            let stream = self.streams.iter().position(|stream| {
+                *stream
+                    == RecordedStream {
+                        thread: thread_index,
+                        kind,
+                    }
+            });
             stream.map(|stream| self.plan_offsets.cell(stream, 0))
         };
         let cells = std::array::from_fn(|kind| cell_of(kind).unwrap_or(0));
@@ -83,51 +122,83 @@ impl LaneBuilder<'_> {
             RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
             RateTarget::Unlimited => 0.0,
         };
-        let ops_per_sec = |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
+        let ops_per_sec =
+            |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
         let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
-        let lane_part = |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
-            _ if amount == u64::MAX => amount,
-            1 => amount,
-            _ if is_each_rated => {
-                (amount as f64 * speed(lane) / lanes.iter().map(|lane| speed(lane)).sum::<f64>()).round() as u64
-            }
-            count => amount / count as u64,
-        };
+        let lane_part =
+            |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
+                _ if amount == u64::MAX => amount,
+                1 => amount,
+                _ if is_each_rated => (amount as f64 * speed(lane)
+                    / lanes.iter().map(|lane| speed(lane)).sum::<f64>())
+                .round() as u64,
+                count => amount / count as u64,
+            };
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
             let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
             let ops_left = lane_part(ops, directions, &ops_per_sec);
-            let logged_at_ns = job.iolog.as_ref().map(|log| &log.at_ns).filter(|at_ns| !at_ns.is_empty());
+            let logged_at_ns = job
+                .iolog
+                .as_ref()
+                .map(|log| &log.at_ns)
+                .filter(|at_ns| !at_ns.is_empty());
             let mut arrival = match (logged_at_ns, job.rate(direction)) {
                 (Some(at_ns), _) => {
                     let delayed = || at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
-                    let at_ns = if from_ns == 0 { at_ns.clone() } else { delayed() };
+                    let at_ns = if from_ns == 0 {
+                        at_ns.clone()
+                    } else {
+                        delayed()
+                    };
                     Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
                 }
-                (None, None) => Arrival::Closed { depth: slots, think_ns: 0 },
+                (None, None) => Arrival::Closed {
+                    depth: slots,
+                    think_ns: 0,
+                },
                 (None, Some(rate)) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
                     let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
                     Arrival::Scheduled(Schedule::Poisson(poisson))
                 }
-                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?,
+                (None, Some(rate)) => {
+                    Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?
+                }
             };
-            if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses()) {
+            if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses())
+            {
                 let unpaused = schedule.clone();
                 *schedule = Schedule::Paused(Paused::new(unpaused, pauses));
             }
             // A job reads its writes back at the end of each loop, so the totals are divided by the number of loops.
-            let loops = if job.reads_back_at_end() { job.loops } else { 1 };
-            let (ops_left, bytes_left) = (ops_left / loops, lane_part(total_bytes, directions, &bytes_per_sec) / loops);
-            let random_of_lane = Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
+            let loops = if job.reads_back_at_end() {
+                job.loops
+            } else {
+                1
+            };
+            let (ops_left, bytes_left) = (
+                ops_left / loops,
+                lane_part(total_bytes, directions, &bytes_per_sec) / loops,
+            );
+            let random_of_lane =
+                Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
             let makes_data = directions.contains(&WRITES) || job.trim_write;
             let seed = random_of_lane.clone().next_u64() ^ WRITES as u64;
             let verifies = job.checks_reads() || job.writes_blocks() && makes_data;
-            let verify = verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
+            let verify =
+                verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
             let verify = verify.transpose().map_err(cannot)?;
-            let contents = (makes_data && !job.content.is_random() && verify.is_none())
-                .then(|| ContentSource::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed));
+            let contents =
+                (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
+                    ContentSource::new(
+                        job.content.clone(),
+                        job.sizes[WRITES].min_bytes(),
+                        area_bytes,
+                        seed,
+                    )
+                });
             let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);
@@ -149,11 +220,16 @@ impl LaneBuilder<'_> {
                 buffers,
                 random: random_of_lane,
                 bound: match (job.think_time(), job.target(), job.refill_at()) {
-                    _ if job.pace_ns > 0 => ClosedLoopBound::Paced { period_ns: job.pace_ns, next_ns: from_ns },
+                    _ if job.pace_ns > 0 => ClosedLoopBound::Paced {
+                        period_ns: job.pace_ns,
+                        next_ns: from_ns,
+                    },
                     (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
-                    (None, Some(target), _) => {
-                        ClosedLoopBound::Search(DepthSearch::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
-                    }
+                    (None, Some(target), _) => ClosedLoopBound::Search(DepthSearch::new(
+                        target,
+                        slots,
+                        from_ns.saturating_add(job.ramp_ns),
+                    )),
                     (None, None, Some(refill_at)) => ClosedLoopBound::Drains { refill_at },
                     (None, None, None) => ClosedLoopBound::Depth,
                 },
@@ -167,7 +243,12 @@ impl LaneBuilder<'_> {
                 loops: (bytes_left, ops_left, loops - 1),
                 state: StreamState::new(from_ns),
             };
-            plan.add_lane(stream, arrival, limit, self.plan_offsets.lane_name(&job.name, &names.join(":")));
+            plan.add_lane(
+                stream,
+                arrival,
+                limit,
+                self.plan_offsets.lane_name(&job.name, &names.join(":")),
+            );
         }
         Ok(())
     }
@@ -193,8 +274,16 @@ impl LaneBuilder<'_> {
                 None => {
                     let len_bytes = job.written_max_bytes() as usize;
                     let class = match is_salt {
-                        true => BufferClass::fresh(len_bytes, slots, Salt::new(random.next_u64(), 100, key)),
-                        false => BufferClass { len_bytes, count: slots, fill: Fill::ByStream },
+                        true => BufferClass::fresh(
+                            len_bytes,
+                            slots,
+                            Salt::new(random.next_u64(), 100, key),
+                        ),
+                        false => BufferClass {
+                            len_bytes,
+                            count: slots,
+                            fill: Fill::ByStream,
+                        },
                     };
                     add_buffers(plan, class)?
                 }
@@ -208,7 +297,8 @@ impl LaneBuilder<'_> {
 
 fn add_buffers(plan: &mut Plan, class: BufferClass) -> Result<u16, CannotRun> {
     if plan.buffers.len() > usize::from(u16::MAX) {
-        let why = "cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles";
+        let why =
+            "cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles";
         return Err(CannotRun(why.into()));
     }
     Ok(plan.add_buffers(class))

@@ -10,7 +10,9 @@ use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
-use crate::workload::{BuildContext, CannotRun, DeviceShape, FilePlan, RunPlan, RunSpec, Workload, stream_info};
+use crate::workload::{
+    BuildContext, CannotRun, DeviceShape, FilePlan, RunPlan, RunSpec, Workload, stream_info,
+};
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
@@ -76,11 +78,18 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
         }
         group += 1;
     }
-    if problems.is_empty() { Ok(runs) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(runs)
+    } else {
+        Err(problems)
+    }
 }
 
 /// Splits the jobs between two stonewalls into runs by `wait_for`. `earlier_runs`: jobs of earlier runs.
-fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
+fn split_by_wait_for(
+    jobs: Vec<Job>,
+    earlier_runs: &[Vec<Job>],
+) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut runs: Vec<Vec<Job>> = vec![Vec::new()];
     let has_job = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
     let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
@@ -91,7 +100,10 @@ fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Ve
                 Some(turn) => turn + 1,
                 None if earlier_runs.iter().any(|run| has_job(run, name)) => 0,
                 None => {
-                    let why = format!("wait_for={} - no earlier job has this name - check the name", quoted(name));
+                    let why = format!(
+                        "wait_for={} - no earlier job has this name - check the name",
+                        quoted(name)
+                    );
                     return problem(&job, why);
                 }
             },
@@ -101,7 +113,9 @@ fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Ve
     }
     for (run, next_run) in runs.iter().zip(&runs[1..]) {
         for job in next_run {
-            let Some(name) = job.waits_for.as_ref().filter(|name| has_job(run, name)) else { continue };
+            let Some(name) = job.waits_for.as_ref().filter(|name| has_job(run, name)) else {
+                continue;
+            };
             if let Some(other) = run.iter().find(|other| other.name != *name) {
                 let (name, other) = (quoted(name), quoted(&other.name));
                 let why = format!(
@@ -116,13 +130,20 @@ fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Ve
 
 impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
-        let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<ReportEntry>::new(), Vec::<DeviceName>::new());
+        let (mut threads, mut entries, mut devices) = (
+            Vec::new(),
+            Vec::<ReportEntry>::new(),
+            Vec::<DeviceName>::new(),
+        );
         let mut problems = differing_settings(&jobs);
         let mut names = HashSet::new();
         for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && index > 0);
-            let job_files =
-                if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            let job_files = if job.filenames.is_empty() {
+                job.numjobs * job.nrfiles
+            } else {
+                job.filenames.len() as u64
+            };
             let files = names.len() as u64 + job_files;
             if files > FILES_MAX {
                 let why = format!(
@@ -132,7 +153,11 @@ impl FioLoad {
                 continue;
             }
             // Named files are shared by all clones.
-            let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
+            let clones = if job.filenames.is_empty() {
+                job.numjobs
+            } else {
+                1
+            };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
                 if names.insert(name.clone()) {
                     match name.parse::<DeviceName>() {
@@ -142,10 +167,15 @@ impl FioLoad {
                 }
             }
             for clone in 0..job.numjobs {
-                let is_of =
-                    |entry: &ReportEntry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
+                let is_of = |entry: &ReportEntry| {
+                    job.group_reporting && entry.job.group_reporting && entry.group == *group
+                };
                 let entry = entries.iter().position(is_of).unwrap_or_else(|| {
-                    entries.push(ReportEntry { job: job.clone(), group: *group, threads: Vec::new() });
+                    entries.push(ReportEntry {
+                        job: job.clone(),
+                        group: *group,
+                        threads: Vec::new(),
+                    });
                     entries.len() - 1
                 });
                 if entries[entry].job.steady != job.steady && clone == 0 {
@@ -158,19 +188,36 @@ impl FioLoad {
             }
         }
         let (files, appended, limits) = Default::default();
-        let mut load = Self { threads, entries, devices, files, appended, limits };
+        let mut load = Self {
+            threads,
+            entries,
+            devices,
+            files,
+            appended,
+            limits,
+        };
         load.reset();
         let is_simulated = load.is_simulated();
         let uses = |thread: &JobClone, name: &String| thread.names().contains(name);
-        let is_shared = |name: &String| load.threads.iter().filter(|thread| uses(thread, name)).count() > 1;
+        let is_shared = |name: &String| {
+            load.threads
+                .iter()
+                .filter(|thread| uses(thread, name))
+                .count()
+                > 1
+        };
         let shares_files = |thread: &JobClone| thread.names().iter().any(is_shared);
-        let is_mixed = load.jobs().any(|job| job.direct != load.threads[0].job.direct);
+        let is_mixed = load
+            .jobs()
+            .any(|job| job.direct != load.threads[0].job.direct);
         let caches_file_of = |other: &JobClone, thread: &JobClone| {
             let moves_data = !other.job.direct && other.job.moves_data() && thread.job.moves_data();
             moves_data && thread.names().iter().any(|name| uses(other, name))
         };
-        let first_thread = |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
-        let problem = |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
+        let first_thread =
+            |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
+        let problem =
+            |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
             first_thread(&|thread| is_simulated && thread.job.flush_every[2] > 0)
                 .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
@@ -185,22 +232,35 @@ impl FioLoad {
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
-        if problems.is_empty() { Ok(load) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(load)
+        } else {
+            Err(problems)
+        }
     }
 
     /// Resets the state of an earlier run.
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
-        let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
+        let (first_group, last_group) =
+            (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         // The entry after those of the groups is for later runs.
-        let group_ends_ns: Arc<[AtomicU64]> =
-            (first_group..=last_group + 1).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
+            .map(|_| AtomicU64::new(u64::MAX))
+            .collect();
         let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
         let any_exits = self.jobs().any(|job| exits(job));
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
-        let steady =
-            |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
-        let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
+        let steady = |job: &Job| {
+            job.steady
+                .is_on
+                .then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))))
+        };
+        let by_entry: Vec<_> = self
+            .entries
+            .iter()
+            .map(|entry| steady(&entry.job))
+            .collect();
         for thread in &mut self.threads {
             let (job, own_group) = (&thread.job, self.entries[thread.entry].group - first_group);
             let ended_groups = match job.exit_what {
@@ -211,7 +271,11 @@ impl FioLoad {
             };
             *thread = JobClone {
                 steady: by_entry[thread.entry].clone(),
-                exit: any_exits.then(|| ExitGroups { groups: group_ends_ns.clone(), own_group, ended_groups }),
+                exit: any_exits.then(|| ExitGroups {
+                    groups: group_ends_ns.clone(),
+                    own_group,
+                    ended_groups,
+                }),
                 ..JobClone::new(job.clone(), thread.clone, thread.number, thread.entry)
             };
         }
@@ -219,21 +283,34 @@ impl FioLoad {
 
     /// True if a job ended this run and all later runs (`exit_what=all`).
     pub fn ends_all_runs(&self) -> bool {
-        let ends_later =
-            |exit: &ExitGroups| exit.groups.last().is_some_and(|end_ns| end_ns.load(Ordering::Relaxed) < u64::MAX);
-        self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
-            || self.threads.iter().filter_map(|thread| thread.exit.as_ref()).any(ends_later)
+        let ends_later = |exit: &ExitGroups| {
+            exit.groups
+                .last()
+                .is_some_and(|end_ns| end_ns.load(Ordering::Relaxed) < u64::MAX)
+        };
+        self.jobs()
+            .any(|job| job.exit_all && job.exit_what == ExitWhat::All)
+            || self
+                .threads
+                .iter()
+                .filter_map(|thread| thread.exit.as_ref())
+                .any(ends_later)
     }
 
     /// The clones that use `device`.
     fn clones_on(&self, device: &DeviceName) -> impl Iterator<Item = &JobClone> {
         let device = device.as_str().to_owned();
-        self.threads.iter().filter(move |thread| thread.names().contains(&device))
+        self.threads
+            .iter()
+            .filter(move |thread| thread.names().contains(&device))
     }
 
     /// The clones of the report entry with the index `entry`.
     pub fn threads_of(&self, entry: usize) -> impl Iterator<Item = &JobClone> {
-        self.entries[entry].threads.iter().map(move |thread| &self.threads[*thread])
+        self.entries[entry]
+            .threads
+            .iter()
+            .map(move |thread| &self.threads[*thread])
     }
 
     /// True if a job replays a log.
@@ -253,8 +330,14 @@ impl FioLoad {
             if let Some(log) = &job.iolog {
                 return log.end_bytes(device.as_str());
             }
-            let start = self.appended.get(device.as_str()).copied().or_else(|| thread.start_bytes());
-            let used = start.zip(thread.part_bytes()).map(|(start, bytes)| start.saturating_add(bytes));
+            let start = self
+                .appended
+                .get(device.as_str())
+                .copied()
+                .or_else(|| thread.start_bytes());
+            let used = start
+                .zip(thread.part_bytes())
+                .map(|(start, bytes)| start.saturating_add(bytes));
             job.file_bytes().max(used)
         };
         self.clones_on(device).filter_map(required_bytes).max()
@@ -262,7 +345,10 @@ impl FioLoad {
 
     /// The jobs, without clones.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
+        self.threads
+            .iter()
+            .filter(|thread| thread.clone == 0)
+            .map(|thread| &thread.job)
     }
 
     /// Recorded streams: entry and kind, once for each clone.
@@ -275,30 +361,50 @@ impl FioLoad {
 
     fn recorded_streams(&self) -> Vec<RecordedStream> {
         let all = self.entries.iter().flat_map(|entry| {
-            (0..=COMMITS)
-                .flat_map(move |kind| entry.threads.iter().map(move |thread| RecordedStream { thread: *thread, kind }))
+            (0..=COMMITS).flat_map(move |kind| {
+                entry.threads.iter().map(move |thread| RecordedStream {
+                    thread: *thread,
+                    kind,
+                })
+            })
         });
-        all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind)).collect()
+        all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind))
+            .collect()
     }
 
     /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
     pub fn reported(&self) -> Vec<(usize, usize, usize)> {
         let streams = self.streams();
-        streams.chunk_by(|a, b| a == b).map(|same| (same[0].0, same[0].1, same.len())).collect()
+        streams
+            .chunk_by(|a, b| a == b)
+            .map(|same| (same[0].0, same[0].1, same.len()))
+            .collect()
     }
 
     /// Names of the recorded streams.
     pub fn stream_names(&self) -> Vec<String> {
-        self.stream_infos().into_iter().map(|stream| stream.name).collect()
+        self.stream_infos()
+            .into_iter()
+            .map(|stream| stream.name)
+            .collect()
     }
 
     /// Sets the limits of the streams in `of`, and the limits `others` for all other judged streams. Ignores streams
     /// that this load does not have.
     pub fn set_limits(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
-            let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
+            let sla = of
+                .get(&name)
+                .or(Some(others).filter(|others| judged && !others.is_unlimited()))
+                .cloned();
             if sla.is_some() {
-                self.limits.insert(name, StreamLimits { sla, ..StreamLimits::default() });
+                self.limits.insert(
+                    name,
+                    StreamLimits {
+                        sla,
+                        ..StreamLimits::default()
+                    },
+                );
             }
         }
     }
@@ -307,33 +413,60 @@ impl FioLoad {
     ///
     /// Errors: more thresholds than a cell can count.
     pub fn thresholds(&self) -> Result<Sla, String> {
-        Sla::joined(self.limits.values().filter_map(|limits| limits.sla.as_ref()), u64::max)
+        Sla::joined(
+            self.limits
+                .values()
+                .filter_map(|limits| limits.sla.as_ref()),
+            u64::max,
+        )
     }
 
     /// Names of the streams: the job's name, with its number if the name is not unique.
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.recorded_streams();
-        let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                c
+            } else {
+                '_'
+            }
+        };
         let name = |RecordedStream { thread, kind }: &RecordedStream| {
             let job: String = self.threads[*thread].job.name.chars().map(plain).collect();
-            format!("{job}-{}", ["reads", "writes", "trims", "flushes", "commits"][*kind])
+            format!(
+                "{job}-{}",
+                ["reads", "writes", "trims", "flushes", "commits"][*kind]
+            )
         };
         let names: Vec<_> = streams.iter().map(name).collect();
         let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
             let job = &self.threads[*thread].job;
             let until_ns = job.end_ns().saturating_sub(job.ramp_end_ns());
-            let (name, count_same) =
-                (&names[index], |of: &[String]| of.iter().filter(|name| **name == names[index]).count());
-            let name =
-                if count_same(&names) == 1 { name.clone() } else { format!("{name}~{}", count_same(&names[..=index])) };
+            let (name, count_same) = (&names[index], |of: &[String]| {
+                of.iter().filter(|name| **name == names[index]).count()
+            });
+            let name = if count_same(&names) == 1 {
+                name.clone()
+            } else {
+                format!("{name}~{}", count_same(&names[..=index]))
+            };
             let limits = self.limits.get(&name).cloned();
-            let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
+            let judged = if self.limits.is_empty() {
+                *kind != FLUSHES
+            } else {
+                limits.is_some()
+            };
             StreamInfo {
                 limits,
                 commits: *kind == COMMITS,
                 from_ns: job.from_ns(),
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
-                ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0), job.arrivals(*kind))
+                ..stream_info(
+                    &name,
+                    judged,
+                    job.iops(*kind).unwrap_or(0.0),
+                    job.arrivals(*kind),
+                )
             }
         };
         streams.iter().enumerate().map(info).collect()
@@ -341,7 +474,9 @@ impl FioLoad {
 
     /// Index in [`Self::reported`] of the stream that has this entry and kind.
     pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
-        self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
+        self.reported()
+            .iter()
+            .position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
     /// Refuses a load whose buffers need more memory than available, before devices are opened.
@@ -354,26 +489,65 @@ impl FioLoad {
         let all_cells = self.streams().len() as u64 * devices.len() as u64;
         // A synchronous shard records a single clone.
         let own = |recorded: &RecordedStream| self.threads[recorded.thread].names().len() as u64;
-        let recorded = self.recorded_streams().iter().map(own).sum::<u64>().min(all_cells);
+        let recorded = self
+            .recorded_streams()
+            .iter()
+            .map(own)
+            .sum::<u64>()
+            .min(all_cells);
         let idle = all_cells * (shards.len() as u64 - queues);
-        let cells = all_cells * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
+        let cells =
+            all_cells * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
         let used_bytes = |thread: &JobClone| {
             let names = thread.names();
-            let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
-            whole.map(|whole| thread.job.size.map_or(whole, |size| size.bytes_of(whole).min(whole))).sum::<u64>()
+            let whole = devices
+                .iter()
+                .filter(|device| names.contains(&device.name))
+                .map(|device| device.size_bytes);
+            whole
+                .map(|whole| {
+                    thread
+                        .job
+                        .size
+                        .map_or(whole, |size| size.bytes_of(whole).min(whole))
+                })
+                .sum::<u64>()
         };
         let thread_bytes = |thread: &JobClone| {
             let (job, used) = (&thread.job, used_bytes(thread));
-            let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
-            let map_bytes = if job.has_map() { RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
-            let read_back = if job.reads_back() { used / job.size_divisor() * verify::ENTRY_BYTES } else { 0 };
+            let maps: usize = job
+                .lanes()
+                .iter()
+                .map(|lane| if job.shares_map(lane) { 1 } else { lane.len() })
+                .sum();
+            let map_bytes = if job.has_map() {
+                RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64
+            } else {
+                0
+            };
+            let read_back = if job.reads_back() {
+                used / job.size_divisor() * verify::ENTRY_BYTES
+            } else {
+                0
+            };
             // Each further device or file has its own class of write buffers.
-            let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
+            let of_writes = if job.does[WRITES] {
+                thread.names().len() - 1
+            } else {
+                0
+            };
             let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
             let class_bytes = job.buffer_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
-            class_bytes.saturating_mul(classes as u64).saturating_add(map_bytes).saturating_add(read_back)
+            class_bytes
+                .saturating_mul(classes as u64)
+                .saturating_add(map_bytes)
+                .saturating_add(read_back)
         };
-        let bytes = self.threads.iter().map(thread_bytes).fold(cells, u64::saturating_add);
+        let bytes = self
+            .threads
+            .iter()
+            .map(thread_bytes)
+            .fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
             CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or give norandommap"))
@@ -387,19 +561,34 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let first_job = &jobs[0];
     let mut check = |setting: &str, value: &dyn Fn(&Job) -> String| {
         if let Some(other) = jobs.iter().find(|job| value(job) != value(first_job)) {
-            let [(one, is), (another, is_there)] = [first_job, other].map(|job| (quoted(&job.name), value(job)));
+            let [(one, is), (another, is_there)] =
+                [first_job, other].map(|job| (quoted(&job.name), value(job)));
             let why = format!(
                 "{setting} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
     };
-    check("the end of ramp_time", &|job| units::duration(job.ramp_end_ns()));
+    check("the end of ramp_time", &|job| {
+        units::duration(job.ramp_end_ns())
+    });
     check("create_only", &|job| u8::from(job.creates_only).to_string());
-    check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
-    check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
+    check("ioengine", &|job| {
+        if job.is_passthrough {
+            "io_uring_cmd"
+        } else {
+            "not io_uring_cmd"
+        }
+        .into()
+    });
+    check("the seed", &|job| {
+        job.seed()
+            .map_or("random in each run".into(), |seed| seed.to_string())
+    });
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
-    let uneven = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
+    let uneven = jobs
+        .iter()
+        .find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
     let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
@@ -418,7 +607,11 @@ impl Workload for FioLoad {
         RunSpec {
             file_size_bytes: self.files.values().max().copied(),
             seed: job.seed(),
-            engine: if job.is_passthrough { Engine::Passthrough } else { Engine::Auto },
+            engine: if job.is_passthrough {
+                Engine::Passthrough
+            } else {
+                Engine::Auto
+            },
             ramp_ns: job.ramp_end_ns(),
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
@@ -440,20 +633,33 @@ impl Workload for FioLoad {
     fn is_buffered(&self, device: &DeviceName) -> bool {
         // A job with only trims has no data that could go through the page cache.
         let clones = || self.clones_on(device).map(|thread| &thread.job);
-        clones().find(|job| job.moves_data()).or_else(|| clones().next()).is_some_and(|job| !job.direct)
+        clones()
+            .find(|job| job.moves_data())
+            .or_else(|| clones().next())
+            .is_some_and(|job| !job.direct)
     }
 
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
-        let is_cached = self.clones_on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
+        let is_cached = self
+            .clones_on(device)
+            .any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
         let range = |thread: &JobClone| {
             let job = &thread.job;
-            let increment = job.offset_increment.bytes_of(size_bytes).saturating_mul(thread.clone);
+            let increment = job
+                .offset_increment
+                .bytes_of(size_bytes)
+                .saturating_mul(thread.clone);
             let start = job.offset.bytes_of(size_bytes).saturating_add(increment);
-            let len =
-                thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.bytes_of(size_bytes)));
+            let len = thread.part_bytes().unwrap_or_else(|| {
+                job.size
+                    .map_or(size_bytes, |part| part.bytes_of(size_bytes))
+            });
             start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
         };
-        let pre_read = self.clones_on(device).filter(|thread| thread.job.pre_reads).map(range);
+        let pre_read = self
+            .clones_on(device)
+            .filter(|thread| thread.job.pre_reads)
+            .map(range);
         let pre_read_range = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         is_cached.then(|| pre_read_range.unwrap_or(0..0))
     }
@@ -471,7 +677,11 @@ impl Workload for FioLoad {
     }
 
     fn unit_bytes(&self) -> u64 {
-        self.threads.iter().map(|thread| thread.job.unit_bytes()).max().unwrap_or(0)
+        self.threads
+            .iter()
+            .map(|thread| thread.job.unit_bytes())
+            .max()
+            .unwrap_or(0)
     }
 
     fn build(
@@ -483,12 +693,24 @@ impl Workload for FioLoad {
         let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
         self.check_memory(&shards, devices)?;
         let plan_offsets = &run.add(self.stream_infos(), shards.len());
-        for (plan, Plan { cpus, synchronous, .. }) in run.shards.iter_mut().zip(shards) {
+        for (
+            plan,
+            Plan {
+                cpus, synchronous, ..
+            },
+        ) in run.shards.iter_mut().zip(shards)
+        {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.recorded_streams();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams };
+        let lanes = LaneBuilder {
+            devices,
+            appended,
+            seed,
+            plan_offsets,
+            streams: &streams,
+        };
         for (thread_index, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[thread_index]];
             lanes.add(thread, thread_index, plan)?;
@@ -497,21 +719,34 @@ impl Workload for FioLoad {
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
                 plan.mapping = thread.job.is_mapped.then(|| Mapping {
                     targets: targets().map(|device| device.target).collect(),
-                    access: MapAccess { random: thread.job.random, syncs: thread.job.syncs_mapped },
+                    access: MapAccess {
+                        random: thread.job.random,
+                        syncs: thread.job.syncs_mapped,
+                    },
                 });
-                let own_streams = (0..streams.len()).filter(|stream| streams[*stream].thread == thread_index);
-                let cells = |stream| targets().map(move |device| plan_offsets.cell(stream, device.target));
+                let own_streams =
+                    (0..streams.len()).filter(|stream| streams[*stream].thread == thread_index);
+                let cells =
+                    |stream| targets().map(move |device| plan_offsets.cell(stream, device.target));
                 plan.cells = Some(own_streams.flat_map(cells).collect());
             }
         }
         let depth_max = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
-        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > depth_max)
+        if let Some(depth) = run
+            .shards
+            .iter()
+            .map(|plan| plan.in_flight_max() as u64)
+            .find(|depth| *depth > depth_max)
         {
             return Err(CannotRun(format!(
                 "cannot have {depth} operations in flight on one issuing thread - the engine supports at most {depth_max} - lower iodepth or numjobs"
             )));
         }
-        Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(), ..WorkloadRecord::default() })
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            config: self.record(),
+            ..WorkloadRecord::default()
+        })
     }
 }
 
@@ -521,7 +756,13 @@ impl FioLoad {
     /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
-        let cpu_set = |thread: &JobClone| if is_simulated { Vec::new() } else { thread.cpus() };
+        let cpu_set = |thread: &JobClone| {
+            if is_simulated {
+                Vec::new()
+            } else {
+                thread.cpus()
+            }
+        };
         let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
         let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
         // Issuing threads of each CPU set, used in turn.
@@ -530,14 +771,28 @@ impl FioLoad {
             let cpus = cpu_set(thread);
             if is_synchronous(thread) {
                 shard_of.push(shards.len());
-                shards.push(Plan { cpus, synchronous: true, ..Plan::default() });
+                shards.push(Plan {
+                    cpus,
+                    synchronous: true,
+                    ..Plan::default()
+                });
                 continue;
             }
             let shard_cycle = shard_cycles.entry(cpus.clone()).or_insert_with(|| {
-                let thread_limit = if cpus.is_empty() { shards_max } else { cpus.len() };
-                let sharers = self.threads.iter().filter(|other| !is_synchronous(other) && cpu_set(other) == cpus);
+                let thread_limit = if cpus.is_empty() {
+                    shards_max
+                } else {
+                    cpus.len()
+                };
+                let sharers = self
+                    .threads
+                    .iter()
+                    .filter(|other| !is_synchronous(other) && cpu_set(other) == cpus);
                 let (first_shard, count) = (shards.len(), sharers.take(thread_limit).count());
-                shards.resize_with(first_shard + count, || Plan { cpus: cpus.clone(), ..Plan::default() });
+                shards.resize_with(first_shard + count, || Plan {
+                    cpus: cpus.clone(),
+                    ..Plan::default()
+                });
                 (first_shard..first_shard + count).cycle()
             });
             shard_of.extend(shard_cycle.next());
@@ -552,7 +807,10 @@ impl FioLoad {
 
     /// Checks that the machine allows issuing threads on the CPUs that jobs name.
     pub fn check_cpus(&self) -> Result<(), CannotRun> {
-        let mut cpus: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
+        let mut cpus: Vec<_> = self
+            .jobs()
+            .flat_map(|job| job.cpus.iter().copied())
+            .collect();
         cpus.sort_unstable();
         cpus.dedup();
         // The check runs in a separate thread, so that this thread's CPU affinity is not changed.
@@ -568,11 +826,20 @@ impl FioLoad {
     fn record(&self) -> Config {
         let mut settings = Vec::new();
         for job in self.jobs() {
-            settings.push((format!("{}: in-flight-max", job.name), job.in_flight_max().to_string()));
+            settings.push((
+                format!("{}: in-flight-max", job.name),
+                job.in_flight_max().to_string(),
+            ));
             settings.push((format!("{}: jobs", job.name), job.numjobs.to_string()));
-            settings
-                .extend(job.given_options.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
+            settings.extend(
+                job.given_options
+                    .iter()
+                    .map(|(name, value)| (format!("{}: {name}", job.name), value.clone())),
+            );
         }
-        Config { settings, ..Config::default() }
+        Config {
+            settings,
+            ..Config::default()
+        }
     }
 }

@@ -44,7 +44,9 @@ pub use pattern::Sizes;
 pub use priority::LatenciesByPriority;
 pub use samples::{BINS, Sample, Samples};
 pub use stream::FioStream;
-pub use text::{BYTES_MAX, CommandLine, GivenOption, ParseContext, Problem, Section, command_line, job_file};
+pub use text::{
+    BYTES_MAX, CommandLine, GivenOption, ParseContext, Problem, Section, command_line, job_file,
+};
 pub use thread::{Counter, JobClone, Progress};
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
 pub use verify::{Damage, State as VerifyState, VerifyCounts};
@@ -64,8 +66,16 @@ mod testing {
 
     /// A machine with 4 CPUs and `SIZE` in its environment.
     pub(super) fn around<'a>(read: &'a dyn Fn(&str) -> Result<String, String>) -> ParseContext<'a> {
-        let variable: &dyn Fn(&str) -> Option<String> = &|name| (name == "SIZE").then(|| "64".to_owned());
-        ParseContext { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }
+        let variable: &dyn Fn(&str) -> Option<String> =
+            &|name| (name == "SIZE").then(|| "64".to_owned());
+        ParseContext {
+            read,
+            variable,
+            cpus: 4,
+            page_bytes: 4096,
+            memory_mbytes: 1_000,
+            readonly: false,
+        }
     }
 }
 

@@ -270,8 +270,14 @@ static MISSING: &[&str] = &[
 ];
 
 /// Options for which 0 has an effect.
-const ZERO_COUNTS: [&str; 6] =
-    ["percentage_sequential", "uid", "gid", "plids", "fdp_pli", "dedupe_working_set_percentage"];
+const ZERO_COUNTS: [&str; 6] = [
+    "percentage_sequential",
+    "uid",
+    "gid",
+    "plids",
+    "fdp_pli",
+    "dedupe_working_set_percentage",
+];
 
 /// Values with which an unsupported option says what flashproof does anyway.
 const AS_WITHOUT: [(&str, &str); 5] = [
@@ -284,8 +290,11 @@ const AS_WITHOUT: [(&str, &str); 5] = [
 
 /// True if an unsupported option has no effect with `value`.
 pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
-    let Some(value) = value.map(str::trim) else { return false };
-    let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
+    let Some(value) = value.map(str::trim) else {
+        return false;
+    };
+    let is_nothing =
+        value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
     is_nothing || AS_WITHOUT.contains(&(name, value))
 }
 
@@ -321,12 +330,16 @@ fn entries(list: &'static [&'static str]) -> impl Iterator<Item = (&'static str,
 
 /// Text of the entry that lists `name`.
 fn text_of(list: &'static [&'static str], name: &str) -> Option<&'static str> {
-    entries(list).find(|(names, _)| has(names, name)).map(|(_, text)| text)
+    entries(list)
+        .find(|(names, _)| has(names, name))
+        .map(|(_, text)| text)
 }
 
 /// Support for the option `name`; `None` if fio has no such option.
 pub fn find(name: &str) -> Option<Support> {
-    let known = KNOWN.iter().find(|option| option.name == name || option.aliases.contains(&name));
+    let known = KNOWN
+        .iter()
+        .find(|option| option.name == name || option.aliases.contains(&name));
     known
         .map(Support::Known)
         .or_else(|| text_of(NO_DIFFERENCE, name).map(Support::NoEffect))
@@ -335,8 +348,13 @@ pub fn find(name: &str) -> Option<Support> {
 
 /// Names of all options of jobs.
 fn names() -> impl Iterator<Item = &'static str> {
-    let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases)).copied();
-    let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
+    let known = KNOWN
+        .iter()
+        .flat_map(|option| std::iter::once(&option.name).chain(option.aliases))
+        .copied();
+    let others = entries(NO_DIFFERENCE)
+        .chain(entries(MISSING))
+        .flat_map(|(names, _)| names.split(' '));
     known.chain(others)
 }
 
@@ -364,14 +382,29 @@ pub(super) fn program_option_remedy(name: &str) -> Option<&'static str> {
 
 /// The supported option most similar to `unknown`, if any is close.
 pub fn nearest(unknown: &str) -> Option<&'static str> {
-    similar(unknown, KNOWN.iter().flat_map(|option| option.aliases.iter().copied().chain([option.name])))
+    similar(
+        unknown,
+        KNOWN
+            .iter()
+            .flat_map(|option| option.aliases.iter().copied().chain([option.name])),
+    )
 }
 
 /// The tables of `docs/fio.md`.
 pub fn markdown() -> String {
     let mut text = String::from("| option | default | meaning |\n|---|---|---|\n");
-    for KnownOption { name, aliases, default, meaning, .. } in KNOWN {
-        let names: Vec<_> = std::iter::once(name).chain(*aliases).map(|name| format!("`{name}`")).collect();
+    for KnownOption {
+        name,
+        aliases,
+        default,
+        meaning,
+        ..
+    } in KNOWN
+    {
+        let names: Vec<_> = std::iter::once(name)
+            .chain(*aliases)
+            .map(|name| format!("`{name}`"))
+            .collect();
         let _ = writeln!(text, "| {} | {default} | {meaning} |", names.join(", "));
     }
     for (title, column, list) in [
@@ -392,10 +425,18 @@ pub fn markdown() -> String {
 
 /// A line for each supported option, for `--cmdhelp`.
 pub fn help() -> String {
-    let width = KNOWN.iter().map(|option| option.name.len()).max().unwrap_or(0);
+    let width = KNOWN
+        .iter()
+        .map(|option| option.name.len())
+        .max()
+        .unwrap_or(0);
     let line = |option: &KnownOption| {
         let meaning = option.meaning.replace('`', "");
-        units::wrapped(&format!("{:width$}  {meaning} [{}]", option.name, option.default), &" ".repeat(width + 2), 118)
+        units::wrapped(
+            &format!("{:width$}  {meaning} [{}]", option.name, option.default),
+            &" ".repeat(width + 2),
+            118,
+        )
     };
     KNOWN.iter().map(|option| line(option) + "\n").collect()
 }
@@ -410,7 +451,10 @@ mod tests {
         let mut seen = HashSet::new();
         for name in names() {
             assert!(seen.insert(name), "{name} is in the table twice");
-            assert!(program_option_takes_value(name).is_none(), "{name} is an option of the program too");
+            assert!(
+                program_option_takes_value(name).is_none(),
+                "{name} is an option of the program too"
+            );
         }
     }
 }

@@ -49,12 +49,18 @@ impl OptionValue<'_> {
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
         let is_size = |text| number(text, Unit::Kilo(self.kb_base)).is_ok();
-        if self.text.split_once('-').is_some_and(|(min, max)| is_size(min) && is_size(max)) {
+        if self
+            .text
+            .split_once('-')
+            .is_some_and(|(min, max)| is_size(min) && is_size(max))
+        {
             return Err(format!("a range of sizes is bsrange={}", self.text));
         }
         match number(self.text, Unit::Kilo(self.kb_base))? {
             0 => Err("an operation must have at least 1 byte".into()),
-            bytes if bytes > BLOCK_MAX => Err(format!("an operation can have at most {BLOCK_MAX} bytes")),
+            bytes if bytes > BLOCK_MAX => {
+                Err(format!("an operation can have at most {BLOCK_MAX} bytes"))
+            }
             bytes => Ok(bytes),
         }
     }
@@ -78,29 +84,60 @@ impl OptionValue<'_> {
     ) -> Result<[T; DIRECTIONS], String> {
         let parts: Vec<_> = self.text.split(',').map(str::trim).collect();
         if parts.len() > DIRECTIONS {
-            return Err(format!("there are {} values - give at most three: reads, writes, trims", parts.len()));
+            return Err(format!(
+                "there are {} values - give at most three: reads, writes, trims",
+                parts.len()
+            ));
         }
-        let parse_part =
-            |text| Ok(unless_blank(text, |text| parse(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
-        let values = parts.into_iter().map(parse_part).collect::<Result<Vec<_>, String>>()?;
-        Ok(std::array::from_fn(|direction| values[direction.min(values.len() - 1)].clone()))
+        let parse_part = |text| {
+            Ok(unless_blank(text, |text| parse(Self { text, ..self }))?
+                .unwrap_or_else(|| default.clone()))
+        };
+        let values = parts
+            .into_iter()
+            .map(parse_part)
+            .collect::<Result<Vec<_>, String>>()?;
+        Ok(std::array::from_fn(|direction| {
+            values[direction.min(values.len() - 1)].clone()
+        }))
     }
 }
 
-fn unless_blank<'a, T>(text: &'a str, parse: impl FnOnce(&'a str) -> Result<T, String>) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
+fn unless_blank<'a, T>(
+    text: &'a str,
+    parse: impl FnOnce(&'a str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        parse(text).map(Some)
+    }
 }
 
 /// Looks `text` up in a table of words.
 pub(super) fn parse_word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let meaning = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    let meaning = words
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|(_, meaning)| *meaning);
     meaning.ok_or_else(|| {
-        format!("the value must be one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
+        format!(
+            "the value must be one of {}",
+            words
+                .iter()
+                .map(|(word, _)| *word)
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
     })
 }
 
 pub(super) fn positive(value: u64) -> Result<u64, String> {
-    if value > 0 { Ok(value) } else { Err("the value must not be 0".into()) }
+    if value > 0 {
+        Ok(value)
+    } else {
+        Err("the value must not be 0".into())
+    }
 }
 
 /// The value; `None` for 0, which in fio means that the option is off.
@@ -132,7 +169,12 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let mut cpu_set = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let parse_cpu = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
+        let parse_cpu = |text: &str| {
+            text.trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|cpu| *cpu < CPUS_MAX)
+        };
         match (parse_cpu(first), parse_cpu(last)) {
             (Some(first), Some(last)) if first <= last => cpu_set.extend(first..=last),
             _ => {
@@ -152,11 +194,16 @@ pub(super) fn memory_nodes(file: &str) -> Option<String> {
 }
 
 /// CPUs of the NUMA nodes in a list, `0,2-5`. `read_node_file` reads a file in sysfs's directory of NUMA nodes.
-pub(super) fn cpus_of_nodes(text: &str, read_node_file: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
+pub(super) fn cpus_of_nodes(
+    text: &str,
+    read_node_file: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<u32>, String> {
     let mut cpu_list = Vec::new();
     for node in cpus(text)? {
         let of_node = read_node_file(&format!("node{node}/cpulist")).ok_or_else(|| {
-            format!("this machine has no NUMA node {node} - give other nodes, or leave the option out")
+            format!(
+                "this machine has no NUMA node {node} - give other nodes, or leave the option out"
+            )
         })?;
         cpu_list.extend(cpus(of_node.trim())?);
     }
@@ -166,7 +213,13 @@ pub(super) fn cpus_of_nodes(text: &str, read_node_file: impl Fn(&str) -> Option<
 /// Checks a memory policy. With a single NUMA node, all policies are equivalent.
 pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
-    let policies = [("default", true), ("local", true), ("prefer", false), ("bind", false), ("interleave", false)];
+    let policies = [
+        ("default", true),
+        ("local", true),
+        ("prefer", false),
+        ("bind", false),
+        ("interleave", false),
+    ];
     match parse_word(policy, &policies)? || is_single {
         true => Ok(()),
         false => Err("flashproof sets no memory policy, and this machine has several NUMA nodes - leave the option out, and run flashproof under numactl".into()),
@@ -176,7 +229,11 @@ pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
 /// CPUs whose bits are set.
 pub(super) fn cpus_of_mask(mask: u64) -> Result<Vec<u32>, String> {
     let cpus: Vec<_> = (0..u64::BITS).filter(|cpu| mask >> cpu & 1 == 1).collect();
-    if cpus.is_empty() { Err("the mask has no CPU".into()) } else { Ok(cpus) }
+    if cpus.is_empty() {
+        Err("the mask has no CPU".into())
+    } else {
+        Ok(cpus)
+    }
 }
 
 /// Names separated by `:`; `\:` is a colon within a name.
@@ -192,15 +249,23 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
             c => last.push(c),
         }
     }
-    if names.iter().any(String::is_empty) { Err("a file name is empty".into()) } else { Ok(names) }
+    if names.iter().any(String::is_empty) {
+        Err("a file name is empty".into())
+    } else {
+        Ok(names)
+    }
 }
 
 /// Parses the modifier after the colon of `rw`: bytes to skip after each sequential operation, or operations per random
 /// offset.
 pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
-    let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let value = number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
-    let skip = i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
+    let (is_back, digits) = text
+        .strip_prefix('-')
+        .map_or((false, text), |digits| (true, digits));
+    let value =
+        number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
+    let skip =
+        i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
     match random {
         true if is_back || value == 0 => {
             Err("after the colon, give the number of consecutive operations at each random offset, 1 or more".into())
@@ -219,12 +284,22 @@ pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
 
 pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     let parse_percentile = |part: &str| {
-        let percentile = part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
+        let percentile = part
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|percentile| (0.0..=100.0).contains(percentile));
         percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
     };
-    let mut list = text.split(':').map(parse_percentile).collect::<Result<Vec<_>, _>>()?;
+    let mut list = text
+        .split(':')
+        .map(parse_percentile)
+        .collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {
-        return Err(format!("there are {} percentiles, but at most {PERCENTILES_MAX} can be reported", list.len()));
+        return Err(format!(
+            "there are {} percentiles, but at most {PERCENTILES_MAX} can be reported",
+            list.len()
+        ));
     }
     list.sort_by(f64::total_cmp);
     Ok(list)
@@ -233,23 +308,43 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
 /// Distributions of random offsets by direction. The zones of each direction follow one keyword: `zoned:60/10,50/20`.
 pub(super) fn distributions(value: OptionValue<'_>) -> Result<[Distribution; DIRECTIONS], String> {
     match value.text.split_once(':') {
-        Some(("zoned", zones)) => OptionValue { text: zones, ..value }
-            .by_direction(Distribution::Uniform, |part| zoned(part.text, |text| size(&format!("{text}%"), 1000))),
-        Some(("zoned_abs", zones)) => OptionValue { text: zones, ..value }
-            .by_direction(Distribution::Uniform, |part| zoned(part.text, |text| size(text, part.kb_base))),
+        Some(("zoned", zones)) => OptionValue {
+            text: zones,
+            ..value
+        }
+        .by_direction(Distribution::Uniform, |part| {
+            zoned(part.text, |text| size(&format!("{text}%"), 1000))
+        }),
+        Some(("zoned_abs", zones)) => OptionValue {
+            text: zones,
+            ..value
+        }
+        .by_direction(Distribution::Uniform, |part| {
+            zoned(part.text, |text| size(text, part.kb_base))
+        }),
         _ => value.by_direction(Distribution::Uniform, distribution),
     }
 }
 
 fn distribution(value: OptionValue<'_>) -> Result<Distribution, String> {
-    let (kind, parameters) = value.text.split_once(':').map_or((value.text, None), |(kind, of)| (kind, Some(of)));
+    let (kind, parameters) = value
+        .text
+        .split_once(':')
+        .map_or((value.text, None), |(kind, of)| (kind, Some(of)));
     let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
         let parsed = parameters.map_or(Ok(default), |text| {
             text.parse().map_err(|_| {
-                format!("{} is not a number - fio's second parameter, the centre, is not supported", quoted(text))
+                format!(
+                    "{} is not a number - fio's second parameter, the centre, is not supported",
+                    quoted(text)
+                )
             })
         })?;
-        if is_right(parsed) { Ok(parsed) } else { Err(range.to_owned()) }
+        if is_right(parsed) {
+            Ok(parsed)
+        } else {
+            Err(range.to_owned())
+        }
     };
     Ok(match kind {
         "random" => Distribution::Uniform,
@@ -270,37 +365,71 @@ fn zoned(text: &str, size: impl Fn(&str) -> Result<Size, String>) -> Result<Dist
     let mut zones = Vec::new();
     // A trailing colon has no zone after it.
     for part in text.trim_end_matches(':').split(':') {
-        let (access, part_size) = part.split_once('/').ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
-        zones.push((unless_blank(access, |text| number(text, Unit::Plain))?, unless_blank(part_size, &size)?));
+        let (access, part_size) = part
+            .split_once('/')
+            .ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
+        zones.push((
+            unless_blank(access, |text| number(text, Unit::Plain))?,
+            unless_blank(part_size, &size)?,
+        ));
     }
     // As with sizes of operations, entries without a number share the rest.
     let accesses = complete_percentages(zones.iter().map(|(access, _)| *access))?;
-    let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
-    let given_pct: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
+    let percent = |size: &Size| {
+        if let Size::Percent(percent) = size {
+            *percent
+        } else {
+            0
+        }
+    };
+    let given_pct: u64 = zones
+        .iter()
+        .filter_map(|(_, size)| size.as_ref())
+        .map(percent)
+        .sum();
     let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
     if given_pct > 100 {
-        return Err(format!("the sizes of the zones add up to {given_pct} %, more than 100"));
+        return Err(format!(
+            "the sizes of the zones add up to {given_pct} %, more than 100"
+        ));
     }
     let blank_size = Size::Percent((100 - given_pct) / blank.max(1));
-    let sizes = zones.into_iter().map(|(_, size)| size.unwrap_or(blank_size));
-    Ok(Distribution::Zoned(accesses.into_iter().zip(sizes).collect()))
+    let sizes = zones
+        .into_iter()
+        .map(|(_, size)| size.unwrap_or(blank_size));
+    Ok(Distribution::Zoned(
+        accesses.into_iter().zip(sizes).collect(),
+    ))
 }
 
 /// Smallest and largest size of new files: `2m` or `2m-6m`.
 pub(super) fn file_sizes(value: OptionValue<'_>) -> Result<[u64; 2], String> {
-    let (min, max) = value.text.split_once('-').unwrap_or((value.text, value.text));
+    let (min, max) = value
+        .text
+        .split_once('-')
+        .unwrap_or((value.text, value.text));
     let [min, max] = [min, max].map(|text| OptionValue { text, ..value }.count(1, u64::MAX));
     let (min, max) = (min?, max?);
-    if min <= max { Ok([min, max]) } else { Err("a range must begin with the smaller size".into()) }
+    if min <= max {
+        Ok([min, max])
+    } else {
+        Err("a range must begin with the smaller size".into())
+    }
 }
 
 /// The sizes `4k-64k` or `4k:64k`.
 pub(super) fn size_range(value: OptionValue<'_>) -> Result<Sizes, String> {
-    let (min, max) = value.text.split_once(['-', ':']).ok_or("a range must be like 4k-64k")?;
+    let (min, max) = value
+        .text
+        .split_once(['-', ':'])
+        .ok_or("a range must be like 4k-64k")?;
     let bytes = |text| OptionValue { text, ..value }.block_bytes();
     let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
     match min_bytes <= max_bytes {
-        true => Ok(Sizes::Range { min_bytes, max_bytes }),
+        true => Ok(Sizes::Range {
+            min_bytes,
+            max_bytes,
+        }),
         false => Err("a range must begin with the smaller size".into()),
     }
 }
@@ -314,12 +443,20 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
         parts.push((OptionValue { text, ..value }.block_bytes()?, percent));
     }
     let percents = complete_percentages(parts.iter().map(|(_, percent)| *percent))?;
-    Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
+    Ok(Sizes::Split(
+        parts
+            .into_iter()
+            .zip(percents)
+            .map(|((bytes, _), percent)| (bytes, percent))
+            .collect(),
+    ))
 }
 
 /// Completes percentages: missing percentages share the rest to 100. Errors: the sum is above 100, or the sum is below
 /// 100 and no percentage is missing.
-fn complete_percentages(percentages: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
+fn complete_percentages(
+    percentages: impl Iterator<Item = Option<u64>> + Clone,
+) -> Result<Vec<u64>, String> {
     let sum = percentages.clone().flatten().fold(0, u64::saturating_add);
     let blank = percentages.clone().filter(Option::is_none).count() as u64;
     match 100_u64.checked_sub(sum) {
@@ -327,8 +464,11 @@ fn complete_percentages(percentages: impl Iterator<Item = Option<u64>> + Clone) 
         Some(1..) if blank == 0 => Err(format!("the percentages add up to {sum}, not 100")),
         Some(rest) => {
             // Shares are whole percents. The first shares take the remainder of the division.
-            let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
-            Ok(percentages.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
+            let mut shares =
+                (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
+            Ok(percentages
+                .map(|percent| percent.or_else(|| shares.next()).unwrap_or(0))
+                .collect())
         }
     }
 }

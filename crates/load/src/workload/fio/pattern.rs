@@ -16,7 +16,10 @@ pub enum Sizes {
 
 impl Sizes {
     pub fn same(bytes: u64) -> Self {
-        Self::Range { min_bytes: bytes, max_bytes: bytes }
+        Self::Range {
+            min_bytes: bytes,
+            max_bytes: bytes,
+        }
     }
 
     pub fn min_bytes(&self) -> u64 {
@@ -28,7 +31,10 @@ impl Sizes {
 
     pub fn max_bytes(&self) -> u64 {
         match self {
-            Self::Range { min_bytes, max_bytes } => max_bytes / min_bytes * min_bytes,
+            Self::Range {
+                min_bytes,
+                max_bytes,
+            } => max_bytes / min_bytes * min_bytes,
             Self::Split(parts) => parts.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
         }
     }
@@ -36,7 +42,10 @@ impl Sizes {
     pub fn mean_bytes(&self) -> f64 {
         match self {
             Self::Range { min_bytes, .. } => (min_bytes + self.max_bytes()) as f64 / 2.0,
-            Self::Split(parts) => parts.iter().map(|(bytes, percent)| *bytes as f64 * *percent as f64 / 100.0).sum(),
+            Self::Split(parts) => parts
+                .iter()
+                .map(|(bytes, percent)| *bytes as f64 * *percent as f64 / 100.0)
+                .sum(),
         }
     }
 
@@ -51,10 +60,19 @@ impl Sizes {
     #[inline]
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         match self {
-            Self::Range { min_bytes, max_bytes } if max_bytes == min_bytes => *min_bytes,
-            Self::Range { min_bytes, max_bytes } => min_bytes * (1 + random.below(max_bytes / min_bytes)),
+            Self::Range {
+                min_bytes,
+                max_bytes,
+            } if max_bytes == min_bytes => *min_bytes,
+            Self::Range {
+                min_bytes,
+                max_bytes,
+            } => min_bytes * (1 + random.below(max_bytes / min_bytes)),
             Self::Split(parts) => {
-                let drawn = by_percent(parts.iter().map(|(bytes, percent)| (*percent, *bytes)), random);
+                let drawn = by_percent(
+                    parts.iter().map(|(bytes, percent)| (*percent, *bytes)),
+                    random,
+                );
                 drawn.unwrap_or_else(|| self.max_bytes())
             }
         }
@@ -63,7 +81,10 @@ impl Sizes {
 
 /// Draws one of `parts` by their percentages. `None`: the draw fell into the rest up to 100 %.
 #[inline]
-pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
+pub(super) fn by_percent<T>(
+    parts: impl Iterator<Item = (u64, T)>,
+    random: &mut Random,
+) -> Option<T> {
     let mut drawn = random.below(100);
     for (percent, part) in parts {
         match drawn.checked_sub(percent) {
@@ -131,18 +152,27 @@ impl OffsetSampler {
             // The first fraction x of the ranks gets x^(1/power) of the operations: the fraction h gets 1 - h.
             Distribution::Pareto(h) => Ranks::Pareto(h.ln() / (1.0 - h).ln()),
             Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
-            Distribution::Zoned(zones) => Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?),
+            Distribution::Zoned(zones) => {
+                Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?)
+            }
         };
         let (factor, shift) = match ranks {
             Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
             _ => {
                 // The factor is near the golden section of `blocks`, and coprime with `blocks`.
                 let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
-                let factor = (near..).find(|factor| greatest_divisor(*factor, blocks) == 1).unwrap_or(1);
+                let factor = (near..)
+                    .find(|factor| greatest_divisor(*factor, blocks) == 1)
+                    .unwrap_or(1);
                 (factor, random.below(blocks))
             }
         };
-        Ok(Self { ranks, blocks, factor, shift })
+        Ok(Self {
+            ranks,
+            blocks,
+            factor,
+            shift,
+        })
     }
 
     #[inline]
@@ -151,14 +181,20 @@ impl OffsetSampler {
         let rank = match &self.ranks {
             Ranks::Uniform => return random.below(self.blocks),
             Ranks::Zoned(zones) => {
-                let zone = by_percent(zones.iter().map(|(access, first, blocks)| (*access, (first, blocks))), random);
+                let zone = by_percent(
+                    zones
+                        .iter()
+                        .map(|(access, first, blocks)| (*access, (first, blocks))),
+                    random,
+                );
                 return zone.map_or(0, |(first, blocks)| first + random.below(*blocks));
             }
             Ranks::Zipf(zipfian) => zipfian.draw(random),
             Ranks::Pareto(power) => (random.unit().powf(*power) * blocks) as u64,
             Ranks::Normal(moved) => {
                 // Source: fio's gauss_next().
-                let mean = (0..NORMAL_DRAWS).map(|_| random.unit()).sum::<f64>() / f64::from(NORMAL_DRAWS);
+                let mean =
+                    (0..NORMAL_DRAWS).map(|_| random.unit()).sum::<f64>() / f64::from(NORMAL_DRAWS);
                 (mean * blocks + moved * (2.0 * random.unit() - 1.0)) as u64
             }
         };
@@ -168,7 +204,11 @@ impl OffsetSampler {
 }
 
 /// Percent of the operations, first block and number of blocks of each zone.
-fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Result<Vec<(u64, u64, u64)>, String> {
+fn zones_in_blocks(
+    zones: &[(u64, Size)],
+    blocks: u64,
+    block_bytes: u64,
+) -> Result<Vec<(u64, u64, u64)>, String> {
     let range_bytes = blocks * block_bytes;
     let (mut first_block, mut end_bytes, mut percent, mut zone_blocks) = (0, 0_u64, 0, Vec::new());
     for (access, size) in zones {
@@ -213,7 +253,11 @@ impl RandomMap {
             }
             levels.push(level);
             if words == 1 {
-                return Self { levels, units, unvisited: units };
+                return Self {
+                    levels,
+                    units,
+                    unvisited: units,
+                };
             }
             bits = words;
         }
@@ -294,13 +338,23 @@ mod tests {
                 for _ in 0..units {
                     let unit = map.next_unvisited(random.below(units));
                     assert_eq!(map.mark_visited(unit, 1), 1);
-                    assert!(!std::mem::replace(&mut seen[unit as usize], true), "{unit} of {units} again");
+                    assert!(
+                        !std::mem::replace(&mut seen[unit as usize], true),
+                        "{unit} of {units} again"
+                    );
                 }
                 assert_eq!(map.unvisited, 0);
             }
         }
         let mut map = RandomMap::new(100);
-        assert_eq!((map.mark_visited(10, 5), map.mark_visited(8, 9), map.next_unvisited(8)), (5, 2, 15));
+        assert_eq!(
+            (
+                map.mark_visited(10, 5),
+                map.mark_visited(8, 9),
+                map.next_unvisited(8)
+            ),
+            (5, 2, 15)
+        );
         assert_eq!(
             (map.mark_visited(98, 9), map.next_unvisited(98)),
             (2, 0),
@@ -324,7 +378,10 @@ mod tests {
         let sum: f64 = weights.iter().sum();
         for (seen, weight) in zipf.iter().zip(weights).take(20) {
             let wanted = 400_000.0 * weight / sum;
-            assert!((seen - wanted).abs() < 5.0 * wanted.sqrt(), "{seen} of {wanted}");
+            assert!(
+                (seen - wanted).abs() < 5.0 * wanted.sqrt(),
+                "{seen} of {wanted}"
+            );
         }
         let mut pareto = counts(&Distribution::Pareto(0.2), 1_000, 400_000);
         pareto.sort_by(|a, b| b.total_cmp(a));
@@ -332,17 +389,30 @@ mod tests {
             let seen: f64 = pareto[..(1_000.0 * part) as usize].iter().sum::<f64>() / 400_000.0;
             // 20 % of the blocks get 80 % of the operations, and 20 % of those blocks get 80 % of those operations.
             let wanted = part.powf(0.8_f64.ln() / 0.2_f64.ln());
-            assert!((seen - wanted).abs() < 0.005, "{part}: {seen}, not {wanted}");
+            assert!(
+                (seen - wanted).abs() < 0.005,
+                "{part}: {seen}, not {wanted}"
+            );
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);
         normal.sort_by(|a, b| b.total_cmp(a));
         // Offsets within one and within two standard deviations of the mean. A standard deviation is 1,000 / 12 blocks.
         for (deviations, share) in [(1.0_f64, 0.683), (2.0, 0.954)] {
-            let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
-            assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");
+            let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize]
+                .iter()
+                .sum::<f64>()
+                / 400_000.0;
+            assert!(
+                (seen - share).abs() < 0.01,
+                "{deviations}: {seen}, not {share}"
+            );
         }
         let zone = |access, percent| (access, Size::Percent(percent));
-        let zoned = counts(&Distribution::Zoned(vec![zone(60, 10), zone(30, 20), zone(10, 70)]), 200, 300_000);
+        let zoned = counts(
+            &Distribution::Zoned(vec![zone(60, 10), zone(30, 20), zone(10, 70)]),
+            200,
+            300_000,
+        );
         for (blocks, share) in [(0..20, 0.6), (20..60, 0.3), (60..200, 0.1)] {
             let seen: f64 = zoned[blocks].iter().sum::<f64>() / 300_000.0;
             assert!((seen - share).abs() < 0.005, "{seen}, not {share}");
@@ -352,16 +422,26 @@ mod tests {
     #[test]
     fn sizes_come_in_their_proportions() {
         let mut random = Random::new(1);
-        let value = |text| OptionValue { text, kb_base: 1024 };
+        let value = |text| OptionValue {
+            text,
+            kb_base: 1024,
+        };
         let split = size_split(value("4k/10:64k/50:32k/")).unwrap();
-        assert_eq!(split, Sizes::Split(vec![(4_096, 10), (65_536, 50), (32_768, 40)]));
+        assert_eq!(
+            split,
+            Sizes::Split(vec![(4_096, 10), (65_536, 50), (32_768, 40)])
+        );
         let drawn: Vec<_> = (0..100_000).map(|_| split.draw(&mut random)).collect();
         let share = |bytes| drawn.iter().filter(|drawn| **drawn == bytes).count() as f64 / 1e5;
         assert!((share(4_096) - 0.1).abs() < 0.005 && (share(65_536) - 0.5).abs() < 0.01);
         assert!((split.mean_bytes() - 46_284.8).abs() < 0.01);
         let range = size_range(value("4k-18k")).unwrap();
         let drawn: Vec<_> = (0..10_000).map(|_| range.draw(&mut random)).collect();
-        assert!(drawn.iter().all(|bytes| bytes.is_multiple_of(4_096) && *bytes <= 16_384));
+        assert!(
+            drawn
+                .iter()
+                .all(|bytes| bytes.is_multiple_of(4_096) && *bytes <= 16_384)
+        );
         assert_eq!((range.max_bytes(), range.mean_bytes()), (16_384, 10_240.0));
         for wrong in ["4k/60:8k/50", "4k/60:8k/30", "0/", "4k/x"] {
             assert!(size_split(value(wrong)).is_err(), "{wrong}");

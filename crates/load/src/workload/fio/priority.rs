@@ -52,7 +52,10 @@ impl PriorityOptions {
     /// Applies the option `name`. Errors: the reason, a phrase.
     pub(super) fn set(&mut self, name: &str, value: OptionValue<'_>) -> Result<(), String> {
         // The second value is for writes. Without it, reads and writes have the same value.
-        let (reads, writes) = value.text.split_once(',').unwrap_or((value.text, value.text));
+        let (reads, writes) = value
+            .text
+            .split_once(',')
+            .unwrap_or((value.text, value.text));
         let part = if name.ends_with("class") {
             CLASS
         } else if name.ends_with("hint") {
@@ -65,16 +68,33 @@ impl PriorityOptions {
             "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, max)?,
             "cmdprio_percentage" => {
                 let percents = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
-                self.by_percentage = percents.map(|percent| vec![PriorityShare { bytes: None, percent, parts: None }]);
+                self.by_percentage = percents.map(|percent| {
+                    vec![PriorityShare {
+                        bytes: None,
+                        percent,
+                        parts: None,
+                    }]
+                });
             }
             "cmdprio_bssplit" => {
-                self.by_size =
-                    [split(OptionValue { text: reads, ..value })?, split(OptionValue { text: writes, ..value })?];
+                self.by_size = [
+                    split(OptionValue {
+                        text: reads,
+                        ..value
+                    })?,
+                    split(OptionValue {
+                        text: writes,
+                        ..value
+                    })?,
+                ];
             }
             _ => {
                 let min = u16::from(part == CLASS);
                 let values = [within(reads, min, max)?, within(writes, min, max)?];
-                self.commands.iter_mut().zip(values).for_each(|(parts, given)| parts[part] = given);
+                self.commands
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(parts, given)| parts[part] = given);
             }
         }
         Ok(())
@@ -82,10 +102,13 @@ impl PriorityOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let is_given =
-            |shares: &[Vec<PriorityShare>; DIRECTIONS]| shares.iter().flatten().any(|share| share.percent > 0);
+        let is_given = |shares: &[Vec<PriorityShare>; DIRECTIONS]| {
+            shares.iter().flatten().any(|share| share.percent > 0)
+        };
         if is_given(&self.by_percentage) && is_given(&self.by_size) {
-            return Some("cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out");
+            return Some(
+                "cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out",
+            );
         }
         (self.job[CLASS] == 0 && self.job[LEVEL] > 0)
             .then_some("prio without prioclass: the kernel takes no level without a class - give prioclass=2 (best-effort) or another class")
@@ -93,7 +116,11 @@ impl PriorityOptions {
 
     /// True if operations of one job have several priorities.
     pub(super) fn is_mixed(&self) -> bool {
-        self.by_percentage.iter().chain(&self.by_size).flatten().any(|share| share.percent > 0)
+        self.by_percentage
+            .iter()
+            .chain(&self.by_size)
+            .flatten()
+            .any(|share| share.percent > 0)
     }
 
     /// Priority of all operations that have no priority of their own.
@@ -107,12 +134,21 @@ impl PriorityOptions {
         if direction >= DIRECTIONS || !self.is_mixed() {
             return self.of_job();
         }
-        let shares = self.by_percentage[direction].iter().chain(&self.by_size[direction]);
+        let shares = self.by_percentage[direction]
+            .iter()
+            .chain(&self.by_size[direction]);
         let fitting = shares.filter(|share| share.bytes.is_none_or(|of| of == bytes));
-        by_percent(fitting.map(|share| (share.percent, share)), random).map_or(self.of_job(), |share| {
-            let [class, level, hint] = self.commands[direction];
-            priority(share.parts.unwrap_or([if class == 0 { REAL_TIME } else { class }, level, hint]))
-        })
+        by_percent(fitting.map(|share| (share.percent, share)), random).map_or(
+            self.of_job(),
+            |share| {
+                let [class, level, hint] = self.commands[direction];
+                priority(share.parts.unwrap_or([
+                    if class == 0 { REAL_TIME } else { class },
+                    level,
+                    hint,
+                ]))
+            },
+        )
     }
 }
 
@@ -140,17 +176,35 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
         let parts = match fields.len() {
             2 => None,
             4 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, 0]),
-            5 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, field(4, PARTS_MAX[HINT])?]),
+            5 => Some([
+                field(2, PARTS_MAX[CLASS])?,
+                field(3, PARTS_MAX[LEVEL])?,
+                field(4, PARTS_MAX[HINT])?,
+            ]),
             _ => return Err(form.into()),
         };
-        let bytes = OptionValue { text: fields[0], ..value }.block_bytes()?;
-        shares.push(PriorityShare { bytes: Some(bytes), percent: field(1, 100)?.into(), parts });
+        let bytes = OptionValue {
+            text: fields[0],
+            ..value
+        }
+        .block_bytes()?;
+        shares.push(PriorityShare {
+            bytes: Some(bytes),
+            percent: field(1, 100)?.into(),
+            parts,
+        });
     }
     for share in &shares {
-        let sum: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
+        let sum: u64 = shares
+            .iter()
+            .filter(|other| other.bytes == share.bytes)
+            .map(|share| share.percent)
+            .sum();
         if sum > 100 {
             let bytes = share.bytes.unwrap_or(0);
-            return Err(format!("the percentages for {bytes} bytes add up to {sum}, more than 100"));
+            return Err(format!(
+                "the percentages for {bytes} bytes add up to {sum}, more than 100"
+            ));
         }
     }
     Ok(shares)
@@ -166,13 +220,18 @@ pub struct LatenciesByPriority {
 
 impl LatenciesByPriority {
     pub(super) fn new(from_ns: u64) -> Self {
-        Self { from_ns, latencies: Mutex::default() }
+        Self {
+            from_ns,
+            latencies: Mutex::default(),
+        }
     }
 
     pub(super) fn add(&self, direction: usize, priority: Priority, times: &Times) {
         if times.completed_ns() >= self.from_ns {
             let mut all = self.latencies();
-            all.entry((direction, priority.value())).or_insert_with(latencies).saturating_record(times.service_ns());
+            all.entry((direction, priority.value()))
+                .or_insert_with(latencies)
+                .saturating_record(times.service_ns());
         }
     }
 
@@ -188,7 +247,17 @@ mod tests {
 
     fn options(given: &[(&str, &str)]) -> PriorityOptions {
         let mut options = PriorityOptions::default();
-        given.iter().for_each(|(name, text)| options.set(name, OptionValue { text, kb_base: 1024 }).unwrap());
+        given.iter().for_each(|(name, text)| {
+            options
+                .set(
+                    name,
+                    OptionValue {
+                        text,
+                        kb_base: 1024,
+                    },
+                )
+                .unwrap()
+        });
         options
     }
 
@@ -196,9 +265,14 @@ mod tests {
     fn shares(options: &PriorityOptions, direction: usize, bytes: u64) -> Vec<(u16, u32)> {
         let (mut random, mut counts) = (Random::new(1), std::collections::BTreeMap::new());
         for _ in 0..100_000 {
-            *counts.entry(options.draw(direction, bytes, &mut random).value()).or_insert(0_u32) += 1;
+            *counts
+                .entry(options.draw(direction, bytes, &mut random).value())
+                .or_insert(0_u32) += 1;
         }
-        let mut all: Vec<_> = counts.into_iter().map(|(value, count)| (value, (count + 500) / 1_000)).collect();
+        let mut all: Vec<_> = counts
+            .into_iter()
+            .map(|(value, count)| (value, (count + 500) / 1_000))
+            .collect();
         all.sort_by_key(|(_, percent)| std::cmp::Reverse(*percent));
         all
     }
@@ -207,10 +281,21 @@ mod tests {
     fn a_part_of_the_operations_has_another_priority() {
         let whole = options(&[("prioclass", "2"), ("prio", "7")]);
         assert_eq!(shares(&whole, 1, 4096), [(0x4007, 100)]);
-        let part = options(&[("prioclass", "3"), ("cmdprio_percentage", "20,0"), ("cmdprio", "1")]);
-        assert_eq!(shares(&part, 0, 4096), [(0x6000, 80), (0x2001, 20)], "real-time by default");
+        let part = options(&[
+            ("prioclass", "3"),
+            ("cmdprio_percentage", "20,0"),
+            ("cmdprio", "1"),
+        ]);
+        assert_eq!(
+            shares(&part, 0, 4096),
+            [(0x6000, 80), (0x2001, 20)],
+            "real-time by default"
+        );
         assert_eq!(shares(&part, 1, 4096), [(0x6000, 100)]);
-        let split = options(&[("cmdprio_bssplit", "64k/25/1/1:64k/75/3/2:1024k/10/2/0/3:1024k/0,1024k/0")]);
+        let split = options(&[(
+            "cmdprio_bssplit",
+            "64k/25/1/1:64k/75/3/2:1024k/10/2/0/3:1024k/0,1024k/0",
+        )]);
         assert_eq!(shares(&split, 0, 64 << 10), [(0x6002, 75), (0x2001, 25)]);
         assert_eq!(shares(&split, 0, 1 << 20), [(0, 90), (0x4018, 10)]);
         assert_eq!(shares(&split, 1, 1 << 20), [(0, 100)]);
@@ -228,9 +313,28 @@ mod tests {
             ("cmdprio_bssplit", "64k/60:64k/50"),
             ("cmdprio_bssplit", "64k"),
         ] {
-            assert!(options.set(name, OptionValue { text, kb_base: 1024 }).is_err(), "{name}={text}");
+            assert!(
+                options
+                    .set(
+                        name,
+                        OptionValue {
+                            text,
+                            kb_base: 1024
+                        }
+                    )
+                    .is_err(),
+                "{name}={text}"
+            );
         }
-        options.set("prio", OptionValue { text: "3", kb_base: 1024 }).unwrap();
+        options
+            .set(
+                "prio",
+                OptionValue {
+                    text: "3",
+                    kb_base: 1024,
+                },
+            )
+            .unwrap();
         assert!(options.check().unwrap().contains("prioclass"));
     }
 }

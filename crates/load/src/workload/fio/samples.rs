@@ -41,7 +41,10 @@ const BIN_BITS: u32 = 6;
 
 /// The bin of a latency. Source: fio's `plat_val_to_idx()`.
 fn bin(latency_ns: u64) -> usize {
-    let bits = latency_ns.checked_ilog2().unwrap_or(0).saturating_sub(BIN_BITS);
+    let bits = latency_ns
+        .checked_ilog2()
+        .unwrap_or(0)
+        .saturating_sub(BIN_BITS);
     let part = (latency_ns >> bits) as usize & ((1 << BIN_BITS) - 1);
     match bits {
         0 => latency_ns as usize,
@@ -73,12 +76,24 @@ struct SampleBuffer {
 
 impl Samples {
     pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64, has_bins: bool) -> Self {
-        Self { every_ns, from_ns, until_ns, has_bins, buffer: Mutex::default() }
+        Self {
+            every_ns,
+            from_ns,
+            until_ns,
+            has_bins,
+            buffer: Mutex::default(),
+        }
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
         // Operations that complete after the end count in the last period.
-        let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
+        let Some(end_ns) = times
+            .completed_ns()
+            .min(self.until_ns - 1)
+            .checked_sub(self.from_ns)
+        else {
+            return;
+        };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
         let mut buffer = locked(&self.buffer);
         let Some(number) = end_ns.checked_div(self.every_ns) else {
@@ -104,7 +119,8 @@ impl Samples {
         current.ops += 1;
         current.bytes += bytes;
         current.latency_ns += latency_ns;
-        (current.max_bytes, current.max_ns) = (current.max_bytes.max(bytes), current.max_ns.max(latency_ns));
+        (current.max_bytes, current.max_ns) =
+            (current.max_bytes.max(bytes), current.max_ns.max(latency_ns));
         if self.has_bins {
             current.bins.resize(BINS, 0);
             current.bins[bin(latency_ns)] += 1;
@@ -132,14 +148,23 @@ impl Samples {
 
 impl SampleBuffer {
     fn push(&mut self, sample: Sample) {
-        if self.samples.len() < KEPT_MAX { self.samples.push(sample) } else { self.left_out += 1 }
+        if self.samples.len() < KEPT_MAX {
+            self.samples.push(sample)
+        } else {
+            self.left_out += 1
+        }
     }
 
     fn close(&mut self, end_ns: u64, length_ns: u64) {
         for direction in 0..self.current.len() {
             let sum = std::mem::take(&mut self.current[direction]);
             if sum.ops > 0 {
-                self.push(Sample { end_ns, direction, length_ns, ..sum });
+                self.push(Sample {
+                    end_ns,
+                    direction,
+                    length_ns,
+                    ..sum
+                });
             }
         }
     }
@@ -151,14 +176,24 @@ mod tests {
     use sys::op::OpKind;
 
     fn add(samples: &Samples, direction: usize, completed_ns: u64) {
-        let request = Request { offset: 8_192, len: 4_096, ..Request::new(OpKind::Read, 0, 0, 0) };
-        samples.add(direction, &request, &Times::new(0, 0, completed_ns - 10, completed_ns));
+        let request = Request {
+            offset: 8_192,
+            len: 4_096,
+            ..Request::new(OpKind::Read, 0, 0, 0)
+        };
+        samples.add(
+            direction,
+            &request,
+            &Times::new(0, 0, completed_ns - 10, completed_ns),
+        );
     }
 
     #[test]
     fn each_operation_is_a_sample_or_each_stretch_of_time() {
         let each = Samples::new(0, 1_000, 9_000, false);
-        [999, 1_500, 9_500].into_iter().for_each(|at| add(&each, 1, at));
+        [999, 1_500, 9_500]
+            .into_iter()
+            .for_each(|at| add(&each, 1, at));
         let taken = each.take(None);
         let sample = Sample {
             direction: 1,
@@ -170,16 +205,37 @@ mod tests {
             max_ns: 10,
             ..Sample::default()
         };
-        assert_eq!(taken, [Sample { end_ns: 500, ..sample.clone() }, Sample { end_ns: 7_999, ..sample }]);
+        assert_eq!(
+            taken,
+            [
+                Sample {
+                    end_ns: 500,
+                    ..sample.clone()
+                },
+                Sample {
+                    end_ns: 7_999,
+                    ..sample
+                }
+            ]
+        );
         assert_eq!(each.take(Some(8_000)), []);
 
         let sums = Samples::new(3_000, 1_000, 9_000, false);
-        [1_100, 3_999, 4_000, 8_500, 9_100].into_iter().for_each(|at| add(&sums, 0, at));
+        [1_100, 3_999, 4_000, 8_500, 9_100]
+            .into_iter()
+            .for_each(|at| add(&sums, 0, at));
         add(&sums, 2, 8_600);
-        let ended: Vec<_> = sums.take(None).iter().map(|sum| (sum.end_ns, sum.ops, sum.length_ns)).collect();
+        let ended: Vec<_> = sums
+            .take(None)
+            .iter()
+            .map(|sum| (sum.end_ns, sum.ops, sum.length_ns))
+            .collect();
         assert_eq!(ended, [(3_000, 2, 3_000), (6_000, 1, 3_000)]);
-        let last: Vec<_> =
-            sums.take(Some(8_000)).iter().map(|sum| (sum.end_ns, sum.direction, sum.ops, sum.length_ns)).collect();
+        let last: Vec<_> = sums
+            .take(Some(8_000))
+            .iter()
+            .map(|sum| (sum.end_ns, sum.direction, sum.ops, sum.length_ns))
+            .collect();
         assert_eq!(last, [(8_000, 0, 2, 2_000), (8_000, 2, 1, 2_000)]);
     }
 
@@ -202,7 +258,14 @@ mod tests {
         let sums = Samples::new(1_000_000, 0, 9_000_000, true);
         [100, 200, 300].into_iter().for_each(|at| add(&sums, 0, at));
         let taken = sums.take(Some(1_000));
-        assert_eq!((taken[0].bins[10], taken[0].bins.iter().sum::<u32>(), taken[0].max_bytes), (3, 3, 4_096));
+        assert_eq!(
+            (
+                taken[0].bins[10],
+                taken[0].bins.iter().sum::<u32>(),
+                taken[0].max_bytes
+            ),
+            (3, 3, 4_096)
+        );
     }
 
     #[test]
@@ -212,6 +275,9 @@ mod tests {
         kept.samples = vec![Sample::default(); KEPT_MAX];
         kept.push(Sample::default());
         drop(kept);
-        assert_eq!((samples.take(None).len(), samples.left_out()), (KEPT_MAX, 1));
+        assert_eq!(
+            (samples.take(None).len(), samples.left_out()),
+            (KEPT_MAX, 1)
+        );
     }
 }

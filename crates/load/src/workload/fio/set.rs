@@ -4,9 +4,9 @@ use super::content::BytePattern;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, FileOrder, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames, latency_percentile,
-    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, unless_zero,
-    write_back,
+    OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames,
+    latency_percentile, memory_nodes, memory_policy, parse_word, percentiles, positive,
+    rw_modifier, size_range, size_split, unless_zero, write_back,
 };
 use super::pattern::Sizes;
 use super::text::{GivenOption, Problem, Section};
@@ -18,7 +18,12 @@ use sys::op::WriteSync;
 
 impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
-    pub fn apply_section(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
+    pub fn apply_section(
+        &mut self,
+        section: &Section,
+        problems: &mut Vec<Problem>,
+        warnings: &mut Vec<Problem>,
+    ) {
         self.given_options.clear();
         // Sizes depend on kb_base, wherever it is given.
         let mut options: Vec<_> = section.options.iter().collect();
@@ -27,9 +32,14 @@ impl Job {
             let option_text = given_option
                 .value
                 .as_ref()
-                .map_or(given_option.name.clone(), |value| format!("{}={value}", given_option.name));
+                .map_or(given_option.name.clone(), |value| {
+                    format!("{}={value}", given_option.name)
+                });
             let mut problem = |what: String| {
-                problems.push(Problem::new(&given_option.position, format!("{} - {what}", quoted(&option_text))))
+                problems.push(Problem::new(
+                    &given_option.position,
+                    format!("{} - {what}", quoted(&option_text)),
+                ))
             };
             match find(&given_option.name) {
                 None => {
@@ -37,9 +47,12 @@ impl Job {
                         || "check its name (--cmdhelp lists all options)".to_owned(),
                         |name| format!("did you mean {name}?"),
                     );
-                    problem(format!("neither fio nor flashproof has this option - {advice}"));
+                    problem(format!(
+                        "neither fio nor flashproof has this option - {advice}"
+                    ));
                 }
-                Some(Support::Unsupported(_)) if has_no_effect(&given_option.name, given_option.value.as_deref()) => {}
+                Some(Support::Unsupported(_))
+                    if has_no_effect(&given_option.name, given_option.value.as_deref()) => {}
                 Some(Support::Unsupported(without)) => problem(format!(
                     "flashproof does not support this option; without the option, flashproof would run: {without} - \
                      leave the option out if that is acceptable"
@@ -59,7 +72,10 @@ impl Job {
                         ));
                     }
                     // As in fio 3.42, an option without a value is reported with an empty value.
-                    self.given_options.push((known.name.to_owned(), given_option.value.clone().unwrap_or_default()));
+                    self.given_options.push((
+                        known.name.to_owned(),
+                        given_option.value.clone().unwrap_or_default(),
+                    ));
                 }
             }
         }
@@ -68,17 +84,25 @@ impl Job {
 
     fn set(&mut self, option: &KnownOption, given_option: &GivenOption) -> Result<(), String> {
         let text = given_option.value.as_deref().unwrap_or("1");
-        let value = OptionValue { text, kb_base: self.kb_base };
+        let value = OptionValue {
+            text,
+            kb_base: self.kb_base,
+        };
         let (yes, count) = (|| value.boolean(), |least, most| value.count(least, most));
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
         let default_size = Sizes::same(4096);
         match option.name {
-            "iodepth_low" => self.refill_low = unless_zero(count(0, DEPTH_MAX)?).unwrap_or(u64::MAX),
+            "iodepth_low" => {
+                self.refill_low = unless_zero(count(0, DEPTH_MAX)?).unwrap_or(u64::MAX)
+            }
             "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
-            "numa_mem_policy" => memory_policy(text, memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"))?,
+            "numa_mem_policy" => memory_policy(
+                text,
+                memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"),
+            )?,
             "steadystate" => self.steady.set_criterion(text)?,
             "steadystate_duration" => self.steady.duration_ns = number(text, SECONDS)?,
             "steadystate_ramp_time" => self.steady.ramp_ns = number(text, SECONDS)?,
@@ -88,13 +112,17 @@ impl Job {
             "create_only" => self.creates_only = yes()?,
             "overwrite" => self.overwrite = yes()?,
             "fallocate" => {
-                let (words, sparse) =
-                    (["native", "posix", "keep", "1", "truncate", "none", "0"], ["truncate", "none", "0"]);
+                let (words, sparse) = (
+                    ["native", "posix", "keep", "1", "truncate", "none", "0"],
+                    ["truncate", "none", "0"],
+                );
                 self.sparse = parse_word(text, &words.map(|word| (word, sparse.contains(&word))))?;
             }
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
-            "replay_redirect" => self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty()),
+            "replay_redirect" => {
+                self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty())
+            }
             "replay_align" => {
                 self.replay.align = count(0, 1 << 40)?.max(1);
                 if !self.replay.align.is_power_of_two() {
@@ -109,7 +137,13 @@ impl Job {
             "log_unix_epoch" => self.log_unix_epoch = yes()?,
             "log_window_value" => {
                 let (mean, max) = ([true, false], [false, true]);
-                let words = [("avg", mean), ("max", max), ("both", [true, true]), ("0", mean), ("1", max)];
+                let words = [
+                    ("avg", mean),
+                    ("max", max),
+                    ("both", [true, true]),
+                    ("0", mean),
+                    ("1", max),
+                ];
                 self.log_values = parse_word(text, &words)?;
             }
             "log_issue_time" => self.log_issue_time = yes()?,
@@ -118,12 +152,15 @@ impl Job {
                 if text == "zbd" {
                     return Err("flashproof does not support the zones of zoned devices; without the option, flashproof would run: operations at any offset - leave zonemode and zonesize out if that is acceptable".into());
                 }
-                self.zones.mode_is_strided = Some(parse_word(text, &[("none", false), ("strided", true)])?);
+                self.zones.mode_is_strided =
+                    Some(parse_word(text, &[("none", false), ("strided", true)])?);
             }
             "zonesize" => self.zones.size = value.size()?.unless_zero(),
             "zonerange" => self.zones.range = value.size()?.unless_zero(),
             "zoneskip" => self.zones.skip = value.size()?.unless_zero(),
-            name if name.starts_with("prio") || name.starts_with("cmdprio") => self.priority.set(name, value)?,
+            name if name.starts_with("prio") || name.starts_with("cmdprio") => {
+                self.priority.set(name, value)?
+            }
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
             // As in fio, each filename adds to those given before.
@@ -138,7 +175,8 @@ impl Job {
                 self.ioengine = Some(text.to_owned());
                 (self.is_null, self.is_passthrough, self.is_mapped) =
                     (text == "null", text == "io_uring_cmd", text == "mmap");
-                self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
+                self.is_sync_engine =
+                    ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
                 let others = ["io_uring", "libaio", "posixaio", "null", "io_uring_cmd"];
                 if !self.is_sync_engine && !others.contains(&text) {
                     return Err("flashproof does not support this engine; without the option, flashproof would run: io_uring on the same files or devices - give ioengine=io_uring if that is acceptable".into());
@@ -152,21 +190,37 @@ impl Job {
             "offset" => self.offset = value.size()?,
             "offset_increment" => self.offset_increment = value.size()?,
             "number_ios" => self.number_ios = unless_zero(count(0, u64::MAX)?),
-            "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
-            "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,
+            "bs" => {
+                self.sizes =
+                    value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?
+            }
+            "ba" => {
+                self.align =
+                    value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?
+            }
             "bsrange" => self.sizes = value.by_direction(default_size, size_range)?,
             "bssplit" => self.sizes = value.by_direction(default_size, size_split)?,
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
             "random_generator" => {
-                self.lfsr = parse_word(text, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?;
+                self.lfsr = parse_word(
+                    text,
+                    &[
+                        ("tausworthe", false),
+                        ("tausworthe64", false),
+                        ("lfsr", true),
+                    ],
+                )?;
             }
             "random_distribution" => self.distribution = distributions(value)?,
             "file_service_type" => {
                 let (order, ops) = text.split_once(':').unwrap_or((text, "1"));
                 let orders = [FileOrder::InTurn, FileOrder::Random, FileOrder::OneByOne];
-                let words = ["roundrobin", "random", "sequential"].into_iter().zip(orders).collect::<Vec<_>>();
+                let words = ["roundrobin", "random", "sequential"]
+                    .into_iter()
+                    .zip(orders)
+                    .collect::<Vec<_>>();
                 self.file_order = parse_word(order, &words)?;
                 self.file_ops = number(ops, Unit::Kilo(self.kb_base))?.max(1);
             }
@@ -178,7 +232,9 @@ impl Job {
             "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
             "cpus_allowed" => self.cpus = cpus(text)?,
             "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
-            "cpus_allowed_policy" => self.splits_cpus = parse_word(text, &[("shared", false), ("split", true)])?,
+            "cpus_allowed_policy" => {
+                self.splits_cpus = parse_word(text, &[("shared", false), ("split", true)])?
+            }
             "runtime" => self.runtime_ns = unless_zero(value.seconds_ns()?),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = value.seconds_ns()?,
@@ -198,16 +254,22 @@ impl Job {
                 let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
                 self.latency_max_ns = all.map(|ns| unless_zero(ns).unwrap_or(u64::MAX));
             }
-            "percentage_random" => match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
-                all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
-                _ => return Err("the value is above the maximum of 100".into()),
-            },
+            "percentage_random" => {
+                match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
+                    all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
+                    _ => return Err("the value is above the maximum of 100".into()),
+                }
+            }
             "startdelay" => self.start_delay_ns = value.seconds_ns()?,
             "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
             "exitall" => self.exit_all = yes()?,
             "exitall_on_error" => self.exit_all_on_error = yes()?,
             "exit_what" => {
-                let jobs = [("group", ExitWhat::Group), ("stonewall", ExitWhat::Stonewall), ("all", ExitWhat::All)];
+                let jobs = [
+                    ("group", ExitWhat::Group),
+                    ("stonewall", ExitWhat::Stonewall),
+                    ("all", ExitWhat::All),
+                ];
                 self.exit_what = parse_word(text, &jobs)?;
             }
             "fill_device" => self.fills_device = yes()?,
@@ -219,10 +281,21 @@ impl Job {
             "rate_cycle" => self.rate_cycle_ns = count(0, 3_600_000)? * 1_000_000,
             "rate" => set_rates(&mut self.rates, value, RateTarget::Bytes)?,
             "rate_iops" => set_rates(&mut self.rates, value, RateTarget::Iops)?,
-            "rate_process" => self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?,
+            "rate_process" => {
+                self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?
+            }
             "sync" => {
                 let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
-                self.sync = parse_word(text, &[("none", no), ("dsync", data), ("sync", file), ("0", no), ("1", file)])?;
+                self.sync = parse_word(
+                    text,
+                    &[
+                        ("none", no),
+                        ("dsync", data),
+                        ("sync", file),
+                        ("0", no),
+                        ("1", file),
+                    ],
+                )?;
             }
             "stonewall" => self.stonewall = yes()?,
             "new_group" => self.new_group = yes()?,
@@ -259,13 +332,15 @@ impl Job {
             "verify_state_load" => self.verify.loads_state = yes()?,
             "zero_buffers" => (self.content.zeros, self.content.pattern) = (yes()?, None),
             "buffer_pattern" => {
-                (self.content.zeros, self.content.pattern) = (false, Some(BytePattern::parse(text, false)?));
+                (self.content.zeros, self.content.pattern) =
+                    (false, Some(BytePattern::parse(text, false)?));
             }
             "buffer_compress_percentage" => self.content.compress_pct = count(0, 100)?,
             "buffer_compress_chunk" => self.content.chunk_bytes = count(0, 1 << 30)?,
             "dedupe_percentage" => self.content.dedupe_pct = count(0, 100)?,
             "dedupe_mode" => {
-                self.content.dedupe_from_set = parse_word(text, &[("repeat", false), ("working_set", true)])?
+                self.content.dedupe_from_set =
+                    parse_word(text, &[("repeat", false), ("working_set", true)])?
             }
             name => unreachable!("{name} is in the option table, but no code applies it"),
         }
@@ -273,8 +348,12 @@ impl Job {
     }
 
     fn set_rw(&mut self, text: &str) -> Result<(), String> {
-        let (rw, modifier) = text.split_once(':').map_or((text, None), |(rw, modifier)| (rw, Some(modifier)));
-        let (random, kinds) = rw.strip_prefix("rand").map_or((false, rw), |kinds| (true, kinds));
+        let (rw, modifier) = text
+            .split_once(':')
+            .map_or((text, None), |(rw, modifier)| (rw, Some(modifier)));
+        let (random, kinds) = rw
+            .strip_prefix("rand")
+            .map_or((false, rw), |kinds| (true, kinds));
         self.does = match kinds {
             "read" => [true, false, false],
             "write" => [false, true, false],
@@ -287,8 +366,9 @@ impl Job {
             ),
         };
         (self.random, self.trim_write) = (random, kinds == "trimwrite");
-        (self.skip, self.run_length) =
-            modifier.map_or(Ok((0, 1)), |modifier| rw_modifier(modifier, random, self.kb_base))?;
+        (self.skip, self.run_length) = modifier.map_or(Ok((0, 1)), |modifier| {
+            rw_modifier(modifier, random, self.kb_base)
+        })?;
         Ok(())
     }
 }
@@ -304,7 +384,9 @@ fn set_rates(
     for (rate, given) in rates.iter_mut().zip(given) {
         match unless_zero(given) {
             Some(given) => *rate = to_target(given),
-            None if discriminant(rate) == discriminant(&to_target(0)) => *rate = RateTarget::Unlimited,
+            None if discriminant(rate) == discriminant(&to_target(0)) => {
+                *rate = RateTarget::Unlimited
+            }
             None => {}
         }
     }
@@ -314,11 +396,13 @@ fn set_rates(
 /// Finds options of one section that exclude each other.
 fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
     let value = |name: &str| {
-        let given = section
-            .options
-            .iter()
-            .rfind(|given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name))?;
-        Some((given, number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX)))
+        let given = section.options.iter().rfind(
+            |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
+        )?;
+        Some((
+            given,
+            number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX),
+        ))
     };
     let mut check_pair = |first_name: &str, second_name: &str, agree: &dyn Fn(u64, u64) -> bool| {
         if let (Some((_, a)), Some((given, b))) = (value(first_name), value(second_name))
@@ -330,7 +414,9 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut
             ));
         }
     };
-    check_pair("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
+    check_pair("rwmixread", "rwmixwrite", &|a, b| {
+        a.saturating_add(b) == 100
+    });
     check_pair("rate", "rate_iops", &|rate, iops| rate == 0 || iops == 0);
     if let (Some((_, direct)), Some((given, buffered))) = (value("direct"), value("buffered"))
         && direct == buffered

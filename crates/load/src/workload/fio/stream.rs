@@ -4,7 +4,9 @@ use super::area::Area;
 use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::job::{
+    CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number,
+};
 use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
 use crate::stream::{LOST, Request, Stream};
@@ -88,7 +90,10 @@ pub(super) struct StreamState {
 impl StreamState {
     /// State of a stream that begins at `from_ns`, nanoseconds of the run.
     pub(super) fn new(from_ns: u64) -> Self {
-        Self { phases_until_ns: from_ns, ..Self::default() }
+        Self {
+            phases_until_ns: from_ns,
+            ..Self::default()
+        }
     }
 }
 
@@ -140,7 +145,12 @@ impl FioStream {
 
     /// Ends the jobs of `exit_what` at `at_ns`.
     fn end_others(&self, at_ns: u64) {
-        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
+        if let Some(ExitGroups {
+            groups,
+            ended_groups: ends,
+            ..
+        }) = &self.thread.exit
+        {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);
             }
@@ -180,7 +190,11 @@ impl FioStream {
                     };
                     (state.file, state.next_file) = (file, (file + 1) % count);
                     let is_whole = job.file_order == FileOrder::OneByOne;
-                    state.file_left = if is_whole { self.areas[file].used_bytes } else { job.file_ops };
+                    state.file_left = if is_whole {
+                        self.areas[file].used_bytes
+                    } else {
+                        job.file_ops
+                    };
                 }
                 if job.file_order != FileOrder::OneByOne {
                     state.file_left -= 1;
@@ -193,16 +207,30 @@ impl FioStream {
     /// Area of an operation.
     #[inline]
     fn area_of(&self, request: &Request) -> Option<usize> {
-        self.areas.iter().position(|area| area.target == request.target)
+        self.areas
+            .iter()
+            .position(|area| area.target == request.target)
     }
 
     #[inline]
     fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
-        let Area { target, buffers, .. } = self.areas[area];
+        let Area {
+            target, buffers, ..
+        } = self.areas[area];
         let job = &self.thread.job;
-        let (buffers, sync) = if kind == WRITES { (buffers, job.sync) } else { (self.buffers[kind], WriteSync::No) };
+        let (buffers, sync) = if kind == WRITES {
+            (buffers, job.sync)
+        } else {
+            (self.buffers[kind], WriteSync::No)
+        };
         let (cell, priority) = (self.cells[kind] + u32::from(target), job.priority.of_job());
-        Request { offset, len, sync, priority, ..Request::new(KIND_OF[kind], target, cell, buffers) }
+        Request {
+            offset,
+            len,
+            sync,
+            priority,
+            ..Request::new(KIND_OF[kind], target, cell, buffers)
+        }
     }
 
     /// The next flush or read-back of a job that verifies its writes; `None` if none is due now.
@@ -237,8 +265,12 @@ impl FioStream {
                         self.stop(self.state.now_ns);
                         return None;
                     }
-                    (self.bytes_left, self.ops_left, self.loops.2, self.state.phase) =
-                        (bytes, ops, loops_left - 1, Phase::Main);
+                    (
+                        self.bytes_left,
+                        self.ops_left,
+                        self.loops.2,
+                        self.state.phase,
+                    ) = (bytes, ops, loops_left - 1, Phase::Main);
                 }
             }
         }
@@ -255,18 +287,27 @@ impl FioStream {
         };
         let (ramp_end_ns, until_ns) = (self.thread.job.ramp_end_ns(), self.state.phases_until_ns);
         if until_ns < ramp_end_ns && self.state.now_ns >= ramp_end_ns {
-            self.thread.progress.phases_ns.iter().for_each(|ns| ns.set(0));
+            self.thread
+                .progress
+                .phases_ns
+                .iter()
+                .for_each(|ns| ns.set(0));
             self.state.phases_until_ns = ramp_end_ns;
         }
         let passed_ns = self.state.now_ns.saturating_sub(self.state.phases_until_ns);
         self.state.phases_until_ns += passed_ns;
-        phase.into_iter().for_each(|phase: usize| self.thread.progress.phases_ns[phase].add(passed_ns));
+        phase
+            .into_iter()
+            .for_each(|phase: usize| self.thread.progress.phases_ns[phase].add(passed_ns));
     }
 
     fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
         self.thread.progress.read_back.add(1);
         let request = self.request(READS, area, self.areas[area].start + at, len);
-        Request { buffers: self.checked_buffers.unwrap_or(request.buffers), ..request }
+        Request {
+            buffers: self.checked_buffers.unwrap_or(request.buffers),
+            ..request
+        }
     }
 
     /// The address of a read, write or trim for its verification.
@@ -295,7 +336,8 @@ impl FioStream {
         let (direction, area) = (self.choose_direction(), self.choose_area());
         let len_max = self.thread.job.sizes[direction].draw(&mut self.random);
         let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
-        let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
+        let (offset, len) =
+            self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
         if self.thread.job.file_order == FileOrder::OneByOne {
             self.state.file_left = self.state.file_left.saturating_sub(len);
@@ -310,7 +352,11 @@ impl FioStream {
         let commit_cell = self.commit_cell.filter(|_| direction == WRITES);
         request.commit = commit_cell.map(|cell| cell + u32::from(request.target));
         if self.thread.by_priority.is_some() {
-            request.priority = self.thread.job.priority.draw(direction, len, &mut self.random);
+            request.priority = self
+                .thread
+                .job
+                .priority
+                .draw(direction, len, &mut self.random);
         }
         request
     }
@@ -332,7 +378,10 @@ impl FioStream {
             let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
         }
-        if let (Some(_), Some(parts)) = (self.commit_cell, self.thread.job.commit.filter(|parts| !parts.is_plain())) {
+        if let (Some(_), Some(parts)) = (
+            self.commit_cell,
+            self.thread.job.commit.filter(|parts| !parts.is_plain()),
+        ) {
             return self.next_of_commit(parts, request);
         }
         if self.flushes && request.kind == OpKind::Write {
@@ -340,7 +389,9 @@ impl FioStream {
             let area = self.area_of(request)?;
             let (start, end) = (request.offset, request.offset + u64::from(request.len));
             let written = &mut self.areas[area].written_range;
-            *written = Some(written.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+            *written = Some(written.map_or((start, end), |(first, last)| {
+                (first.min(start), last.max(end))
+            }));
             if (self.commit_cell.is_some() || !self.has_ended())
                 && let Some(kind) = self.thread.job.flush_after(self.state.writes)
             {
@@ -349,12 +400,19 @@ impl FioStream {
         }
         // A flush that follows a write may complete after the main phase. Then `area` is the number of files, and there
         // is nothing to drop.
-        if let (Phase::Flush(area), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
+        if let (Phase::Flush(area), OpKind::FlushFile, false) =
+            (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()
         {
             // Drop the cached pages: data that is read back has to come from the device.
-            let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
-            return Some(Request { kind, ..self.request(FLUSHES, area, 0, 0) });
+            let kind = OpKind::WriteBack(WriteBack {
+                drop_cache: true,
+                ..WriteBack::default()
+            });
+            return Some(Request {
+                kind,
+                ..self.request(FLUSHES, area, 0, 0)
+            });
         }
         self.end_flush()
     }
@@ -369,12 +427,18 @@ impl FioStream {
         match self.state.commit_ops.checked_sub(parts.writes) {
             None => {
                 let (_, write) = self.next_main_op();
-                Some(Request { commit: None, ..write })
+                Some(Request {
+                    commit: None,
+                    ..write
+                })
             }
             Some(0) => Some(self.flush(area, self.thread.job.flush_after(1)?)),
-            Some(1) if parts.has_meta => {
-                Some(self.request(WRITES, area, self.areas[area].start, self.units[WRITES] as u32))
-            }
+            Some(1) if parts.has_meta => Some(self.request(
+                WRITES,
+                area,
+                self.areas[area].start,
+                self.units[WRITES] as u32,
+            )),
             Some(2) if parts.has_meta => Some(self.flush(area, self.thread.job.flush_after(1)?)),
             Some(_) => {
                 self.state.commit_ops = 0;
@@ -387,8 +451,15 @@ impl FioStream {
         let (start, end) = self.areas[area].written_range.take().unwrap_or_default();
         // A range of 4 GiB or more gets length 0, which means up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
-        let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
-        Request { kind, ..self.request(FLUSHES, area, offset, len) }
+        let (offset, len) = if let OpKind::WriteBack(_) = kind {
+            (start, len)
+        } else {
+            (0, 0)
+        };
+        Request {
+            kind,
+            ..self.request(FLUSHES, area, offset, len)
+        }
     }
 
     /// The flush of the next file, once the last operation completes.
@@ -407,13 +478,21 @@ impl FioStream {
     /// Reports the arrivals of a stream with a single direction, divided evenly over its areas, or all on the
     /// current file if the files are used one by one. `None`: mixed directions, or a log.
     fn count_arrivals(&self, arrivals: u64, on_cell: &mut dyn FnMut(u32, u64)) -> Option<()> {
-        let [direction] = self.directions[..] else { return None };
+        let [direction] = self.directions[..] else {
+            return None;
+        };
         if self.thread.job.iolog.is_some() {
             return None;
         }
         let mean = self.thread.job.sizes[direction].mean_bytes().max(1.0);
-        let ops_max = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
-        let current_file = if self.state.file_left > 0 { self.state.file } else { self.state.next_file };
+        let ops_max = self
+            .ops_left
+            .min((self.bytes_left as f64 / mean).ceil() as u64);
+        let current_file = if self.state.file_left > 0 {
+            self.state.file
+        } else {
+            self.state.next_file
+        };
         let areas = match self.thread.job.file_order {
             FileOrder::OneByOne => &self.areas[current_file..=current_file],
             FileOrder::InTurn | FileOrder::Random => &self.areas,
@@ -436,8 +515,12 @@ impl FioStream {
             && let Some(verify) = &mut self.verify
         {
             match request.kind {
-                OpKind::Write => verify.on_write_completed(address, request.len as usize, outcome.is_done()),
-                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
+                OpKind::Write => {
+                    verify.on_write_completed(address, request.len as usize, outcome.is_done())
+                }
+                OpKind::Read
+                    if !outcome.is_done() && self.checked_buffers == Some(request.buffers) =>
+                {
                     verify.not_read(address, request.len as usize)
                 }
                 _ => {}
@@ -470,7 +553,11 @@ impl Stream for FioStream {
         }
         let request = loop {
             let (area, request) = self.next_main_op();
-            if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
+            if self
+                .verify
+                .as_mut()
+                .is_none_or(|verify| verify.is_next_written(area, request.offset))
+            {
                 break request;
             }
             if self.has_ended() || self.verify.as_ref().is_some_and(Verify::is_past_state) {
@@ -494,7 +581,9 @@ impl Stream for FioStream {
     }
 
     fn fill(&mut self, request: &Request, data: &mut [u8]) {
-        let Some(address) = self.address(request) else { return };
+        let Some(address) = self.address(request) else {
+            return;
+        };
         match (&mut self.verify, &mut self.contents) {
             (Some(verify), _) => verify.fill(address, data),
             (None, Some(contents)) => contents.fill(data, self.areas[address.area].key),
@@ -504,12 +593,16 @@ impl Stream for FioStream {
 
     fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
         // A job that also writes checks only its read-backs.
-        let is_checked =
-            |class| self.checked_buffers.map_or(self.thread.job.checks_reads(), |checked| class == checked);
+        let is_checked = |class| {
+            self.checked_buffers
+                .map_or(self.thread.job.checks_reads(), |checked| class == checked)
+        };
         if self.verify.is_none() || !is_checked(request.buffers) {
             return Ok(());
         }
-        let (Some(address), Some(verify)) = (self.address(request), &mut self.verify) else { return Ok(()) };
+        let (Some(address), Some(verify)) = (self.address(request), &mut self.verify) else {
+            return Ok(());
+        };
         let checked = verify.check(address, data);
         if checked.is_err() && verify.is_fatal() {
             self.finish(self.state.now_ns);
@@ -558,12 +651,23 @@ impl Stream for FioStream {
                 self.finish(self.state.now_ns);
             }
         }
-        let (latency_ns, max_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
+        let (latency_ns, max_ns) = (
+            times.service_ns(),
+            self.thread.job.latency_max_ns[direction],
+        );
         let too_slow = (latency_ns > max_ns).then(|| {
             let [took, most] = [latency_ns, max_ns].map(units::duration);
-            (LATENCY_MISSED, format!("an operation took {took}, longer than max_latency ({most})"))
+            (
+                LATENCY_MISSED,
+                format!("an operation took {took}, longer than max_latency ({most})"),
+            )
         });
-        let too_few = || Some((RATE_MISSED, self.min_rates.record(direction, request.len, times)?));
+        let too_few = || {
+            Some((
+                RATE_MISSED,
+                self.min_rates.record(direction, request.len, times)?,
+            ))
+        };
         if let Some((error, reason)) = too_slow.or_else(too_few) {
             self.thread.progress.set_failure(error, reason);
             self.fail();
@@ -602,7 +706,9 @@ impl Stream for FioStream {
                 *next_ns = from_ns + *period_ns;
                 (u32::MAX, from_ns)
             }
-            ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
+            ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => {
+                (in_flight, now_ns)
+            }
             _ => (u32::MAX, now_ns),
         };
         (width, from_ns.max(self.thread.job.start_delay_ns))
@@ -617,23 +723,50 @@ impl Stream for FioStream {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let log = self.thread.job.iolog.as_ref().map_or(&[][..], |log| &log.operations);
-        let upcoming = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
+        let log = self
+            .thread
+            .job
+            .iolog
+            .as_ref()
+            .map_or(&[][..], |log| &log.operations);
+        let upcoming = log
+            .iter()
+            .skip(log.len().saturating_sub(self.ops_left as usize))
+            .take(arrivals as usize);
         for operation in upcoming {
             let target = self.areas[usize::from(operation.file)].target;
-            cells(self.cells[kind_number(operation.kind)] + u32::from(target), 1);
+            cells(
+                self.cells[kind_number(operation.kind)] + u32::from(target),
+                1,
+            );
         }
         let _ = self.count_arrivals(arrivals, cells);
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        let write_cell_distance =
-            self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let write_cell_distance = self
+            .thread
+            .job
+            .trim_write
+            .then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let writes_per_commit = self.thread.job.writes_per_commit();
-        let is_write = |cell: u32| self.areas.iter().any(|area| cell == self.cells[WRITES] + u32::from(area.target));
+        let is_write = |cell: u32| {
+            self.areas
+                .iter()
+                .any(|area| cell == self.cells[WRITES] + u32::from(area.target))
+        };
         let mut on_both = |cell: u32, count: u64| {
-            on_lost(cell, if is_write(cell) { count.saturating_mul(writes_per_commit) } else { count });
-            write_cell_distance.into_iter().for_each(|further| on_lost(cell.wrapping_add(further), count));
+            on_lost(
+                cell,
+                if is_write(cell) {
+                    count.saturating_mul(writes_per_commit)
+                } else {
+                    count
+                },
+            );
+            write_cell_distance
+                .into_iter()
+                .for_each(|further| on_lost(cell.wrapping_add(further), count));
         };
         if self.count_arrivals(arrivals, &mut on_both).is_some() {
             return;

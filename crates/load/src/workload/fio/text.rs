@@ -5,7 +5,9 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::options::{Support, ValueKind, find, has, program_option_remedy, program_option_takes_value, unabbreviated};
+use super::options::{
+    Support, ValueKind, find, has, program_option_remedy, program_option_takes_value, unabbreviated,
+};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -75,7 +77,11 @@ pub struct GivenOption {
 impl GivenOption {
     /// An option with a value.
     pub fn new(name: &str, value: impl Into<String>, position: &str) -> Self {
-        Self { name: name.to_owned(), value: Some(value.into()), position: position.to_owned() }
+        Self {
+            name: name.to_owned(),
+            value: Some(value.into()),
+            position: position.to_owned(),
+        }
     }
 }
 
@@ -97,10 +103,19 @@ impl Problem {
         // A message can contain a value of megabytes. Its beginning identifies the value, and its end has the remedy.
         let count = what.chars().count();
         if count <= 2 * SHOWN_CHARS {
-            return Self { at: position.to_owned(), what };
+            return Self {
+                at: position.to_owned(),
+                what,
+            };
         }
-        let (start, end) = (what.chars().take(SHOWN_CHARS), what.chars().skip(count - SHOWN_CHARS));
-        Self { at: position.to_owned(), what: start.chain(" [...] ".chars()).chain(end).collect() }
+        let (start, end) = (
+            what.chars().take(SHOWN_CHARS),
+            what.chars().skip(count - SHOWN_CHARS),
+        );
+        Self {
+            at: position.to_owned(),
+            what: start.chain(" [...] ".chars()).chain(end).collect(),
+        }
     }
 
     pub(super) fn of_job(name: &str, what: impl Into<String>) -> Self {
@@ -124,14 +139,17 @@ pub struct CommandLine {
 pub(super) const COMMAND_LINE: &str = "command line";
 
 /// Characters that word processors put in place of hyphens.
-const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
+const DASHES: [char; 6] = [
+    '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}',
+];
 
 /// Options whose values may contain a dash: names of files, and free text.
 const NAMES: &str = "filename directory name description write_bw_log write_lat_log write_iops_log output out erase";
 
 /// The name and the value of `NAME=VALUE`.
 fn name_and_value(text: &str) -> (&str, Option<&str>) {
-    text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
+    text.split_once('=')
+        .map_or((text, None), |(name, value)| (name, Some(value)))
 }
 
 /// Replaces dashes in `text` by hyphens, with a warning.
@@ -148,9 +166,19 @@ fn with_hyphens(text: &str, position: &str, warnings: &mut Vec<Problem>) -> Stri
     }
     // A dash at the beginning stands for the two hyphens of an option.
     let rest = text.trim_start_matches(|c| DASHES.contains(&c) || c == '-');
-    let is_marked = text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic));
-    let plain = if is_marked { format!("--{rest}") } else { text.to_owned() }.replace(DASHES, "-");
-    let what = format!("{} has a dash instead of a hyphen - read as {}", quoted(text), quoted(&plain));
+    let is_marked = text.starts_with(DASHES)
+        || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic));
+    let plain = if is_marked {
+        format!("--{rest}")
+    } else {
+        text.to_owned()
+    }
+    .replace(DASHES, "-");
+    let what = format!(
+        "{} has a dash instead of a hyphen - read as {}",
+        quoted(text),
+        quoted(&plain)
+    );
     warnings.push(Problem::new(position, what));
     plain
 }
@@ -166,7 +194,10 @@ fn strip_one_hyphen(token: &str) -> Option<&str> {
 /// Parses the arguments of a command line. Errors: all invalid arguments.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let (mut line, mut problems) = (CommandLine::default(), Vec::new());
-    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings)).collect();
+    let tokens: Vec<_> = arguments
+        .iter()
+        .map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings))
+        .collect();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
         let option = match token.as_str() {
@@ -177,8 +208,10 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             text => match text.strip_prefix("--").or_else(|| strip_one_hyphen(text)) {
                 Some(option) => option,
                 None if text.starts_with('-') && text.len() > 1 => {
-                    let why =
-                        format!("{} is not an option - check its name (--cmdhelp lists all options)", quoted(text));
+                    let why = format!(
+                        "{} is not an option - check its name (--cmdhelp lists all options)",
+                        quoted(text)
+                    );
                     problems.push(Problem::new(COMMAND_LINE, why));
                     continue;
                 }
@@ -192,23 +225,33 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         let (name, mut value) = (unabbreviated(name).to_owned(), value.map(str::to_owned));
         let of_program = program_option_takes_value(&name);
         if let Some(advice) = program_option_remedy(&name) {
-            problems.push(Problem::new(COMMAND_LINE, format!("flashproof does not support --{name} - {advice}")));
+            problems.push(Problem::new(
+                COMMAND_LINE,
+                format!("flashproof does not support --{name} - {advice}"),
+            ));
             if name == "profile" {
                 // The further options belong to the profile.
                 return Err(problems);
             }
             continue;
         }
-        let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
+        let of_job =
+            |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
         let takes_value = of_program.unwrap_or_else(|| of_job(ValueKind::Value));
         // If an option is boolean, without effect or unsupported, a number after the option is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
-            value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
+            value = tokens.next_if(|next| {
+                next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.'])
+            });
         }
         if value.is_none() && takes_value {
-            value = tokens.next_if(|next| !next.starts_with("--") && strip_one_hyphen(next).is_none());
+            value =
+                tokens.next_if(|next| !next.starts_with("--") && strip_one_hyphen(next).is_none());
             if value.is_none() {
-                problems.push(Problem::new(COMMAND_LINE, format!("--{name} needs a value: --{name}=...")));
+                problems.push(Problem::new(
+                    COMMAND_LINE,
+                    format!("--{name} needs a value: --{name}=..."),
+                ));
                 continue;
             }
         }
@@ -218,16 +261,34 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             let name = value.unwrap_or_default();
             // As in fio, the name is reported among the options of the job.
             let given = GivenOption::new("name", name.as_str(), COMMAND_LINE);
-            line.sections.push(Section { name, options: vec![given] });
+            line.sections.push(Section {
+                name,
+                options: vec![given],
+            });
         } else {
             if line.sections.is_empty() {
-                line.sections.push(Section { name: "global".into(), options: Vec::new() });
+                line.sections.push(Section {
+                    name: "global".into(),
+                    options: Vec::new(),
+                });
             }
-            let given = GivenOption { name, value, position: COMMAND_LINE.into() };
-            line.sections.last_mut().expect("there is one").options.push(given);
+            let given = GivenOption {
+                name,
+                value,
+                position: COMMAND_LINE.into(),
+            };
+            line.sections
+                .last_mut()
+                .expect("there is one")
+                .options
+                .push(given);
         }
     }
-    if problems.is_empty() { Ok(line) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(line)
+    } else {
+        Err(problems)
+    }
 }
 
 /// Reads a job file, called `name` in messages. Errors: every invalid line.
@@ -237,10 +298,21 @@ pub fn job_file(
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
-    let mut reader =
-        Reader { too_deep: false, context, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
+    let mut reader = Reader {
+        too_deep: false,
+        context,
+        warnings,
+        sections: Vec::new(),
+        problems: Vec::new(),
+        bytes: 0,
+        options: 0,
+    };
     reader.file(name, text, 0);
-    if reader.problems.is_empty() { Ok(reader.sections) } else { Err(reader.problems) }
+    if reader.problems.is_empty() {
+        Ok(reader.sections)
+    } else {
+        Err(reader.problems)
+    }
 }
 
 struct Reader<'a> {
@@ -274,9 +346,17 @@ impl Reader<'_> {
             }
             if let Some(section) = line.strip_prefix('[') {
                 match section.strip_suffix(']') {
-                    Some(section) => self.sections.push(Section { name: section.to_owned(), options: Vec::new() }),
-                    None => self
-                        .problem(&position, format!("the section name {} is not closed - end it with ]", quoted(line))),
+                    Some(section) => self.sections.push(Section {
+                        name: section.to_owned(),
+                        options: Vec::new(),
+                    }),
+                    None => self.problem(
+                        &position,
+                        format!(
+                            "the section name {} is not closed - end it with ]",
+                            quoted(line)
+                        ),
+                    ),
                 }
             } else if let Some(file) = line.strip_prefix("include ").map(str::trim) {
                 self.include(&position, file, name, nested);
@@ -296,22 +376,39 @@ impl Reader<'_> {
         }
         if nested >= NESTING_MAX {
             self.too_deep = true;
-            let why = format!("includes are nested more than {NESTING_MAX} deep - does a file include itself?");
+            let why = format!(
+                "includes are nested more than {NESTING_MAX} deep - does a file include itself?"
+            );
             return self.problem(position, why);
         }
         // The path is relative to the directory of the including file.
-        let path = std::path::Path::new(including_file).with_file_name(file).to_string_lossy().into_owned();
+        let path = std::path::Path::new(including_file)
+            .with_file_name(file)
+            .to_string_lossy()
+            .into_owned();
         match (self.context.read)(&path) {
             Ok(text) => self.file(&path, &text, nested + 1),
-            Err(why) => self.problem(position, format!("cannot include {} - {why}", quoted(&path))),
+            Err(why) => self.problem(
+                position,
+                format!("cannot include {} - {why}", quoted(&path)),
+            ),
         }
     }
 
     fn option(&mut self, position: &str, line: &str) {
         self.options += 1;
-        let line = if line.contains(DASHES) { with_hyphens(line, position, self.warnings) } else { line.to_owned() };
+        let line = if line.contains(DASHES) {
+            with_hyphens(line, position, self.warnings)
+        } else {
+            line.to_owned()
+        };
         let (name, value) = name_and_value(&line);
-        match (value.map(|value| substituted(value.trim(), self.context)).transpose(), self.sections.last_mut()) {
+        match (
+            value
+                .map(|value| substituted(value.trim(), self.context))
+                .transpose(),
+            self.sections.last_mut(),
+        ) {
             (Err(why), _) => self.problem(position, why),
             (Ok(value), Some(section)) => {
                 section.options.push(GivenOption {
@@ -322,7 +419,10 @@ impl Reader<'_> {
             }
             (Ok(_), None) => self.problem(
                 position,
-                format!("{} is before the first [section] - move it into a section", quoted(name.trim())),
+                format!(
+                    "{} is before the first [section] - move it into a section",
+                    quoted(name.trim())
+                ),
             ),
         }
     }
@@ -333,17 +433,24 @@ fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String
     let mut text = String::new();
     let mut rest = value;
     while let Some((before, behind)) = rest.split_once("${") {
-        let (name, after) = behind
-            .split_once('}')
-            .ok_or_else(|| format!("the variable in {} is not closed - end it with }}", quoted(value)))?;
+        let (name, after) = behind.split_once('}').ok_or_else(|| {
+            format!(
+                "the variable in {} is not closed - end it with }}",
+                quoted(value)
+            )
+        })?;
         let of_environment = (context.variable)(name);
         text += before;
-        text += &of_environment.ok_or_else(|| format!("the environment has no variable {} - set it", quoted(name)))?;
+        text += &of_environment
+            .ok_or_else(|| format!("the environment has no variable {} - set it", quoted(name)))?;
         rest = after;
     }
     text += rest;
-    let keywords =
-        [("$pagesize", context.page_bytes), ("$mb_memory", context.memory_mbytes), ("$ncpus", context.cpus.into())];
+    let keywords = [
+        ("$pagesize", context.page_bytes),
+        ("$mb_memory", context.memory_mbytes),
+        ("$ncpus", context.cpus.into()),
+    ];
     let is_computed = keywords.iter().any(|(keyword, _)| text.contains(keyword));
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
@@ -368,17 +475,28 @@ mod tests {
             _ => Err("no such file".to_owned()),
         };
         let mut warnings = Vec::new();
-        job_file("dir/a.fio", text, &around(&read), &mut warnings)
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        job_file("dir/a.fio", text, &around(&read), &mut warnings).map_err(|problems| {
+            problems
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n")
+        })
     }
 
     fn options(section: &Section) -> Vec<(&str, Option<&str>)> {
-        section.options.iter().map(|given| (given.name.as_str(), given.value.as_deref())).collect()
+        section
+            .options
+            .iter()
+            .map(|given| (given.name.as_str(), given.value.as_deref()))
+            .collect()
     }
 
     /// The options that `text` names, as `options` gives them: `name=value` or `name`, with blanks between them.
     fn given(text: &str) -> Vec<(&str, Option<&str>)> {
-        let option = |word| str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let option = |word| {
+            str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)))
+        };
         text.split(' ').map(option).collect()
     }
 
@@ -392,10 +510,16 @@ mod tests {
             "; purpose\n[global]\n rw = randread ; at random\nsize=${SIZE}k\nnumjobs=2*$ncpus\n[job one]\ntime_based\ninclude inc.fio\nba=$pagesize\n",
         )
         .unwrap();
-        let names: Vec<_> = sections.iter().map(|section| section.name.as_str()).collect();
+        let names: Vec<_> = sections
+            .iter()
+            .map(|section| section.name.as_str())
+            .collect();
         assert_eq!(names, ["global", "job one", "more"]);
         assert!(sections[0].is_global() && !sections[1].is_global());
-        assert_eq!(options(&sections[0]), given("rw=randread size=64k numjobs=8"));
+        assert_eq!(
+            options(&sections[0]),
+            given("rw=randread size=64k numjobs=8")
+        );
         assert_eq!(options(&sections[1]), given("time_based bs=8k"));
         assert_eq!(options(&sections[2]), given("rw=write ba=4096"));
         assert_eq!(sections[2].options[0].position, "dir/inc.fio:3");
@@ -412,7 +536,10 @@ mod tests {
              dir/a.fio:6: the variable in \"${A\" is not closed - end it with }"
         );
         let twice = read("[x]\ninclude self.fio\ninclude self.fio").unwrap_err();
-        assert!(twice.contains("does a file include itself?") && twice.lines().count() == 1, "{twice}");
+        assert!(
+            twice.contains("does a file include itself?") && twice.lines().count() == 1,
+            "{twice}"
+        );
     }
 
     #[test]
@@ -424,10 +551,24 @@ mod tests {
             line.warnings[1].to_string(),
             "command line: \"–-name=bench\" has a dash instead of a hyphen - read as \"--name=bench\""
         );
-        let [global, bench] = &line.sections[..] else { panic!("{:?}", line.sections) };
-        assert_eq!(options(global), given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60"));
-        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("name=bench bs=4k--iodepth")));
-        assert_eq!((line.files, line.program), (vec!["a–b.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
+        let [global, bench] = &line.sections[..] else {
+            panic!("{:?}", line.sections)
+        };
+        assert_eq!(
+            options(global),
+            given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60")
+        );
+        assert_eq!(
+            (bench.name.as_str(), options(bench)),
+            ("bench", given("name=bench bs=4k--iodepth"))
+        );
+        assert_eq!(
+            (line.files, line.program),
+            (
+                vec!["a–b.fio".to_owned()],
+                vec![("output".into(), Some("x".into()))]
+            )
+        );
         let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
         assert_eq!(
@@ -446,14 +587,27 @@ mod tests {
         let line = command_line(&words(text)).unwrap();
         let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
         assert_eq!(options(&line.sections[0]), given(wanted));
-        assert_eq!((line.sections[1].name.as_str(), line.files, line.program.len()), ("x", words("y.fio"), 1));
+        assert_eq!(
+            (
+                line.sections[1].name.as_str(),
+                line.files,
+                line.program.len()
+            ),
+            ("x", words("y.fio"), 1)
+        );
     }
 
     #[test]
     fn names_are_completed_as_getopt_does() {
         let line = command_line(&words("--loop=2 --readw randread --i=3 --eras=x")).unwrap();
-        assert_eq!(options(&line.sections[0]), given("loops=2 readwrite=randread i=3 eras=x"));
+        assert_eq!(
+            options(&line.sections[0]),
+            given("loops=2 readwrite=randread i=3 eras=x")
+        );
         let errors = command_line(&words("--profile=act --load=1")).unwrap_err();
-        assert!(errors.len() == 1 && errors[0].what.contains("flashproof storage CONFIG"), "{errors:?}");
+        assert!(
+            errors.len() == 1 && errors[0].what.contains("flashproof storage CONFIG"),
+            "{errors:?}"
+        );
     }
 }

@@ -39,17 +39,32 @@ impl JobClone {
     /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
         let samples = |every_ms: u64, has_bins| {
-            Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_end_ns(), job.end_ns(), has_bins))
+            Arc::new(Samples::new(
+                every_ms * 1_000_000,
+                job.ramp_end_ns(),
+                job.end_ns(),
+                has_bins,
+            ))
         };
         Self {
             clone,
             number,
             entry,
             progress: Arc::default(),
-            samples: job.logs.iter().any(Option::is_some).then(|| samples(job.log_avg_msec, false)),
-            histograms: job.hist_log.is_some().then(|| samples(job.log_hist_msec, true)),
+            samples: job
+                .logs
+                .iter()
+                .any(Option::is_some)
+                .then(|| samples(job.log_avg_msec, false)),
+            histograms: job
+                .hist_log
+                .is_some()
+                .then(|| samples(job.log_hist_msec, true)),
             issued: job.write_iolog.is_some().then(Arc::default),
-            by_priority: job.priority.is_mixed().then(|| Arc::new(LatenciesByPriority::new(job.ramp_end_ns()))),
+            by_priority: job
+                .priority
+                .is_mixed()
+                .then(|| Arc::new(LatenciesByPriority::new(job.ramp_end_ns()))),
             steady: None,
             exit: None,
             job,
@@ -82,19 +97,30 @@ impl JobClone {
     /// CPUs for the clone's operations; empty: any.
     pub(super) fn cpus(&self) -> Vec<u32> {
         let all = &self.job.cpus;
-        if self.job.splits_cpus && !all.is_empty() { vec![all[(self.number - 1) % all.len()]] } else { all.clone() }
+        if self.job.splits_cpus && !all.is_empty() {
+            vec![all[(self.number - 1) % all.len()]]
+        } else {
+            all.clone()
+        }
     }
 
     /// End of the clone by its own conditions or by other jobs, nanoseconds of the run; `u64::MAX`: not yet.
     #[inline]
     pub(super) fn ended_ns(&self) -> u64 {
-        let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own_group].load(Ordering::Relaxed));
-        self.steady.as_ref().map_or(exit_ns, |steady| exit_ns.min(steady.ended_ns()))
+        let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| {
+            exit.groups[exit.own_group].load(Ordering::Relaxed)
+        });
+        self.steady
+            .as_ref()
+            .map_or(exit_ns, |steady| exit_ns.min(steady.ended_ns()))
     }
 
     /// Latest end of the clone, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
-        self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_end_ns())
+        self.job
+            .end_ns()
+            .min(self.ended_ns())
+            .saturating_sub(self.job.ramp_end_ns())
     }
 
     /// True if the clone completed its work within its ramp time.
@@ -201,7 +227,13 @@ impl Progress {
 
     #[inline]
     pub(super) fn begin(&self) {
-        [&self.in_flight, &self.begun_since_completion, &self.begun_ops].into_iter().for_each(|count| count.add(1));
+        [
+            &self.in_flight,
+            &self.begun_since_completion,
+            &self.begun_ops,
+        ]
+        .into_iter()
+        .for_each(|count| count.add(1));
     }
 
     #[inline]

@@ -71,10 +71,17 @@ pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
                 return Err("the value is not a number".into());
             }
             let factor = factor(suffix, unit)?;
-            match (digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)), digits.parse::<f64>()) {
+            match (
+                digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)),
+                digits.parse::<f64>(),
+            ) {
                 _ if sign == "-" => return Err("the value is negative".into()),
-                (Some(whole), _) => return whole.checked_mul(factor).ok_or_else(|| TOO_LARGE.into()),
-                (None, Ok(value)) if digits.starts_with(|c: char| c.is_ascii_digit()) => value * factor as f64,
+                (Some(whole), _) => {
+                    return whole.checked_mul(factor).ok_or_else(|| TOO_LARGE.into());
+                }
+                (None, Ok(value)) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
+                    value * factor as f64
+                }
                 _ => return Err("the value is not a number".into()),
             }
         }
@@ -87,7 +94,9 @@ pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
 }
 
 fn hexadecimal(digits: &str) -> Option<u64> {
-    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    let digits = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -98,13 +107,21 @@ fn split_suffix(text: &str) -> (&str, &str) {
         true => at < 2 || c.is_ascii_hexdigit(),
         false => c.is_ascii_digit() || c == '.',
     };
-    let end = text.char_indices().find(|found| !digit(*found)).map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .find(|found| !digit(*found))
+        .map_or(text.len(), |(at, _)| at);
     text.split_at(end)
 }
 
 fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
     let suffix = suffix.trim().to_ascii_lowercase();
-    let unknown = || Err(format!("{:?} is not a unit that this value can have", suffix));
+    let unknown = || {
+        Err(format!(
+            "{:?} is not a unit that this value can have",
+            suffix
+        ))
+    };
     match unit {
         Unit::Plain if suffix.is_empty() => Ok(1),
         Unit::Plain => unknown(),
@@ -138,10 +155,19 @@ const NESTING_MAX: u32 = 32;
 
 /// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.
 pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
-    let mut reader = Expression { remaining: text, unit, has_unit: false, depth: 0 };
+    let mut reader = Expression {
+        remaining: text,
+        unit,
+        has_unit: false,
+        depth: 0,
+    };
     let value = reader.sum()?;
     // A time without any unit is in the default unit.
-    let bare = if reader.has_unit { 1 } else { factor("", unit)? };
+    let bare = if reader.has_unit {
+        1
+    } else {
+        factor("", unit)?
+    };
     match reader.remaining.trim() {
         "" => Ok(value * bare as f64),
         rest => Err(format!("{rest:?} after the expression is not understood")),
@@ -159,13 +185,21 @@ impl Expression<'_> {
     /// The next character, if it is one of `characters`.
     fn takes(&mut self, characters: &str) -> Option<char> {
         self.remaining = self.remaining.trim_start();
-        let taken = self.remaining.chars().next().filter(|next| characters.contains(*next))?;
+        let taken = self
+            .remaining
+            .chars()
+            .next()
+            .filter(|next| characters.contains(*next))?;
         self.remaining = &self.remaining[taken.len_utf8()..];
         Some(taken)
     }
 
     /// Arithmetic operations of one precedence, from left to right.
-    fn operations(&mut self, operators: &str, operand: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
+    fn operations(
+        &mut self,
+        operators: &str,
+        operand: fn(&mut Self) -> Result<f64, String>,
+    ) -> Result<f64, String> {
         let mut value = operand(self)?;
         while let Some(operator) = self.takes(operators) {
             let right_value = operand(self)?;
@@ -187,19 +221,27 @@ impl Expression<'_> {
 
     fn power(&mut self) -> Result<f64, String> {
         let base = self.atom()?;
-        Ok(if self.takes("^").is_some() { base.powf(self.atom()?) } else { base })
+        Ok(if self.takes("^").is_some() {
+            base.powf(self.atom()?)
+        } else {
+            base
+        })
     }
 
     fn atom(&mut self) -> Result<f64, String> {
         if self.depth >= NESTING_MAX {
-            return Err(format!("parentheses or signs are nested more than {NESTING_MAX} deep"));
+            return Err(format!(
+                "parentheses or signs are nested more than {NESTING_MAX} deep"
+            ));
         }
         self.depth += 1;
         let value = match self.takes("(-") {
             Some('-') => -self.atom()?,
             Some(_) => {
                 let value = self.sum()?;
-                self.takes(")").map(|_| value).ok_or("a parenthesis is not closed")?
+                self.takes(")")
+                    .map(|_| value)
+                    .ok_or("a parenthesis is not closed")?
             }
             None => self.number()?,
         };
@@ -209,12 +251,17 @@ impl Expression<'_> {
 
     fn number(&mut self) -> Result<f64, String> {
         let (digits, after_digits) = split_suffix(self.remaining);
-        let (suffix, after_suffix) =
-            after_digits.split_at(after_digits.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after_digits.len()));
+        let (suffix, after_suffix) = after_digits.split_at(
+            after_digits
+                .find(|c: char| !c.is_ascii_alphabetic())
+                .unwrap_or(after_digits.len()),
+        );
         self.remaining = after_suffix;
         let value = match hexadecimal(digits) {
             Some(value) => value as f64,
-            None => digits.parse().map_err(|_| format!("a number is missing before {after_digits:?}"))?,
+            None => digits
+                .parse()
+                .map_err(|_| format!("a number is missing before {after_digits:?}"))?,
         };
         if suffix.is_empty() {
             return Ok(value);
@@ -259,19 +306,44 @@ mod tests {
         ] {
             assert_eq!(number(text, unit), Ok(value), "{text}");
         }
-        assert_eq!((size("20%", 1024), size("8m", 1024)), (Ok(Size::Percent(20)), Ok(Size::Bytes(8 << 20))));
-        assert_eq!((Size::Percent(25).bytes_of(1000), Size::Bytes(7).bytes_of(1000)), (250, 7));
+        assert_eq!(
+            (size("20%", 1024), size("8m", 1024)),
+            (Ok(Size::Percent(20)), Ok(Size::Bytes(8 << 20)))
+        );
+        assert_eq!(
+            (
+                Size::Percent(25).bytes_of(1000),
+                Size::Bytes(7).bytes_of(1000)
+            ),
+            (250, 7)
+        );
     }
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in
-            ["", "k", "4x", "10sec", "-1", "99999999999t", "(1", "(1/0)", "(1))", "(1+)", "4kk", "0x", "1e400", "(0-1)"]
-        {
+        for text in [
+            "",
+            "k",
+            "4x",
+            "10sec",
+            "-1",
+            "99999999999t",
+            "(1",
+            "(1/0)",
+            "(1))",
+            "(1+)",
+            "4kk",
+            "0x",
+            "1e400",
+            "(0-1)",
+        ] {
             assert!(number(text, K).is_err(), "{text}");
         }
         assert!(size("101%", 1024).is_err());
-        assert!(number(&"(".repeat(100_000), K).is_err(), "no stack overflow");
+        assert!(
+            number(&"(".repeat(100_000), K).is_err(),
+            "no stack overflow"
+        );
         assert!(number(&format!("({}1)", "-".repeat(100_000)), K).is_err());
     }
 }

@@ -14,7 +14,9 @@ pub use order::{Order, OrderSpec};
 pub use sample::{Compared, Mismatch, SPOT_BYTES};
 pub use sweep::BLOCK_BYTES;
 
-use super::{BuildContext, Built, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, stream_info};
+use super::{
+    BuildContext, Built, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, stream_info,
+};
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use engine::DeviceName;
@@ -113,15 +115,35 @@ impl Workload for Pass {
     }
 
     fn unit_bytes(&self) -> u64 {
-        self.random.as_ref().map_or(BLOCK_BYTES, |random| random.order.block_bytes()).into()
+        self.random
+            .as_ref()
+            .map_or(BLOCK_BYTES, |random| random.order.block_bytes())
+            .into()
     }
 
     fn build(&self, devices: &[DeviceShape], _: &BuildContext, run: &mut RunPlan) -> Built {
-        let Some(RandomPass { order, device_bytes, overwritten_content }) = &self.random else {
+        let Some(RandomPass {
+            order,
+            device_bytes,
+            overwritten_content,
+        }) = &self.random
+        else {
             let sweep = Sweep::new(self.range.clone(), self.mark.clone());
-            return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
+            return Ok(add(
+                run,
+                self.kind(),
+                devices,
+                sweep,
+                BLOCK_BYTES,
+                &[self.content.fill()],
+            ));
         };
-        let sweep = Sweep::ordered(self.range.start, order.clone(), *device_bytes, self.mark.clone());
+        let sweep = Sweep::ordered(
+            self.range.start,
+            order.clone(),
+            *device_bytes,
+            self.mark.clone(),
+        );
         Ok(add(
             run,
             self.kind(),
@@ -158,7 +180,14 @@ impl Workload for ReadBack {
     }
 
     fn build(&self, devices: &[DeviceShape], _: &BuildContext, run: &mut RunPlan) -> Built {
-        Ok(add(run, self.kind(), devices, Sample::new(self), SPOT_BYTES as u32, &[Fill::AsIs]))
+        Ok(add(
+            run,
+            self.kind(),
+            devices,
+            Sample::new(self),
+            SPOT_BYTES as u32,
+            &[Fill::AsIs],
+        ))
     }
 }
 
@@ -179,10 +208,20 @@ fn add(
     let plan_offsets = run.add([stream_info(kind, false, 0.0, Arrivals::Unknown)], 1);
     let plan = &mut run.shards[0];
     let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
-    let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name(kind, &devices[0].name));
+    let (limit, name) = (
+        plan.add_limit(depth, false),
+        plan_offsets.lane_name(kind, &devices[0].name),
+    );
     plan.add_lane(stream, Arrival::Closed { depth, think_ns: 0 }, limit, name);
     for fill in fills {
-        plan.add_buffers(BufferClass { len_bytes: len_bytes as usize, count: depth, fill: fill.clone() });
+        plan.add_buffers(BufferClass {
+            len_bytes: len_bytes as usize,
+            count: depth,
+            fill: fill.clone(),
+        });
     }
-    WorkloadRecord { kind: kind.to_owned(), ..WorkloadRecord::default() }
+    WorkloadRecord {
+        kind: kind.to_owned(),
+        ..WorkloadRecord::default()
+    }
 }

@@ -82,7 +82,10 @@ impl Order {
     /// Errors: why there is no such order.
     pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
         if spec.block_bytes == 0 || !spec.block_bytes.is_multiple_of(SPOT_BYTES as u32) {
-            return Err(format!("a block of {} bytes is not a multiple of {SPOT_BYTES}", spec.block_bytes));
+            return Err(format!(
+                "a block of {} bytes is not a multiple of {SPOT_BYTES}",
+                spec.block_bytes
+            ));
         }
         if spec.cache_bytes > spec.pass_bytes / CACHE_SHARE {
             return Err(format!(
@@ -97,7 +100,13 @@ impl Order {
         let region_counts = counts(blocks, total_writes, region, lead);
         match region_counts.last() {
             Some(end) if blocks > 0 && (end.lasting, end.rewrites) == (blocks, end.first()) => {
-                Ok(Self { spec, blocks, region, lead, region_counts })
+                Ok(Self {
+                    spec,
+                    blocks,
+                    region,
+                    lead,
+                    region_counts,
+                })
             }
             _ => Err(format!(
                 "{total_writes} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, with more than \
@@ -126,20 +135,32 @@ impl Order {
     #[inline]
     pub fn write(&self, index: u64) -> OrderedWrite {
         let region = index / self.region;
-        let (region_start, region_end) = (self.region_counts[region as usize], self.region_counts[region as usize + 1]);
+        let (region_start, region_end) = (
+            self.region_counts[region as usize],
+            self.region_counts[region as usize + 1],
+        );
         let key = Random::for_part(self.spec.seed, region).next_u64();
-        let slot = permuted(index - region_start.writes, region_end.writes - region_start.writes, key);
+        let slot = permuted(
+            index - region_start.writes,
+            region_end.writes - region_start.writes,
+            key,
+        );
         let first_writes = region_end.first() - region_start.first();
         let second_writes = region_end.rewrites - region_start.rewrites;
         // Blocks are numbered by their first write: first the blocks that are written twice, then the others.
         let (number, is_lasting) = match slot.checked_sub(first_writes) {
             None => (region_start.first() + slot, false),
             Some(slot) if slot < second_writes => (region_start.rewrites + slot, true),
-            Some(slot) => {
-                (self.end().rewrites + region_start.lasting - region_start.rewrites + slot - second_writes, true)
-            }
+            Some(slot) => (
+                self.end().rewrites + region_start.lasting - region_start.rewrites + slot
+                    - second_writes,
+                true,
+            ),
         };
-        OrderedWrite { offset: self.offset(number), is_lasting }
+        OrderedWrite {
+            offset: self.offset(number),
+            is_lasting,
+        }
     }
 
     /// Number of blocks whose lasting write is certainly among the first `writes`.
@@ -149,9 +170,15 @@ impl Order {
 
     /// Offset of block number `number` among the `counted` blocks that [`Self::lasting`] counted.
     pub fn lasting_offset(&self, number: u64, counted: u64) -> u64 {
-        let region = self.region_counts.partition_point(|counts| counts.lasting < counted);
+        let region = self
+            .region_counts
+            .partition_point(|counts| counts.lasting < counted);
         let second = self.region_counts[region.min(self.region_counts.len() - 1)].rewrites;
-        self.offset(if number < second { number } else { self.end().rewrites + number - second })
+        self.offset(if number < second {
+            number
+        } else {
+            self.end().rewrites + number - second
+        })
     }
 
     fn offset(&self, number: u64) -> u64 {
@@ -180,7 +207,11 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..64 {
         let factor = f64::midpoint(low, high);
-        *if lasting(factor).sum::<f64>() < blocks as f64 { &mut low } else { &mut high } = factor;
+        *if lasting(factor).sum::<f64>() < blocks as f64 {
+            &mut low
+        } else {
+            &mut high
+        } = factor;
     }
     let shares: Vec<f64> = lasting(high).collect();
     let (mut counts_before, mut sum) = (vec![Counts::default()], 0.0);
@@ -190,13 +221,23 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
         let total = total_writes;
         let writes = total.min(end * region);
         let lasting = match regions - end > lead {
-            true => (sum.round() as u64).clamp(last_counts.lasting, last_counts.lasting + writes - last_counts.writes),
+            true => (sum.round() as u64).clamp(
+                last_counts.lasting,
+                last_counts.lasting + writes - last_counts.writes,
+            ),
             // The exact number, so that none of the newest regions has a first write.
             false => blocks.saturating_sub(total - writes),
         };
-        let due = end.checked_sub(lead).map_or(0, |end| counts_before[end as usize].first());
-        let rewrites = last_counts.rewrites + (due - last_counts.rewrites).min(lasting - last_counts.lasting);
-        counts_before.push(Counts { writes, lasting, rewrites });
+        let due = end
+            .checked_sub(lead)
+            .map_or(0, |end| counts_before[end as usize].first());
+        let rewrites =
+            last_counts.rewrites + (due - last_counts.rewrites).min(lasting - last_counts.lasting);
+        counts_before.push(Counts {
+            writes,
+            lasting,
+            rewrites,
+        });
     }
     counts_before
 }
@@ -237,7 +278,12 @@ mod tests {
         let block = u64::from(BLOCK);
         let pass_bytes = (blocks as f64 * (1.0 + over_provisioning)).round() as u64 * block;
         // The last block of the device is a short one.
-        let spec = OrderSpec { block_bytes: BLOCK, pass_bytes, cache_bytes: cache * block, seed };
+        let spec = OrderSpec {
+            block_bytes: BLOCK,
+            pass_bytes,
+            cache_bytes: cache * block,
+            seed,
+        };
         Order::new(blocks * block - 512, spec)
     }
 
@@ -247,7 +293,15 @@ mod tests {
 
     #[test]
     fn every_block_has_one_lasting_write_and_a_first_one_beyond_the_cache() {
-        for (blocks, cache) in [(1, 0), (2, 0), (300, 4), (2048, 32), (100_000, 0), (100_000, 1_500), (70_001, 8_000)] {
+        for (blocks, cache) in [
+            (1, 0),
+            (2, 0),
+            (300, 4),
+            (2048, 32),
+            (100_000, 0),
+            (100_000, 1_500),
+            (70_001, 8_000),
+        ] {
             for over_provisioning in [0.0, 0.01, 0.07, 0.10, 0.15, 0.20, 0.28, 0.374, 0.5, 0.75] {
                 let order = order(blocks, over_provisioning, cache, blocks).unwrap();
                 assert!(order.gap() >= cache && order.writes() >= blocks);
@@ -259,15 +313,29 @@ mod tests {
                 }
                 for [first, lasting] in &written {
                     let lasting = lasting.expect("a lasting write");
-                    assert!(first.is_none_or(|first| first + order.gap() < lasting), "{first:?} {lasting}");
+                    assert!(
+                        first.is_none_or(|first| first + order.gap() < lasting),
+                        "{first:?} {lasting}"
+                    );
                 }
                 // In completed regions, the blocks with a lasting write are known.
-                for writes in [0, order.writes() / 3, order.writes() / 2 + 7, order.writes()] {
+                for writes in [
+                    0,
+                    order.writes() / 3,
+                    order.writes() / 2 + 7,
+                    order.writes(),
+                ] {
                     let of = order.lasting(writes.min(order.writes()));
-                    let known: BTreeSet<_> = (0..of).map(|at| order.lasting_offset(at, of)).collect();
+                    let known: BTreeSet<_> =
+                        (0..of).map(|at| order.lasting_offset(at, of)).collect();
                     assert_eq!(known.len() as u64, of);
-                    let before = |offset: &u64| written[(offset / 4096) as usize][1].is_some_and(|at| at < writes);
-                    assert!(known.iter().all(before), "{blocks} {over_provisioning} {writes}");
+                    let before = |offset: &u64| {
+                        written[(offset / 4096) as usize][1].is_some_and(|at| at < writes)
+                    };
+                    assert!(
+                        known.iter().all(before),
+                        "{blocks} {over_provisioning} {writes}"
+                    );
                 }
             }
         }
@@ -279,7 +347,10 @@ mod tests {
         for (over_provisioning, waf) in [(0.07, 7.785_2), (0.15, 4.007_1), (0.28, 2.480_1)] {
             let order = order(1 << 20, over_provisioning, 0, 1).unwrap();
             let lasting = order.region_counts[1].lasting as f64 / order.region as f64;
-            assert!((lasting / (1.0 - 1.0 / waf) - 1.0).abs() < 2e-3, "{over_provisioning}: {lasting}");
+            assert!(
+                (lasting / (1.0 - 1.0 / waf) - 1.0).abs() < 2e-3,
+                "{over_provisioning}: {lasting}"
+            );
         }
     }
 
@@ -299,13 +370,40 @@ mod tests {
     #[test]
     fn blocks_that_cannot_be_written_again_far_enough_away_are_refused() {
         let why = order(1000, 0.28, 161, 1).unwrap_err();
-        assert_eq!(why, "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write");
-        assert_eq!(order(1000, 0.28, 160, 1).map(|order| order.writes()), Ok(1280));
+        assert_eq!(
+            why,
+            "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write"
+        );
+        assert_eq!(
+            order(1000, 0.28, 160, 1).map(|order| order.writes()),
+            Ok(1280)
+        );
         let why = order(1000, 1.5, 0, 1).unwrap_err();
-        assert!(why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"), "{why}");
-        let spec = OrderSpec { block_bytes: 0, pass_bytes: 4096, cache_bytes: 0, seed: 1 };
-        assert!(Order::new(4096, spec).unwrap_err().contains("not a multiple of 4096"));
-        assert!(Order::new(0, OrderSpec { block_bytes: BLOCK, ..spec }).is_err());
+        assert!(
+            why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"),
+            "{why}"
+        );
+        let spec = OrderSpec {
+            block_bytes: 0,
+            pass_bytes: 4096,
+            cache_bytes: 0,
+            seed: 1,
+        };
+        assert!(
+            Order::new(4096, spec)
+                .unwrap_err()
+                .contains("not a multiple of 4096")
+        );
+        assert!(
+            Order::new(
+                0,
+                OrderSpec {
+                    block_bytes: BLOCK,
+                    ..spec
+                }
+            )
+            .is_err()
+        );
     }
 
     #[test]

@@ -31,8 +31,19 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        write!(f, "at byte {} expected {}, found {}", self.offset, hex(&self.expected), hex(&self.found))
+        let hex = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        write!(
+            f,
+            "at byte {} expected {}, found {}",
+            self.offset,
+            hex(&self.expected),
+            hex(&self.found)
+        )
     }
 }
 
@@ -52,15 +63,25 @@ impl Compared {
     pub fn compare(&mut self, offset: u64, expected: &[u8], found: &[u8]) {
         self.spots += 1;
         self.bytes += found.len() as u64;
-        let differs = expected.iter().zip(found).position(|(expected, found)| expected != found);
+        let differs = expected
+            .iter()
+            .zip(found)
+            .position(|(expected, found)| expected != found);
         if let Some(diff_index) = differs {
             self.mismatches += 1;
-            let excerpt =
-                |bytes: &[u8]| std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0));
-            let mismatch =
-                Mismatch { offset: offset + diff_index as u64, expected: excerpt(expected), found: excerpt(found) };
+            let excerpt = |bytes: &[u8]| {
+                std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0))
+            };
+            let mismatch = Mismatch {
+                offset: offset + diff_index as u64,
+                expected: excerpt(expected),
+                found: excerpt(found),
+            };
             // Reads come back in any order; the lowest offset is reported.
-            if self.first_mismatch.is_none_or(|first| mismatch.offset < first.offset) {
+            if self
+                .first_mismatch
+                .is_none_or(|first| mismatch.offset < first.offset)
+            {
                 self.first_mismatch = Some(mismatch);
             }
         }
@@ -84,7 +105,14 @@ pub(super) struct Sample {
 
 impl Sample {
     pub(super) fn new(read_back: &ReadBack) -> Self {
-        let ReadBack { end, order, seed, content, compared, .. } = read_back;
+        let ReadBack {
+            end,
+            order,
+            seed,
+            content,
+            compared,
+            ..
+        } = read_back;
         let mut places = end.div_ceil(SPOT_BYTES as u64);
         let order = order.as_ref().map(|(order, writes)| {
             let blocks = order.lasting(*writes);
@@ -107,11 +135,15 @@ impl Sample {
     /// Offset of place number `place`.
     fn offset(&self, place: u64) -> u64 {
         let spot = SPOT_BYTES as u64;
-        let Some((order, blocks)) = &self.order else { return place * spot };
+        let Some((order, blocks)) = &self.order else {
+            return place * spot;
+        };
         let in_block = u64::from(order.block_bytes()) / spot;
         let block = order.lasting_offset(place / in_block, *blocks);
         // The last block of the device may be shorter.
-        Some(block + place % in_block * spot).filter(|offset| *offset < self.end).unwrap_or(block)
+        Some(block + place % in_block * spot)
+            .filter(|offset| *offset < self.end)
+            .unwrap_or(block)
     }
 
     /// First place of stretch `index`.
@@ -125,7 +157,10 @@ impl Stream for Sample {
         if self.spots_requested == self.spots {
             return None;
         }
-        let (first_place, end) = (self.stretch(self.spots_requested), self.stretch(self.spots_requested + 1));
+        let (first_place, end) = (
+            self.stretch(self.spots_requested),
+            self.stretch(self.spots_requested + 1),
+        );
         self.spots_requested += 1;
         let place = match () {
             // Damage is likeliest at both ends of a device.
@@ -135,7 +170,11 @@ impl Stream for Sample {
         };
         let offset = self.offset(place);
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
-        Some(Request { offset, len, ..Request::new(OpKind::Read, 0, 0, 0) })
+        Some(Request {
+            offset,
+            len,
+            ..Request::new(OpKind::Read, 0, 0, 0)
+        })
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
@@ -160,18 +199,32 @@ mod tests {
     fn sample(end: u64, spots: u64, seed: u64) -> Sample {
         let content = Content::Salt(PlacedSalt::new(1, 1, 42));
         let (device, compared) = ("sim:".parse().unwrap(), Arc::default());
-        Sample::new(&ReadBack { device, end, order: None, spots, seed, content, compared })
+        Sample::new(&ReadBack {
+            device,
+            end,
+            order: None,
+            spots,
+            seed,
+            content,
+            compared,
+        })
     }
 
     fn requests(mut sample: Sample) -> Vec<(u64, u32)> {
-        std::iter::from_fn(|| sample.next()).map(|request| (request.offset, request.len)).collect()
+        std::iter::from_fn(|| sample.next())
+            .map(|request| (request.offset, request.len))
+            .collect()
     }
 
     #[test]
     fn a_sample_as_large_as_the_device_is_the_device() {
         for spots in [4, 5, u64::MAX] {
             let all = requests(sample(3 * SPOT + 512, spots, 9));
-            assert_eq!(all, [(0, 4096), (SPOT, 4096), (2 * SPOT, 4096), (3 * SPOT, 512)], "{spots}");
+            assert_eq!(
+                all,
+                [(0, 4096), (SPOT, 4096), (2 * SPOT, 4096), (3 * SPOT, 512)],
+                "{spots}"
+            );
         }
     }
 
@@ -179,8 +232,15 @@ mod tests {
     fn places_are_spread_over_the_device_with_both_ends_and_differ_from_seed_to_seed() {
         let end = 100_000 * SPOT + 1024;
         let places = requests(sample(end, 1_000, 9));
-        assert_eq!((places.len(), places[0], places[999]), (1_000, (0, 4096), (100_000 * SPOT, 1024)));
-        assert!(places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[1].0 - pair[0].0 < 201 * SPOT));
+        assert_eq!(
+            (places.len(), places[0], places[999]),
+            (1_000, (0, 4096), (100_000 * SPOT, 1024))
+        );
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[0].0 < pair[1].0 && pair[1].0 - pair[0].0 < 201 * SPOT)
+        );
         assert_ne!(places, requests(sample(end, 1_000, 10)));
     }
 
@@ -196,9 +256,15 @@ mod tests {
             sample.on_data(&request, &data).unwrap();
         }
         let compared = sample.compared.lock().unwrap();
-        assert_eq!((compared.spots, compared.bytes, compared.mismatches), (8, 8 * SPOT, 2));
+        assert_eq!(
+            (compared.spots, compared.bytes, compared.mismatches),
+            (8, 8 * SPOT, 2)
+        );
         let first = compared.first_mismatch.unwrap();
-        assert_eq!((first.offset, first.expected[0] ^ first.found[0]), (2 * SPOT + 1000, 0xff));
+        assert_eq!(
+            (first.offset, first.expected[0] ^ first.found[0]),
+            (2 * SPOT + 1000, 0xff)
+        );
         assert_eq!(first.expected[1..], first.found[1..]);
     }
 }

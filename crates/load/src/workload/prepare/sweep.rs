@@ -45,18 +45,38 @@ impl Sweep {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
         let pending = Vec::with_capacity(*DEPTHS.end() as usize);
-        Self { next_position: start, end, device_bytes: end, order: None, pending, mark }
+        Self {
+            next_position: start,
+            end,
+            device_bytes: end,
+            order: None,
+            pending,
+            mark,
+        }
     }
 
     /// Performs the writes of `order` from position `start` on, on a device of `device_bytes` bytes.
-    pub(super) fn ordered(start: u64, order: Arc<Order>, device_bytes: u64, mark: Arc<AtomicU64>) -> Self {
+    pub(super) fn ordered(
+        start: u64,
+        order: Arc<Order>,
+        device_bytes: u64,
+        mark: Arc<AtomicU64>,
+    ) -> Self {
         let end = order.writes() * u64::from(order.block_bytes());
-        Self { device_bytes, order: Some(order), ..Self::new(start..end, mark) }
+        Self {
+            device_bytes,
+            order: Some(order),
+            ..Self::new(start..end, mark)
+        }
     }
 
     /// First position not known to be written.
     fn oldest(&self) -> u64 {
-        self.pending.iter().map(|(position, _)| *position).min().unwrap_or(self.next_position)
+        self.pending
+            .iter()
+            .map(|(position, _)| *position)
+            .min()
+            .unwrap_or(self.next_position)
     }
 }
 
@@ -71,7 +91,11 @@ impl Stream for Sweep {
                 Some(_) if self.stuck().is_some() => return None,
                 Some(order) => {
                     let write = order.write(position / u64::from(order.block_bytes()));
-                    (write.offset, order.block_bytes().into(), if write.is_lasting { LASTING } else { FIRST })
+                    (
+                        write.offset,
+                        order.block_bytes().into(),
+                        if write.is_lasting { LASTING } else { FIRST },
+                    )
                 }
             };
             self.next_position += step_bytes;
@@ -79,7 +103,11 @@ impl Stream for Sweep {
             let len = self.device_bytes.saturating_sub(offset).min(step_bytes);
             if len > 0 {
                 self.pending.push((position, offset));
-                return Some(Request { offset, len: len as u32, ..Request::new(OpKind::Write, 0, 0, buffers) });
+                return Some(Request {
+                    offset,
+                    len: len as u32,
+                    ..Request::new(OpKind::Write, 0, 0, buffers)
+                });
             }
         }
     }
@@ -87,10 +115,14 @@ impl Stream for Sweep {
     /// A sweep in random order stops at a failed write, because the two writes of a block must never be in flight
     /// together: either could be the last.
     fn stuck(&self) -> Option<String> {
-        let order = self.order.as_ref().filter(|_| self.next_position < self.end)?;
+        let order = self
+            .order
+            .as_ref()
+            .filter(|_| self.next_position < self.end)?;
         let oldest = self.oldest();
         let blocks_ahead = (self.next_position - oldest) / u64::from(order.block_bytes());
-        (blocks_ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass failed"))
+        (blocks_ahead > order.gap())
+            .then(|| format!("the write at position {oldest} of the pass failed"))
     }
 
     #[inline]
@@ -124,7 +156,14 @@ mod tests {
         })
         .map(|request| (request.offset, request.len))
         .collect();
-        assert_eq!(requests, [(BLOCK, BLOCK_BYTES), (2 * BLOCK, BLOCK_BYTES), (3 * BLOCK, 5 * 512)]);
+        assert_eq!(
+            requests,
+            [
+                (BLOCK, BLOCK_BYTES),
+                (2 * BLOCK, BLOCK_BYTES),
+                (3 * BLOCK, 5 * 512)
+            ]
+        );
     }
 
     #[test]
@@ -156,7 +195,12 @@ mod tests {
     #[test]
     fn two_writes_of_a_block_are_never_in_flight_together() {
         let (block, blocks) = (4096, 2048_u64);
-        let spec = OrderSpec { block_bytes: 4096, pass_bytes: 2400 * block, cache_bytes: 20 * block, seed: 1 };
+        let spec = OrderSpec {
+            block_bytes: 4096,
+            pass_bytes: 2400 * block,
+            cache_bytes: 20 * block,
+            seed: 1,
+        };
         let order = Arc::new(Order::new(blocks * block - 512, spec).unwrap());
         let mark = Arc::new(AtomicU64::new(0));
         let mut sweep = Sweep::ordered(0, order.clone(), blocks * block - 512, mark.clone());
@@ -169,10 +213,17 @@ mod tests {
             bytes += u64::from(request.len);
             sweep.on_completion(&request, Outcome::Done);
         }
-        assert!(sweep.stuck().is_some() && ahead == order.gap(), "{ahead} of {}", order.gap());
+        assert!(
+            sweep.stuck().is_some() && ahead == order.gap(),
+            "{ahead} of {}",
+            order.gap()
+        );
         assert_eq!(mark.load(Ordering::Acquire), 0);
         sweep.on_completion(&slow, Outcome::Done);
-        assert_eq!((sweep.stuck(), mark.load(Ordering::Acquire)), (None, (ahead + 1) * block));
+        assert_eq!(
+            (sweep.stuck(), mark.load(Ordering::Acquire)),
+            (None, (ahead + 1) * block)
+        );
         let mut classes = [0; 2];
         while let Some(request) = sweep.next() {
             bytes += u64::from(request.len);
@@ -180,7 +231,10 @@ mod tests {
             sweep.on_completion(&request, Outcome::Done);
         }
         // The short block at the end was written once or twice.
-        assert!([1, 2].contains(&((2400 * block - bytes) / 512)) && sweep.stuck().is_none(), "{bytes}");
+        assert!(
+            [1, 2].contains(&((2400 * block - bytes) / 512)) && sweep.stuck().is_none(),
+            "{bytes}"
+        );
         assert_eq!(mark.load(Ordering::Acquire), 2400 * block);
         assert!(classes[0] > classes[1] && classes[1] > 0, "{classes:?}");
     }

@@ -12,7 +12,8 @@
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
-    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting, stream_info,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered,
+    setting, stream_info,
 };
 use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
@@ -102,7 +103,8 @@ impl std::str::FromStr for Mix {
             Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
             _ => None,
         };
-        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the percentage of reads, such as RU,95")?;
+        let read_pct = read_pct
+            .ok_or("give I (insert), or RU,PCT with the percentage of reads, such as RU,95")?;
         Ok(Self::ReadUpdate { read_pct })
     }
 }
@@ -117,7 +119,11 @@ pub const WRITES: &str = "writes";
 
 impl RecordWorkload {
     fn shards(&self, shards_max: u32) -> u32 {
-        self.threads.clamp(1, shards_max.max(1)).min(self.depth).min(self.keys).max(1)
+        self.threads
+            .clamp(1, shards_max.max(1))
+            .min(self.depth)
+            .min(self.keys)
+            .max(1)
     }
 
     /// Recorded streams: reads and writes, if present.
@@ -146,8 +152,17 @@ impl RecordWorkload {
         if self.batch_records > 1 {
             settings.push(setting(BATCH_SIZE, &self.batch_records));
         }
-        let derived = self.streams().iter().filter(|stream| stream.offered_iops > 0.0).map(offered).collect();
-        Config { derived, settings, ..Config::default() }
+        let derived = self
+            .streams()
+            .iter()
+            .filter(|stream| stream.offered_iops > 0.0)
+            .map(offered)
+            .collect();
+        Config {
+            derived,
+            settings,
+            ..Config::default()
+        }
     }
 
     fn keys_of(&self, shard: u32, shards: u32) -> u32 {
@@ -156,7 +171,10 @@ impl RecordWorkload {
 
     /// Makes a function that takes the number of a shard and the number of all shards. The function returns a generator
     /// of the further keys in a batch: keys of the same shard, with the distribution of the first key.
-    pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
+    pub fn batch_keys(
+        &self,
+        seed: u64,
+    ) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {
             let (number, stride) = (shard as u32, shards as u32);
@@ -199,38 +217,67 @@ impl Workload for RecordWorkload {
     }
 
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
-        let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
+        let [device] = devices else {
+            return Err(CannotRun(format!("{} is not open", self.target)));
+        };
         let shards = self.shards(choices.shards_max);
         let plan_offsets = run.add(self.streams(), shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
-                Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(plan_offsets.workload))
-                    .ok_or_else(|| {
-                        CannotRun("the rate of transactions is too low to schedule - give a higher one".to_owned())
-                    })?,
+                Some(rate) => Arrival::even(
+                    rate,
+                    shard.into(),
+                    shards.into(),
+                    phase(plan_offsets.workload),
+                )
+                .ok_or_else(|| {
+                    CannotRun(
+                        "the rate of transactions is too low to schedule - give a higher one"
+                            .to_owned(),
+                    )
+                })?,
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
             let keys = self.keys_of(shard, shards);
             let request = Request::new(OpKind::Write, 0, 0, plan_offsets.buffers(0));
             let stream = Transactions {
-                request: Request { len: self.record_bytes, ..request },
+                request: Request {
+                    len: self.record_bytes,
+                    ..request
+                },
                 batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
                 reads: plan_offsets.cell_of(READS, device.target).unwrap_or(0),
                 writes: plan_offsets.cell_of(WRITES, device.target).unwrap_or(0),
                 read_pct: self.mix.read_pct(),
-                draw: KeyGenerator::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
+                draw: KeyGenerator::new(
+                    if self.mix == Mix::Insert {
+                        Keys::Sequential
+                    } else {
+                        self.next_key
+                    },
+                    keys,
+                ),
                 inserts_left: (self.mix == Mix::Insert).then_some(keys),
                 first_key: self.first_key + u64::from(shard),
                 stride: shards.into(),
                 random: Random::for_part(choices.seed, u64::from(shard)),
             };
             let limit = plan.add_limit(depth, true);
-            plan.add_lane(stream, arrival, limit, plan_offsets.lane_name("transactions", &device.name));
+            plan.add_lane(
+                stream,
+                arrival,
+                limit,
+                plan_offsets.lane_name("transactions", &device.name),
+            );
         }
-        Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(shards), ..WorkloadRecord::default() })
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            config: self.record(shards),
+            ..WorkloadRecord::default()
+        })
     }
 }
 
@@ -266,7 +313,13 @@ impl Stream for Transactions {
             false => (OpKind::Write, self.writes, self.request.len),
         };
         let offset = self.first_key + u64::from(self.draw.next(&mut self.random)) * self.stride;
-        Some(Request { kind, cell, offset, len, ..self.request })
+        Some(Request {
+            kind,
+            cell,
+            offset,
+            len,
+            ..self.request
+        })
     }
 
     fn follows(&self) -> bool {
@@ -274,7 +327,9 @@ impl Stream for Transactions {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let arrivals = self.inserts_left.map_or(arrivals, |left| arrivals.min(left.into()));
+        let arrivals = self
+            .inserts_left
+            .map_or(arrivals, |left| arrivals.min(left.into()));
         let reads = (u128::from(arrivals) * u128::from(self.read_pct) / 100) as u64;
         if reads > 0 {
             cells(self.reads, reads);
@@ -287,8 +342,9 @@ impl Stream for Transactions {
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         // No loop over the lost arrivals, because there can be billions.
         self.expect(arrivals, on_lost);
-        self.inserts_left =
-            self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
+        self.inserts_left = self
+            .inserts_left
+            .map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
     }
 }
 

@@ -20,7 +20,8 @@ mod trace;
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
 use super::{
-    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting, stream_info,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered,
+    setting, stream_info,
 };
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
@@ -58,8 +59,18 @@ impl Replay {
     /// `fit`: offsets beyond the end of a device wrap around to its start.
     ///
     /// Errors: the run would last too long.
-    pub fn new(trace: Trace, devices: Vec<DeviceName>, laps: u32, fit: bool) -> Result<Self, CannotRun> {
-        let replay = Self { trace: Arc::new(trace), devices, laps, fit };
+    pub fn new(
+        trace: Trace,
+        devices: Vec<DeviceName>,
+        laps: u32,
+        fit: bool,
+    ) -> Result<Self, CannotRun> {
+        let replay = Self {
+            trace: Arc::new(trace),
+            devices,
+            laps,
+            fit,
+        };
         match replay.duration_sec() {
             sec if sec > u32::MAX.into() => Err(CannotRun(format!(
                 "cannot replay this trace - the run would last {sec} s, more than {} s - raise --speed, lower --repeat, or check \
@@ -73,7 +84,11 @@ impl Replay {
     /// Description for people: one line for each stream. Judged streams are marked.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
-        let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
+        let laps = if self.laps > 1 {
+            format!(", {} times", self.laps)
+        } else {
+            String::new()
+        };
         let mut text = format!(
             "replay of {} in {} s{laps}\n",
             units::count(trace.operations, "operation"),
@@ -83,9 +98,18 @@ impl Replay {
             text += &format!("  {} on {name}\n", device.traced());
         }
         for class in trace.classes() {
-            let judged = if Some(class) == trace.judged() { ", judged" } else { "" };
+            let judged = if Some(class) == trace.judged() {
+                ", judged"
+            } else {
+                ""
+            };
             let (count, bytes) = trace.totals(class);
-            text += &format!("  {}: {}, {}{judged}\n", class.name(), Grouped(count), units::bytes(bytes as f64));
+            text += &format!(
+                "  {}: {}, {}{judged}\n",
+                class.name(),
+                Grouped(count),
+                units::bytes(bytes as f64)
+            );
         }
         text
     }
@@ -103,12 +127,23 @@ impl Replay {
     /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let (classes, judged) = (self.trace.classes(), self.trace.judged());
-        let info = |class: Class| stream_info(class.name(), Some(class) == judged, self.iops(class), Arrivals::Given);
+        let info = |class: Class| {
+            stream_info(
+                class.name(),
+                Some(class) == judged,
+                self.iops(class),
+                Arrivals::Given,
+            )
+        };
         classes.into_iter().map(info).collect()
     }
 
     /// Counts the operations that must change to fit a device. Errors: operations that cannot be made to fit.
-    fn check(&self, device: &DeviceShape, groups: &[(Class, &ClassOps)]) -> Result<ReplayChanges, CannotRun> {
+    fn check(
+        &self,
+        device: &DeviceShape,
+        groups: &[(Class, &ClassOps)],
+    ) -> Result<ReplayChanges, CannotRun> {
         let mut changes = ReplayChanges::default();
         let mut end = 0;
         for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
@@ -158,8 +193,15 @@ struct UsableRange {
 impl UsableRange {
     fn of(device: &DeviceShape, class: Class) -> Self {
         // A flush has no offset.
-        let unit_bytes = if class == Class::Flushes { 1 } else { device.min_io_bytes.into() };
-        Self { unit_bytes, usable_bytes: device.size_bytes / unit_bytes * unit_bytes }
+        let unit_bytes = if class == Class::Flushes {
+            1
+        } else {
+            device.min_io_bytes.into()
+        };
+        Self {
+            unit_bytes,
+            usable_bytes: device.size_bytes / unit_bytes * unit_bytes,
+        }
     }
 
     /// Offset and length of the whole units that contain an operation.
@@ -171,7 +213,12 @@ impl UsableRange {
 
     /// Longest operation, bytes.
     fn largest(self, group: &ClassOps) -> u64 {
-        group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
+        group
+            .operations
+            .iter()
+            .map(|operation| self.covering(operation).1)
+            .max()
+            .unwrap_or(0)
     }
 
     /// As [`Self::covering`], but an offset beyond the end of the device wraps around to the start of the device.
@@ -192,11 +239,18 @@ impl Workload for Replay {
 
     fn spec(&self) -> RunSpec {
         let spec = RunSpec::new(self.devices.clone(), self.duration_sec());
-        RunSpec { max_lag_sec: MAX_LAG_SEC, keeps_instants: true, ..spec }
+        RunSpec {
+            max_lag_sec: MAX_LAG_SEC,
+            keeps_instants: true,
+            ..spec
+        }
     }
 
     fn writes(&self) -> bool {
-        self.trace.classes().into_iter().any(|class| class.kind() != OpKind::Read)
+        self.trace
+            .classes()
+            .into_iter()
+            .any(|class| class.kind() != OpKind::Read)
     }
 
     fn unit_bytes(&self) -> u64 {
@@ -206,55 +260,102 @@ impl Workload for Replay {
 
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         // The rate over the trace's span, not over the whole seconds of the run.
-        let iops = self.trace.operations as f64 * NS_PER_SEC as f64 / self.trace.span_ns.max(1) as f64;
+        let iops =
+            self.trace.operations as f64 * NS_PER_SEC as f64 / self.trace.span_ns.max(1) as f64;
         let shards = choices.shards_for(iops);
-        let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.streams_on(device)).collect();
-        let changes: Vec<_> =
-            devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
+        let groups: Vec<_> = self
+            .trace
+            .devices()
+            .into_iter()
+            .map(|device| self.trace.streams_on(device))
+            .collect();
+        let changes: Vec<_> = devices
+            .iter()
+            .zip(&groups)
+            .map(|(device, groups)| self.check(device, groups))
+            .collect::<Result<_, _>>()?;
         let mut few_slots = Vec::new();
         let plan_offsets = run.add(self.streams(), shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             for (device, groups) in devices.iter().zip(&groups) {
                 for (class, group) in groups {
-                    let cell = plan_offsets.cell_of(class.name(), device.target).unwrap_or(0);
+                    let cell = plan_offsets
+                        .cell_of(class.name(), device.target)
+                        .unwrap_or(0);
                     let usable_range = UsableRange::of(device, *class);
                     let largest = usable_range.largest(group);
                     let carried = slots_in_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_REPORTED_BELOW {
-                        few_slots.push(setting(&format!("in-flight-max@{}@{}", class.name(), device.name), &carried));
+                        few_slots.push(setting(
+                            &format!("in-flight-max@{}@{}", class.name(), device.name),
+                            &carried,
+                        ));
                     }
-                    let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
+                    let slots =
+                        slots(device, groups, *class, largest, choices, devices.len()) / shards;
                     let slots = slots.max(1);
                     let random_part = (u64::from(shard) << 16) | plan.buffers.len() as u64;
                     let random = Random::for_part(choices.seed, random_part);
                     let buffers = plan.add_buffers(match class.kind() {
-                        OpKind::Write => BufferClass::fresh(largest as usize, slots, device.salt(random, 100)),
-                        kind => BufferClass::plain(if kind.moves_data() { largest as usize } else { 0 }, slots),
+                        OpKind::Write => {
+                            BufferClass::fresh(largest as usize, slots, device.salt(random, 100))
+                        }
+                        kind => BufferClass::plain(
+                            if kind.moves_data() {
+                                largest as usize
+                            } else {
+                                0
+                            },
+                            slots,
+                        ),
                     });
                     let (first_index, stride) = (u64::from(shard), u64::from(shards));
                     let lap_ns = self.trace.span_ns.max(1);
-                    let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first_index, stride);
+                    let schedule = Listed::new(
+                        group.at_ns.clone(),
+                        lap_ns,
+                        self.laps.into(),
+                        first_index,
+                        stride,
+                    );
                     let playback = Playback {
                         operations: group.operations.clone(),
-                        indices: (first_index..group.operations.len() as u64 * u64::from(self.laps))
+                        indices: (first_index
+                            ..group.operations.len() as u64 * u64::from(self.laps))
                             .step_by(shards as usize),
                         usable_range,
                         request: Request::new(class.kind(), device.target, cell, buffers),
                     };
-                    let (limit, name) =
-                        (plan.add_limit(slots, false), plan_offsets.lane_name(class.name(), &device.name));
-                    plan.add_lane(playback, Arrival::Scheduled(Schedule::Listed(schedule)), limit, name);
+                    let (limit, name) = (
+                        plan.add_limit(slots, false),
+                        plan_offsets.lane_name(class.name(), &device.name),
+                    );
+                    plan.add_lane(
+                        playback,
+                        Arrival::Scheduled(Schedule::Listed(schedule)),
+                        limit,
+                        name,
+                    );
                 }
             }
         }
         let config = self.record(devices, &changes, few_slots);
-        Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            config,
+            ..WorkloadRecord::default()
+        })
     }
 }
 
 impl Replay {
     /// Settings in force, for the manifest.
-    fn record(&self, devices: &[DeviceShape], changes: &[ReplayChanges], few_slots: Vec<(String, String)>) -> Config {
+    fn record(
+        &self,
+        devices: &[DeviceShape],
+        changes: &[ReplayChanges],
+        few_slots: Vec<(String, String)>,
+    ) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
             setting("operations", &trace.operations),
@@ -265,11 +366,18 @@ impl Replay {
         ];
         for ((device, changes), number) in devices.iter().zip(changes).zip(trace.devices()) {
             settings.push(setting(&number.traced(), &device.name));
-            settings.push(setting(&format!("rounded@{}", device.name), &changes.rounded));
+            settings.push(setting(
+                &format!("rounded@{}", device.name),
+                &changes.rounded,
+            ));
             settings.push(setting(&format!("moved@{}", device.name), &changes.moved));
         }
         settings.extend(few_slots);
-        Config { derived: self.streams().iter().map(offered).collect(), settings, ..Config::default() }
+        Config {
+            derived: self.streams().iter().map(offered).collect(),
+            settings,
+            ..Config::default()
+        }
     }
 }
 
@@ -283,19 +391,30 @@ fn slots(
     choices: &BuildContext,
     devices: usize,
 ) -> u32 {
-    let carried = choices.in_flight_max.map_or(u64::MAX, |most| u64::from(most) / devices as u64);
-    let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX)).min(carried).min(SLOTS_MAX);
+    let carried = choices
+        .in_flight_max
+        .map_or(u64::MAX, |most| u64::from(most) / devices as u64);
+    let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX))
+        .min(carried)
+        .min(SLOTS_MAX);
     let other_slots = (queue / 8).max(1);
     let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
     let others = groups.len() as u64 - small;
-    let slots_share =
-        if class.is_small() { queue.saturating_sub(others * other_slots) / small.max(1) } else { other_slots };
+    let slots_share = if class.is_small() {
+        queue.saturating_sub(others * other_slots) / small.max(1)
+    } else {
+        other_slots
+    };
     slots_in_memory(class, largest).min(slots_share).max(1) as u32
 }
 
 /// Number of operations whose buffers fit in the memory of a stream. `largest`: bytes of the largest operation.
 fn slots_in_memory(class: Class, largest: u64) -> u64 {
-    let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
+    let buffers = if class.kind().moves_data() {
+        LANE_MEMORY_BYTES / largest.max(1)
+    } else {
+        SLOTS_MAX
+    };
     match class.kind() {
         OpKind::Write => buffers.saturating_sub(SALTED_AHEAD.into()).max(buffers / 2),
         _ => buffers,
@@ -319,9 +438,17 @@ impl Stream for Playback {
     fn next(&mut self) -> Option<Request> {
         let index = self.indices.next()?;
         let operation = &self.operations[(index % self.operations.len() as u64) as usize];
-        let (offset, len) =
-            if self.request.kind == OpKind::Flush { (0, 0) } else { self.usable_range.place(operation) };
-        Some(Request { offset, len, sync: operation.sync, ..self.request })
+        let (offset, len) = if self.request.kind == OpKind::Flush {
+            (0, 0)
+        } else {
+            self.usable_range.place(operation)
+        };
+        Some(Request {
+            offset,
+            len,
+            sync: operation.sync,
+            ..self.request
+        })
     }
 
     fn follows(&self) -> bool {

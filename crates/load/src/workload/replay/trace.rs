@@ -151,7 +151,11 @@ impl TraceBuilder {
                 request.sector
             ));
         }
-        let bytes_max = if class.kind().moves_data() { BYTES_MAX } else { DISCARD_BYTES_MAX };
+        let bytes_max = if class.kind().moves_data() {
+            BYTES_MAX
+        } else {
+            DISCARD_BYTES_MAX
+        };
         if request.bytes() > bytes_max {
             let bytes = request.bytes();
             return wrong(format!(
@@ -160,30 +164,59 @@ impl TraceBuilder {
         }
         self.operations += 1;
         // A flush has no offset, even if the trace has one.
-        let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
+        let (sector, sectors) = if class == Class::Flushes {
+            (0, 0)
+        } else {
+            (request.sector, request.sectors)
+        };
         // A bio can request a flush before its data, or FUA. In both cases a durable write is replayed.
-        let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
-        let operation = Operation { sector, sectors, sync };
-        self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
+        let sync = if request.flags.fua || request.flags.preflush {
+            WriteSync::Data
+        } else {
+            WriteSync::No
+        };
+        let operation = Operation {
+            sector,
+            sectors,
+            sync,
+        };
+        self.groups
+            .entry((request.device, class))
+            .or_default()
+            .push((request.wanted_ns(), operation));
         Ok(())
     }
 
     /// The trace, `speed` times as fast.
     pub fn build(self, speed: Factor) -> Result<Trace, CannotRun> {
-        let Self { groups, operations, left_out, without_size, without_time } = self;
+        let Self {
+            groups,
+            operations,
+            left_out,
+            without_size,
+            without_time,
+        } = self;
         let remedy = "record it with flashproof trace --ops";
         match (without_size, without_time) {
-            (0, 0) if operations == 0 => return wrong("the trace has no read, write, flush or discard"),
+            (0, 0) if operations == 0 => {
+                return wrong("the trace has no read, write, flush or discard");
+            }
             (0, 0) => {}
             (0, count) => {
                 return wrong(format!(
                     "the trace has no start time for {count} of its operations - {remedy}, or iosnoop -s"
                 ));
             }
-            (count, _) => return wrong(format!("the trace has no size for {count} of its operations - {remedy}")),
+            (count, _) => {
+                return wrong(format!(
+                    "the trace has no size for {count} of its operations - {remedy}"
+                ));
+            }
         }
         let instants = groups.values().flatten().map(|(at_ns, _)| *at_ns);
-        let (first_ns, last_ns) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        let (first_ns, last_ns) = instants.fold((u64::MAX, 0), |(first, last), at| {
+            (first.min(at), last.max(at))
+        });
         let scaled = |at_ns: u64| {
             let at = u128::from(at_ns - first_ns) * u128::from(ONE) / u128::from(speed.billionths);
             u64::try_from(at).unwrap_or(u64::MAX)
@@ -195,8 +228,17 @@ impl TraceBuilder {
             ClassOps { at_ns, operations }
         };
         let span_ns = scaled(last_ns);
-        let groups = groups.into_iter().map(|(key, group)| (key, ordered(group))).collect();
-        Ok(Trace { groups, operations, left_out, span_ns, speed })
+        let groups = groups
+            .into_iter()
+            .map(|(key, group)| (key, ordered(group)))
+            .collect();
+        Ok(Trace {
+            groups,
+            operations,
+            left_out,
+            span_ns,
+            speed,
+        })
     }
 }
 
@@ -243,11 +285,18 @@ impl Trace {
     pub fn totals(&self, class: Class) -> (u64, u64) {
         let own = self.groups.iter().filter(|((_, of), _)| *of == class);
         let operations = own.flat_map(|(_, group)| group.operations.iter());
-        operations.fold((0, 0), |(count, bytes), operation| (count + 1, bytes + operation.bytes()))
+        operations.fold((0, 0), |(count, bytes), operation| {
+            (count + 1, bytes + operation.bytes())
+        })
     }
 
     /// Bytes of the largest operation.
     pub fn largest_bytes(&self) -> u64 {
-        self.groups.values().flat_map(|group| group.operations.iter()).map(Operation::bytes).max().unwrap_or(0)
+        self.groups
+            .values()
+            .flat_map(|group| group.operations.iter())
+            .map(Operation::bytes)
+            .max()
+            .unwrap_or(0)
     }
 }

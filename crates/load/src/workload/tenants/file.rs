@@ -87,7 +87,10 @@ struct KeyError {
 }
 
 fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, KeyError> {
-    Err(KeyError { key, why: why.into() })
+    Err(KeyError {
+        key,
+        why: why.into(),
+    })
 }
 
 /// `value` if it `is_valid`; otherwise an error that asks for a value of `key` as described by `expected`.
@@ -97,7 +100,11 @@ fn fitting<T: std::fmt::Display>(
     is_valid: impl Fn(&T) -> bool,
     expected: impl std::fmt::Display,
 ) -> Result<T, KeyError> {
-    if is_valid(&value) { Ok(value) } else { wrong(key, format!("is {value} - give {expected}")) }
+    if is_valid(&value) {
+        Ok(value)
+    } else {
+        wrong(key, format!("is {value} - give {expected}"))
+    }
 }
 
 impl Tenants {
@@ -105,7 +112,11 @@ impl Tenants {
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
         let error_at = |offset: usize, why: &str| {
-            let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = text.as_bytes()[..offset.min(text.len())]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                + 1;
             CannotRun(format!("{path} line {line}: {why}"))
         };
         let file: File = toml::from_str(text).map_err(|error| {
@@ -120,16 +131,25 @@ impl Tenants {
             );
             return Err(CannotRun(format!("{path}: {why}")));
         }
-        let weights: u64 = file.tenant.iter().map(|own| u64::from(weight(own.get_ref(), &file.defaults))).sum();
+        let weights: u64 = file
+            .tenant
+            .iter()
+            .map(|own| u64::from(weight(own.get_ref(), &file.defaults)))
+            .sum();
         let mut tenants: Vec<Tenant> = Vec::new();
         for entry in &file.tenant {
             let entry_start = entry.span().start;
-            let tenant = tenant(entry.get_ref(), &file, weights).and_then(|tenant| match &tenants {
-                earlier if earlier.iter().any(|other| other.name == tenant.name) => {
-                    wrong("name", format!("{} is the name of two tenants - give each its own", quoted(&tenant.name)))
-                }
-                _ => Ok(tenant),
-            });
+            let tenant =
+                tenant(entry.get_ref(), &file, weights).and_then(|tenant| match &tenants {
+                    earlier if earlier.iter().any(|other| other.name == tenant.name) => wrong(
+                        "name",
+                        format!(
+                            "{} is the name of two tenants - give each its own",
+                            quoted(&tenant.name)
+                        ),
+                    ),
+                    _ => Ok(tenant),
+                });
             tenants.push(tenant.map_err(|KeyError { key, why }| {
                 error_at(offset_of(text, entry_start, key), &format!("{key}: {why}"))
             })?);
@@ -137,16 +157,28 @@ impl Tenants {
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);
         if duration_sec == 0 {
-            return Err(error_at(offset_of(text, 0, "duration-sec"), "duration-sec: is 0 - give at least 1"));
+            return Err(error_at(
+                offset_of(text, 0, "duration-sec"),
+                "duration-sec: is 0 - give at least 1",
+            ));
         }
         let engine = match file.engine.as_deref() {
             None => Engine::default(),
             Some(word) => Engine::from_word(word).ok_or_else(|| {
-                let why = format!("engine: is {} - give one of {}", quoted(word), Engine::WORDS.join(", "));
+                let why = format!(
+                    "engine: is {} - give one of {}",
+                    quoted(word),
+                    Engine::WORDS.join(", ")
+                );
                 error_at(offset_of(text, 0, "engine"), &why)
             })?,
         };
-        Ok(Self { tenants, duration_sec, seed: file.seed, engine })
+        Ok(Self {
+            tenants,
+            duration_sec,
+            seed: file.seed,
+            engine,
+        })
     }
 
     /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
@@ -159,12 +191,25 @@ impl Tenants {
         is_default: bool,
         device_bytes: u64,
     ) -> Result<Vec<(usize, Range<u64>)>, CannotRun> {
-        let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
+        let is_on = |tenant: &Tenant| {
+            tenant
+                .device
+                .as_deref()
+                .map_or(is_default, |own| own == device)
+        };
         let device = units::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
-        let tenants_here = || self.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
+        let tenants_here = || {
+            self.tenants
+                .iter()
+                .enumerate()
+                .filter(|(_, tenant)| is_on(tenant))
+        };
         // The largest block, so that each range begins at a multiple of its own block size.
-        let align_bytes = tenants_here().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
+        let align_bytes = tenants_here()
+            .map(|(_, tenant)| u64::from(tenant.write_block_bytes))
+            .max()
+            .unwrap_or(1);
         let mut next_start = 0;
         for (index, tenant) in tenants_here() {
             let block = u64::from(tenant.write_block_bytes);
@@ -172,7 +217,9 @@ impl Tenants {
             let size = match tenant.space.size {
                 Size::Bytes(bytes) => bytes,
                 // Exact to a byte up to 2^53; rounded down to whole steps in any case.
-                Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / align_bytes * align_bytes,
+                Size::Pct(pct) => {
+                    (device_bytes as f64 * (pct / 100.0)) as u64 / align_bytes * align_bytes
+                }
             };
             for (property, bytes) in [("begins at byte", start), ("has a size of", size)] {
                 if bytes % block != 0 {
@@ -203,9 +250,9 @@ impl Tenants {
                 )));
             }
             let range = start..end;
-            if let Some((other_index, other_range)) =
-                placed.iter().find(|(_, other_range)| other_range.start < range.end && range.start < other_range.end)
-            {
+            if let Some((other_index, other_range)) = placed.iter().find(|(_, other_range)| {
+                other_range.start < range.end && range.start < other_range.end
+            }) {
                 return Err(tenant.cannot(format_args!(
                     "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of the tenants (at), or make \
                      one smaller",
@@ -228,19 +275,29 @@ impl Tenants {
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let find_in = |table_start: usize| {
         let mut offset = table_start;
-        for line in text.get(table_start..).unwrap_or_default().split_inclusive('\n') {
+        for line in text
+            .get(table_start..)
+            .unwrap_or_default()
+            .split_inclusive('\n')
+        {
             let trimmed = line.trim_start();
             if trimmed.starts_with('[') && offset > table_start {
                 break;
             }
-            if trimmed.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')) {
+            if trimmed
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+            {
                 return Some(offset);
             }
             offset += line.len();
         }
         None
     };
-    find_in(start).or_else(|| find_in(text.find("[defaults]")?)).or_else(|| find_in(0)).unwrap_or(start)
+    find_in(start)
+        .or_else(|| find_in(text.find("[defaults]")?))
+        .or_else(|| find_in(0))
+        .unwrap_or(start)
 }
 
 fn weight(options: &Options, defaults: &Options) -> u32 {
@@ -258,23 +315,47 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
     let name = name(own)?;
     let write_block_bytes = given!(write_block).unwrap_or_else(|| "128KiB".to_owned());
     let write_block_bytes = match size_bytes(&write_block_bytes.replace(' ', "")) {
-        Some(bytes) if WRITE_BLOCK_BYTES.contains(&bytes) && bytes.is_power_of_two() => bytes as u32,
+        Some(bytes) if WRITE_BLOCK_BYTES.contains(&bytes) && bytes.is_power_of_two() => {
+            bytes as u32
+        }
         _ => {
             return wrong(
                 "write-block",
-                format!("is {} - give a power of two from 32KiB to 8MiB", quoted(&write_block_bytes)),
+                format!(
+                    "is {} - give a power of two from 32KiB to 8MiB",
+                    quoted(&write_block_bytes)
+                ),
             );
         }
     };
-    let (record_bytes, expected) =
-        (given!(record_bytes).unwrap_or(1_024), format!("1 to {write_block_bytes}, the write block"));
-    let record_bytes =
-        fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), expected)?;
+    let (record_bytes, expected) = (
+        given!(record_bytes).unwrap_or(1_024),
+        format!("1 to {write_block_bytes}, the write block"),
+    );
+    let record_bytes = fitting(
+        "record-bytes",
+        record_bytes,
+        |bytes| (1..=write_block_bytes).contains(bytes),
+        expected,
+    )?;
     let expected = "more than 0 and less than 100: live records, percent of the space";
-    let fill_pct = fitting("fill-pct", given!(fill_pct).unwrap_or(50.0), |pct| *pct > 0.0 && *pct < 100.0, expected)?;
+    let fill_pct = fitting(
+        "fill-pct",
+        given!(fill_pct).unwrap_or(50.0),
+        |pct| *pct > 0.0 && *pct < 100.0,
+        expected,
+    )?;
     let lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
-    let defrag_lwm_pct = fitting("defrag-lwm-pct", lwm_pct, |pct| (1..=99).contains(pct), "1 to 99")?;
-    for (key, placement) in [("placement", given!(placement)), ("defrag-placement", given!(defrag_placement))] {
+    let defrag_lwm_pct = fitting(
+        "defrag-lwm-pct",
+        lwm_pct,
+        |pct| (1..=99).contains(pct),
+        "1 to 99",
+    )?;
+    for (key, placement) in [
+        ("placement", given!(placement)),
+        ("defrag-placement", given!(defrag_placement)),
+    ] {
         if placement == Some(0) {
             return wrong(key, "is 0 - placement handles are counted from 1");
         }
@@ -299,13 +380,19 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
 }
 
 fn name(options: &Options) -> Result<String, KeyError> {
-    let Some(name) = &options.name else { return wrong("name", "is missing - give each tenant a name") };
+    let Some(name) = &options.name else {
+        return wrong("name", "is missing - give each tenant a name");
+    };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
         true => Ok(name.clone()),
-        false => {
-            wrong("name", format!("is {} - give 1 to {NAME_MAX} letters, digits, \".\", \"-\", \"_\"", shown(name)))
-        }
+        false => wrong(
+            "name",
+            format!(
+                "is {} - give 1 to {NAME_MAX} letters, digits, \".\", \"-\", \"_\"",
+                shown(name)
+            ),
+        ),
     }
 }
 
@@ -316,9 +403,13 @@ fn shown(text: &str) -> String {
 
 fn device(name: Option<String>) -> Result<Option<String>, KeyError> {
     match name {
-        Some(name) if name.is_empty() || name.contains('\0') => {
-            wrong("device", format!("is {} - give the path of a device, or \"sim:\"", shown(&name)))
-        }
+        Some(name) if name.is_empty() || name.contains('\0') => wrong(
+            "device",
+            format!(
+                "is {} - give the path of a device, or \"sim:\"",
+                shown(&name)
+            ),
+        ),
         name => Ok(name),
     }
 }
@@ -326,10 +417,14 @@ fn device(name: Option<String>) -> Result<Option<String>, KeyError> {
 fn checked(keys: Keys) -> Result<Keys, KeyError> {
     let is_part = |pct: f64| pct > 0.0 && pct < 100.0;
     match keys {
-        Keys::Zipfian { theta } if !(theta > 0.0 && theta <= 10.0) => {
-            wrong("keys", format!("theta is {theta} - give more than 0 and at most 10; 0.99 in YCSB"))
-        }
-        Keys::HotCold { keys_pct, traffic_pct } if !is_part(keys_pct) || !is_part(traffic_pct) => wrong(
+        Keys::Zipfian { theta } if !(theta > 0.0 && theta <= 10.0) => wrong(
+            "keys",
+            format!("theta is {theta} - give more than 0 and at most 10; 0.99 in YCSB"),
+        ),
+        Keys::HotCold {
+            keys_pct,
+            traffic_pct,
+        } if !is_part(keys_pct) || !is_part(traffic_pct) => wrong(
             "keys",
             format!(
                 "keys-pct is {keys_pct} and traffic-pct {traffic_pct} - give more than 0 and less than 100 for each"
@@ -344,23 +439,40 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
         None => Ok(None),
         Some(text) => match size_bytes(&text.replace(' ', "")) {
             Some(bytes) => Ok(Some(bytes)),
-            None => wrong(key, format!("is {} - give a size such as \"480GB\" or \"64GiB\"", shown(text))),
+            None => wrong(
+                key,
+                format!(
+                    "is {} - give a size such as \"480GB\" or \"64GiB\"",
+                    shown(text)
+                ),
+            ),
         },
     };
     let (given_bytes, pct) = match (&options.space, options.space_pct) {
-        (Some(_), Some(_)) => return wrong("space-pct", "is given together with space - give only one of them"),
+        (Some(_), Some(_)) => {
+            return wrong(
+                "space-pct",
+                "is given together with space - give only one of them",
+            );
+        }
         (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
         (space, pct) => (bytes("space", space)?, pct),
     };
     let size = match (given_bytes, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
         (Some(bytes), _) => Size::Bytes(bytes),
-        (None, Some(pct)) => {
-            Size::Pct(fitting("space-pct", pct, |pct| *pct > 0.0 && *pct <= 100.0, "more than 0 and at most 100")?)
-        }
+        (None, Some(pct)) => Size::Pct(fitting(
+            "space-pct",
+            pct,
+            |pct| *pct > 0.0 && *pct <= 100.0,
+            "more than 0 and at most 100",
+        )?),
         (None, None) => Size::Pct(0.0),
     };
-    Ok(Space { size, at: bytes("at", &options.at)? })
+    Ok(Space {
+        size,
+        at: bytes("at", &options.at)?,
+    })
 }
 
 /// Gives tenants without a size equal shares of the percentage of their device that the other tenants leave.
@@ -368,12 +480,22 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {
         let on_device = || tenants.iter().filter(|tenant| tenant.device == *device);
-        let given_pct: f64 =
-            on_device().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
-        let unsized_count = on_device().filter(|tenant| tenant.space.size == Size::Pct(0.0)).count();
+        let given_pct: f64 = on_device()
+            .map(|tenant| {
+                if let Size::Pct(pct) = tenant.space.size {
+                    pct
+                } else {
+                    0.0
+                }
+            })
+            .sum();
+        let unsized_count = on_device()
+            .filter(|tenant| tenant.space.size == Size::Pct(0.0))
+            .count();
         let pct_each = (100.0 - given_pct).max(0.0) / unsized_count.max(1) as f64;
-        let unsized_tenants =
-            tenants.iter_mut().filter(|tenant| tenant.device == *device && tenant.space.size == Size::Pct(0.0));
+        let unsized_tenants = tenants
+            .iter_mut()
+            .filter(|tenant| tenant.device == *device && tenant.space.size == Size::Pct(0.0));
         unsized_tenants.for_each(|tenant| tenant.space.size = Size::Pct(pct_each));
     }
     tenants
@@ -383,11 +505,27 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
 fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
     let defaults = &file.defaults;
     let absolute = [
-        ("reads-per-sec", options.reads_per_sec.or(defaults.reads_per_sec)),
-        ("writes-per-sec", options.writes_per_sec.or(defaults.writes_per_sec)),
+        (
+            "reads-per-sec",
+            options.reads_per_sec.or(defaults.reads_per_sec),
+        ),
+        (
+            "writes-per-sec",
+            options.writes_per_sec.or(defaults.writes_per_sec),
+        ),
     ];
-    if let Some((key, Some(rate))) = absolute.iter().find(|(_, rate)| rate.is_some_and(|rate| rate > OPERATIONS_MAX)) {
-        return wrong(key, format!("is {} - give at most {}", Grouped(*rate), Grouped(OPERATIONS_MAX)));
+    if let Some((key, Some(rate))) = absolute
+        .iter()
+        .find(|(_, rate)| rate.is_some_and(|rate| rate > OPERATIONS_MAX))
+    {
+        return wrong(
+            key,
+            format!(
+                "is {} - give at most {}",
+                Grouped(*rate),
+                Grouped(OPERATIONS_MAX)
+            ),
+        );
     }
     let shares = [
         ("weight", options.weight.is_some()),
@@ -403,7 +541,10 @@ fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), K
             );
         }
         return match (reads.unwrap_or(0), writes.unwrap_or(0)) {
-            (0, 0) => wrong("writes-per-sec", "is 0, and so is reads-per-sec - give at least one of them a rate"),
+            (0, 0) => wrong(
+                "writes-per-sec",
+                "is 0, and so is reads-per-sec - give at least one of them a rate",
+            ),
             (reads, writes) => Ok((Rate::per_sec(reads), Rate::per_sec(writes))),
         };
     }
@@ -414,16 +555,39 @@ fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), K
         );
     };
     let expected = format!("1 to {}", Grouped(OPERATIONS_MAX));
-    fitting("operations-per-sec", total, |total| (1..=OPERATIONS_MAX).contains(total), expected)?;
+    fitting(
+        "operations-per-sec",
+        total,
+        |total| (1..=OPERATIONS_MAX).contains(total),
+        expected,
+    )?;
     let read_pct = match (options.mix, options.read_pct) {
-        (Some(_), Some(_)) => return wrong("read-pct", "is given together with mix - give only one of them"),
+        (Some(_), Some(_)) => {
+            return wrong(
+                "read-pct",
+                "is given together with mix - give only one of them",
+            );
+        }
         (Some(mix), None) => mix.read_pct(),
         (None, Some(pct)) => pct,
-        (None, None) => defaults.read_pct.or(defaults.mix.map(Mix::read_pct)).unwrap_or(50),
+        (None, None) => defaults
+            .read_pct
+            .or(defaults.mix.map(Mix::read_pct))
+            .unwrap_or(50),
     };
     fitting("read-pct", read_pct, |pct| *pct <= 100, "0 to 100")?;
-    let weight = u128::from(fitting("weight", weight(options, defaults), |weight| *weight > 0, "at least 1")?);
-    let rate_of = |pct: u32| Rate::nearest(u128::from(total) * weight * u128::from(pct), u128::from(weights) * 100);
+    let weight = u128::from(fitting(
+        "weight",
+        weight(options, defaults),
+        |weight| *weight > 0,
+        "at least 1",
+    )?);
+    let rate_of = |pct: u32| {
+        Rate::nearest(
+            u128::from(total) * weight * u128::from(pct),
+            u128::from(weights) * 100,
+        )
+    };
     Ok((rate_of(read_pct), rate_of(100 - read_pct)))
 }
 

@@ -19,8 +19,8 @@ use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
-    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan, RunSpec, Workload,
-    offered, setting, stream_info,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan,
+    RunSpec, Workload, offered, setting, stream_info,
 };
 use engine::DeviceName;
 use results::cell::{Arrivals, StreamInfo};
@@ -62,9 +62,9 @@ impl TenantLoad {
         let tenants = Arc::new(tenants);
         let load = |(index, tenant): (usize, &Tenant)| {
             let device = match (&tenant.device, default) {
-                (Some(name), _) => {
-                    name.parse().map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?
-                }
+                (Some(name), _) => name
+                    .parse()
+                    .map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?,
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
                     let why = "it has no device - give --device DEVICE, or \"device\" in the file";
@@ -72,14 +72,31 @@ impl TenantLoad {
                 }
             };
             let is_default = Some(&device) == default;
-            Ok(Self { tenants: tenants.clone(), index, device, is_default, store: None })
+            Ok(Self {
+                tenants: tenants.clone(),
+                index,
+                device,
+                is_default,
+                store: None,
+            })
         };
         tenants.tenants.iter().enumerate().map(load).collect()
     }
 
     /// Tenant number `index` of `tenants`, on `device`, with a store that continues in its current state.
-    pub fn in_use(tenants: Arc<Tenants>, index: usize, device: DeviceName, store: StoreModel) -> Self {
-        Self { tenants, index, device, is_default: false, store: Some(store) }
+    pub fn in_use(
+        tenants: Arc<Tenants>,
+        index: usize,
+        device: DeviceName,
+        store: StoreModel,
+    ) -> Self {
+        Self {
+            tenants,
+            index,
+            device,
+            is_default: false,
+            store: Some(store),
+        }
     }
 
     pub fn tenant(&self) -> &Tenant {
@@ -88,7 +105,9 @@ impl TenantLoad {
 
     /// Refuses handles that a simulated drive lacks. A real drive's handles are checked before the drive is opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
-        let Some(drive) = self.device.drive() else { return Ok(()) };
+        let Some(drive) = self.device.drive() else {
+            return Ok(());
+        };
         // A drive with one handle accepts no placement.
         let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
         let handles = if handles > 1 { handles } else { 0 };
@@ -106,7 +125,9 @@ impl TenantLoad {
     ///
     /// Errors: the tenant does not fit, or overlaps another.
     fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
-        let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes)?;
+        let layout = self
+            .tenants
+            .layout(self.device.as_str(), self.is_default, size_bytes)?;
         let placed = layout.into_iter().find(|(place, _)| *place == self.index);
         Ok(placed.map_or(0..0, |(_, range)| range))
     }
@@ -114,7 +135,10 @@ impl TenantLoad {
     /// Recorded streams: those that have a rate.
     fn streams(&self, waf: f64) -> Vec<StreamInfo> {
         let tenant = self.tenant();
-        let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
+        let (reads, blocks) = (
+            tenant.reads.per_sec_f64(),
+            tenant.client_blocks().per_sec_f64(),
+        );
         let all = [
             stream_info(READS, true, reads, Arrivals::Even),
             stream_info(WRITES, reads == 0.0, blocks, Arrivals::Even),
@@ -122,7 +146,9 @@ impl TenantLoad {
             stream_info(DEFRAG_READS, false, blocks * waf, Arrivals::Given),
             stream_info(DEFRAG_WRITES, false, blocks * (waf - 1.0), Arrivals::Given),
         ];
-        all.into_iter().filter(|stream| stream.offered_iops > 0.0).collect()
+        all.into_iter()
+            .filter(|stream| stream.offered_iops > 0.0)
+            .collect()
     }
 }
 
@@ -133,7 +159,8 @@ const DEFRAG_WRITES: &str = "defrag-writes";
 
 /// Tenant and operation (reads or writes) of a stream that clients wait for.
 pub fn client_stream(name: &str) -> Option<(&str, &str)> {
-    name.rsplit_once('/').filter(|(_, stream)| [READS, WRITES].contains(stream))
+    name.rsplit_once('/')
+        .filter(|(_, stream)| [READS, WRITES].contains(stream))
 }
 
 impl Workload for TenantLoad {
@@ -142,7 +169,12 @@ impl Workload for TenantLoad {
     }
 
     fn spec(&self) -> RunSpec {
-        let Tenants { duration_sec, engine, seed, .. } = *self.tenants;
+        let Tenants {
+            duration_sec,
+            engine,
+            seed,
+            ..
+        } = *self.tenants;
         RunSpec {
             max_lag_sec: MAX_LAG_SEC,
             engine,
@@ -158,7 +190,10 @@ impl Workload for TenantLoad {
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         let tenant = self.tenant();
         let kinds = [tenant.placement, tenant.defrag_placement].into_iter();
-        kinds.filter(|_| self.writes()).map(|placement| placement.map(Placement)).collect()
+        kinds
+            .filter(|_| self.writes())
+            .map(|placement| placement.map(Placement))
+            .collect()
     }
 
     fn unit_bytes(&self) -> u64 {
@@ -166,7 +201,9 @@ impl Workload for TenantLoad {
     }
 
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
-        let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
+        let [device] = devices else {
+            return Err(CannotRun(format!("{} is not open", self.device)));
+        };
         self.check_placements()?;
         let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
@@ -175,11 +212,23 @@ impl Workload for TenantLoad {
             None => StoreModel::new(tenant, blocks, choices.seed)?,
         };
         let streams = self.streams(store.expected_engine_wa());
-        let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
+        let iops: f64 = self
+            .tenants
+            .tenants
+            .iter()
+            .map(|other| other.reads.per_sec_f64())
+            .sum();
         let shards = choices.shards_for(iops);
         let config = self.record(device, &range, &store, &streams);
         let plan_offsets = run.add(streams, shards as usize);
-        let builder = Builder { tenant, device, range, choices, plan_offsets, shards };
+        let builder = Builder {
+            tenant,
+            device,
+            range,
+            choices,
+            plan_offsets,
+            shards,
+        };
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
@@ -187,15 +236,26 @@ impl Workload for TenantLoad {
         if tenant.writes != Rate::ZERO {
             builder.blocks(store, &mut run.shards[self.index % shards as usize]);
         }
-        Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            config,
+            ..WorkloadRecord::default()
+        })
     }
 }
 
 impl TenantLoad {
     /// Settings in force, for the manifest.
-    fn record(&self, device: &DeviceShape, range: &Range<u64>, store: &StoreModel, streams: &[StreamInfo]) -> Config {
+    fn record(
+        &self,
+        device: &DeviceShape,
+        range: &Range<u64>,
+        store: &StoreModel,
+        streams: &[StreamInfo],
+    ) -> Config {
         let (tenant, steady) = (self.tenant(), store.steady());
-        let handle = |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
+        let handle =
+            |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
         let settings = vec![
             setting("device", &device.name),
             setting("first-byte", &range.start),
@@ -211,8 +271,15 @@ impl TenantLoad {
             setting("defrag-placement", &handle(tenant.defrag_placement)),
         ];
         let mut derived: Vec<_> = streams.iter().map(offered).collect();
-        derived.push(("engine-wa".to_owned(), format!("{:.4}", store.expected_engine_wa())));
-        Config { derived, settings, ..Config::default() }
+        derived.push((
+            "engine-wa".to_owned(),
+            format!("{:.4}", store.expected_engine_wa()),
+        ));
+        Config {
+            derived,
+            settings,
+            ..Config::default()
+        }
     }
 }
 
@@ -232,7 +299,10 @@ impl Builder<'_> {
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
         let target = self.device.target;
         let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);
-        Request { offset: self.range.start, ..Request::new(kind, target, cell, buffers) }
+        Request {
+            offset: self.range.start,
+            ..Request::new(kind, target, cell, buffers)
+        }
     }
 
     /// The phase of the tenant's `stream`-th stream: no two streams of a run begin together.
@@ -246,30 +316,50 @@ impl Builder<'_> {
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
         // The blocks' share of `carried`; reads get the rest.
         let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
-        let room = if slots_max == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
-        (MEMORY_BYTES / u64::from(bytes)).max(4).min(slots_max).min(room).max(1) as u32
+        let room = if slots_max == BLOCK_SLOTS {
+            blocks
+        } else {
+            carried.saturating_sub(blocks)
+        };
+        (MEMORY_BYTES / u64::from(bytes))
+            .max(4)
+            .min(slots_max)
+            .min(room)
+            .max(1) as u32
     }
 
     fn reads(&self, shard: u32, plan: &mut Plan) {
         let tenant = self.tenant;
         let (first, stride) = (u64::from(shard), u64::from(self.shards));
-        let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else { return };
-        let (space_bytes, step_bytes) = (self.range.end - self.range.start, self.device.min_io_bytes);
+        let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else {
+            return;
+        };
+        let (space_bytes, step_bytes) =
+            (self.range.end - self.range.start, self.device.min_io_bytes);
         let sizes = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
         let request = self.request(OpKind::Read, READS, plan.buffers.len() as u16);
-        let Some(extent) = Extent::new(request, space_bytes, step_bytes, sizes) else { return };
+        let Some(extent) = Extent::new(request, space_bytes, step_bytes, sizes) else {
+            return;
+        };
         let len_bytes = extent.sizes.max_bytes();
         let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
         plan.add_buffers(BufferClass::plain(len_bytes as usize, slots));
-        let records = Uniform { extent, random: Random::for_part(self.choices.seed, READS_PART | first) };
+        let records = Uniform {
+            extent,
+            random: Random::for_part(self.choices.seed, READS_PART | first),
+        };
         self.add_lane(records, arrival, slots, READS, plan);
     }
 
     fn blocks(&self, store: StoreModel, plan: &mut Plan) {
         let tenant = self.tenant;
-        let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
+        let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else {
+            return;
+        };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
-        let salt = self.device.salt(Random::for_part(self.choices.seed, SALT_PART), 100);
+        let salt = self
+            .device
+            .salt(Random::for_part(self.choices.seed, SALT_PART), 100);
         let len_bytes = tenant.write_block_bytes as usize;
         let reads = plan.add_buffers(BufferClass::plain(len_bytes, slots));
         let writes = plan.add_buffers(BufferClass::fresh(len_bytes, slots, salt));
@@ -283,13 +373,28 @@ impl Builder<'_> {
             full_error: None,
             client: request(WRITES, OpKind::Write, writes, tenant.placement),
             collect: request(DEFRAG_READS, OpKind::Read, reads, None),
-            defrag: request(DEFRAG_WRITES, OpKind::Write, writes, tenant.defrag_placement),
+            defrag: request(
+                DEFRAG_WRITES,
+                OpKind::Write,
+                writes,
+                tenant.defrag_placement,
+            ),
         };
         self.add_lane(blocks, arrival, slots, WRITES, plan);
     }
 
-    fn add_lane(&self, stream: impl Stream + 'static, arrival: Arrival, slots: u32, name: &str, plan: &mut Plan) {
-        let (limit, name) = (plan.add_limit(slots, false), self.plan_offsets.lane_name(name, &self.device.name));
+    fn add_lane(
+        &self,
+        stream: impl Stream + 'static,
+        arrival: Arrival,
+        slots: u32,
+        name: &str,
+        plan: &mut Plan,
+    ) {
+        let (limit, name) = (
+            plan.add_limit(slots, false),
+            self.plan_offsets.lane_name(name, &self.device.name),
+        );
         plan.add_lane(stream, arrival, limit, name);
     }
 }
@@ -312,7 +417,10 @@ struct Blocks {
 impl Blocks {
     /// The result of `operation` on the store; `None` if the store has no free block.
     #[inline]
-    fn step<T>(&mut self, operation: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>) -> Option<T> {
+    fn step<T>(
+        &mut self,
+        operation: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>,
+    ) -> Option<T> {
         let result = operation(&mut self.store);
         self.full_error = None;
         result.map_err(|full| self.full_error = Some(full)).ok()
@@ -320,11 +428,20 @@ impl Blocks {
 
     fn request(&self, step: Step) -> Request {
         let (template, block) = match step {
-            Step::Write(BlockWrite { block, cause: WriteCause::Client }) => (self.client, block),
-            Step::Write(BlockWrite { block, cause: WriteCause::Defrag }) => (self.defrag, block),
+            Step::Write(BlockWrite {
+                block,
+                cause: WriteCause::Client,
+            }) => (self.client, block),
+            Step::Write(BlockWrite {
+                block,
+                cause: WriteCause::Defrag,
+            }) => (self.defrag, block),
             Step::Read(block) => (self.collect, block),
         };
-        Request { offset: template.offset + u64::from(block) * u64::from(template.len), ..template }
+        Request {
+            offset: template.offset + u64::from(block) * u64::from(template.len),
+            ..template
+        }
     }
 }
 
@@ -366,7 +483,11 @@ impl Workload for TenantFill {
     }
 
     fn spec(&self) -> RunSpec {
-        RunSpec { duration_sec: NO_END_SEC, max_lag_sec: 0, ..self.0.spec() }
+        RunSpec {
+            duration_sec: NO_END_SEC,
+            max_lag_sec: 0,
+            ..self.0.spec()
+        }
     }
 
     fn writes(&self) -> bool {
@@ -382,7 +503,9 @@ impl Workload for TenantFill {
     }
 
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
-        let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
+        let [device] = devices else {
+            return Err(CannotRun("it needs one device".to_owned()));
+        };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
         let plan_offsets = run.add([stream_info("fill", false, 0.0, Arrivals::Unknown)], 1);
         let plan = &mut run.shards[0];
@@ -396,15 +519,29 @@ impl Workload for TenantFill {
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
         let (target, placement) = (device.target, tenant.placement.map(Placement));
         let request = Request::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
-        let next = Request { offset: range.start, len: block, placement, ..request };
-        let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name("fill", &device.name));
+        let next = Request {
+            offset: range.start,
+            len: block,
+            placement,
+            ..request
+        };
+        let (limit, name) = (
+            plan.add_limit(depth, false),
+            plan_offsets.lane_name("fill", &device.name),
+        );
         plan.add_lane(
-            Filling { next_request: next, end: range.end },
+            Filling {
+                next_request: next,
+                end: range.end,
+            },
             Arrival::Closed { depth, think_ns: 0 },
             limit,
             name,
         );
-        Ok(WorkloadRecord { kind: self.kind().to_owned(), ..WorkloadRecord::default() })
+        Ok(WorkloadRecord {
+            kind: self.kind().to_owned(),
+            ..WorkloadRecord::default()
+        })
     }
 }
 

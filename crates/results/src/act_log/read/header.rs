@@ -2,7 +2,9 @@
 
 use super::lines::{self, Dialect, Line, Lines};
 use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
-use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
+use crate::act_log::{
+    DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL,
+};
 use crate::units::quoted_start;
 
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
@@ -61,7 +63,9 @@ impl HeaderLines<'_, '_> {
             if line.text.is_empty() {
                 return Ok(block);
             }
-            let Some((name, value)) = line.text.split_once(": ") else { return Err(self.wrong(&line, EXPECTED)) };
+            let Some((name, value)) = line.text.split_once(": ") else {
+                return Err(self.wrong(&line, EXPECTED));
+            };
             block.push((name.to_owned(), value.to_owned()));
         }
     }
@@ -85,16 +89,31 @@ impl HeaderLines<'_, '_> {
 
     fn error(&self, line: u64, expected: &str, found: String) -> ReadError {
         let (part, version) = (self.part, self.version.clone());
-        ReadError::Header { line, part, version, expected: expected.to_owned(), found }
+        ReadError::Header {
+            line,
+            part,
+            version,
+            expected: expected.to_owned(),
+            found,
+        }
     }
 }
 
 pub(super) fn read(lines: &mut Lines<'_>) -> Result<(Header, Dialect), ReadError> {
     let part = HeaderPart::Version;
-    let mut lines = HeaderLines { lines, first_message: None, part, version: String::new(), bytes: 0 };
+    let mut lines = HeaderLines {
+        lines,
+        first_message: None,
+        part,
+        version: String::new(),
+        bytes: 0,
+    };
     let (version, dialect) = version(&mut lines)?;
     (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
-    let mut header = Header { act_version: version, ..Header::default() };
+    let mut header = Header {
+        act_version: version,
+        ..Header::default()
+    };
     if dialect == Dialect::Act3 {
         read_old(&mut lines, &mut header)?;
     } else {
@@ -159,8 +178,10 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadErr
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
         let line = lines.next(EXPECTED)?;
-        let old_version =
-            line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
+        let old_version = line
+            .text
+            .strip_prefix(Dialect::OLD_VERSION)
+            .map(|rest| rest.split(' ').next().unwrap_or(rest));
         let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old_version) else {
             if line.number > PREAMBLE_LINES_MAX {
                 return Err(lines.wrong(&line, EXPECTED));
@@ -168,15 +189,25 @@ fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadErr
             continue;
         };
         let dialect = Dialect::of(version, old_version.is_some());
-        let unknown = || ReadError::Version { line: line.number, version: version.to_owned() };
+        let unknown = || ReadError::Version {
+            line: line.number,
+            version: version.to_owned(),
+        };
         return Ok((version.to_owned(), dialect.ok_or_else(unknown)?));
     }
 }
 
 fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, ReadError> {
     let line = lines.next("the test's name")?;
-    let test = Test::ALL.into_iter().find(|test| line.text == test.banner());
-    test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
+    let test = Test::ALL
+        .into_iter()
+        .find(|test| line.text == test.banner());
+    test.ok_or_else(|| {
+        lines.wrong(
+            &line,
+            "\"Storage device IO test\" or \"Index device IO test\"",
+        )
+    })
 }
 
 /// Reads the rest of the banner: the writer of the log (empty for ACT), or ACT's copyright line.
@@ -188,7 +219,10 @@ fn written_by(lines: &mut HeaderLines<'_, '_>) -> Result<String, ReadError> {
             return Ok(writer);
         }
         if let Some(rest) = line.text.strip_prefix(WRITTEN_BY) {
-            writer = rest.strip_suffix(WRITTEN_BY_TAIL).unwrap_or(rest).to_owned();
+            writer = rest
+                .strip_suffix(WRITTEN_BY_TAIL)
+                .unwrap_or(rest)
+                .to_owned();
         } else if !line.text.starts_with("Copyright ") {
             return Err(lines.wrong(&line, "an empty line after the banner"));
         }

@@ -22,8 +22,11 @@ const WINDOW_BYTES: usize = 256 * 1024;
 
 /// Lines that ACT prints outside its reports, in addition to lines that begin with `ERROR: `. Source: ACT 6.6,
 /// `src/storage/act_storage.c`, `src/index/act_index.c`.
-const STOP_MESSAGES: [&str; 3] =
-    ["ACT can't do requested load - test stopped", "try configuring more 'service-threads'", DEVICES_FELL_BEHIND];
+const STOP_MESSAGES: [&str; 3] = [
+    "ACT can't do requested load - test stopped",
+    "try configuring more 'service-threads'",
+    DEVICES_FELL_BEHIND,
+];
 
 /// Message of a test whose devices fell behind by more than `max-lag-sec`; flashproof writes `ERROR: ` before the text.
 const DEVICES_FELL_BEHIND: &str = "drive(s) can't keep up - test stopped";
@@ -48,7 +51,9 @@ impl Line {
         text.is_empty()
             || text.starts_with(" (")
             || text.ends_with(" total)")
-            || [Dialect::Act3, Dialect::Act6].iter().any(|dialect| text.starts_with(dialect.after()))
+            || [Dialect::Act3, Dialect::Act6]
+                .iter()
+                .any(|dialect| text.starts_with(dialect.after()))
     }
 }
 
@@ -68,7 +73,15 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(super) fn new(input: Input<'a>) -> Self {
         let window = vec![0; WINDOW_BYTES];
-        Self { input, number: 0, window, at: 0, filled: 0, is_at_eof: false, devices_fell_behind: false }
+        Self {
+            input,
+            number: 0,
+            window,
+            at: 0,
+            filled: 0,
+            is_at_eof: false,
+            devices_fell_behind: false,
+        }
     }
 
     /// True if a line read so far says that the devices fell behind.
@@ -107,9 +120,15 @@ impl<'a> Lines<'a> {
         let bytes = &self.window[self.at..self.at + end];
         self.at += end;
         self.number += 1;
-        let text = String::from_utf8_lossy(bytes).trim_end_matches(['\n', '\r']).to_owned();
+        let text = String::from_utf8_lossy(bytes)
+            .trim_end_matches(['\n', '\r'])
+            .to_owned();
         self.devices_fell_behind |= text.ends_with(DEVICES_FELL_BEHIND);
-        Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
+        Ok(Some(Line {
+            number: self.number,
+            text,
+            has_newline: bytes.ends_with(b"\n"),
+        }))
     }
 
     /// Skips a report: everything before the next line that `report` finds, see [`Dialect::report`].
@@ -159,7 +178,12 @@ impl<'a> Lines<'a> {
                     return Ok(length > 0);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => return Err(ReadError::Io { line: self.number + 1, source }),
+                Err(source) => {
+                    return Err(ReadError::Io {
+                        line: self.number + 1,
+                        source,
+                    });
+                }
             }
         }
     }
@@ -186,7 +210,11 @@ pub(super) fn is_message(text: &str) -> bool {
 
 /// A decimal number without sign or blanks.
 pub(super) fn number(text: &str) -> Option<u64> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }
 
 /// Histograms that the header of ACT 6.1 names, but its reports do not have.
@@ -223,7 +251,11 @@ impl Dialect {
 
     /// The beginning of a report's first line, before its time.
     pub(super) fn after(self) -> &'static str {
-        if self == Self::Act3 { "After " } else { "after " }
+        if self == Self::Act3 {
+            "After "
+        } else {
+            "after "
+        }
     }
 
     /// Finds the newline before a report.
@@ -238,20 +270,31 @@ impl Dialect {
 
     /// Names of the histograms in the reports, selected from the names in the header.
     pub(super) fn names(self, header_names: &[String]) -> Vec<String> {
-        let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
+        let reported =
+            |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
         header_names.iter().filter(reported).cloned().collect()
     }
 
     /// True if `line` reports a queue length.
     pub(super) fn is_queue_length(self, line: &str) -> bool {
         matches!(self, Self::Act3 | Self::Act5)
-            && ["requests-queued: ", "requests queued: ", "read-reqs queued: "].iter().any(|tag| line.starts_with(tag))
+            && [
+                "requests-queued: ",
+                "requests queued: ",
+                "read-reqs queued: ",
+            ]
+            .iter()
+            .any(|tag| line.starts_with(tag))
     }
 
     /// Parses name and total of a histogram from its first line.
     pub(super) fn total(self, line: &str) -> Option<(&str, u64)> {
         let (name, total) = line.strip_suffix(" total)")?.rsplit_once(" (")?;
-        let name = if self == Self::Act3 { name.trim_end_matches(' ') } else { name };
+        let name = if self == Self::Act3 {
+            name.trim_end_matches(' ')
+        } else {
+            name
+        };
         Some((name, number(total)?))
     }
 }

@@ -73,11 +73,24 @@ impl<'a> Reader<'a> {
             _ => ActScale::Milliseconds,
         };
         let names = dialect.names(&header.histogram_names);
-        let last_chunk = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
+        let last_chunk = Chunk {
+            after_sec: 0,
+            histograms: vec![ActBuckets::new(scale); names.len()],
+        };
         let (read_ahead, truncation, has_ended) = (None, None, false);
         let report = dialect.report();
-        let mut reader =
-            Self { lines, dialect, report, header, names, scale, read_ahead, last_chunk, truncation, has_ended };
+        let mut reader = Self {
+            lines,
+            dialect,
+            report,
+            header,
+            names,
+            scale,
+            read_ahead,
+            last_chunk,
+            truncation,
+            has_ended,
+        };
         if dialect.names_stand_in_reports() {
             reader.learn_names()?;
         }
@@ -128,7 +141,10 @@ impl<'a> Reader<'a> {
 
     /// The next report for whose time `time_filter` is true. Skips other lines and reports, but checks that times
     /// ascend, and records how the log ends.
-    pub fn next_chunk_at(&mut self, time_filter: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
+    pub fn next_chunk_at(
+        &mut self,
+        time_filter: impl Fn(u64) -> bool,
+    ) -> Option<Result<Chunk, ReadError>> {
         if self.has_ended {
             return None;
         }
@@ -154,7 +170,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn next_chunk(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Result<Option<Chunk>, ParseStop> {
+    fn next_chunk(
+        &mut self,
+        time_filter: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<Chunk>, ParseStop> {
         if let Some(chunk) = self.read_ahead.take() {
             self.last_chunk.clone_from(&chunk);
             if time_filter(chunk.after_sec) {
@@ -162,7 +181,9 @@ impl<'a> Reader<'a> {
             }
         }
         loop {
-            let Some(line) = self.lines.next()? else { return Ok(None) };
+            let Some(line) = self.lines.next()? else {
+                return Ok(None);
+            };
             if !line.can_be_of_report() && !line.has_newline {
                 return Err(ParseStop::Truncated);
             }
@@ -199,10 +220,19 @@ impl<'a> Reader<'a> {
     /// Parses the time of a report from its first line.
     fn after_sec(&self, line: &Line) -> Result<u64, ParseStop> {
         let prefix = self.dialect.after();
-        let after_sec = line.text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
-        let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{prefix}N sec:\""))) };
+        let after_sec = line
+            .text
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.strip_suffix(" sec:"))
+            .and_then(number);
+        let Some(after_sec) = after_sec else {
+            return Err(self.fault(line, &format!("\"{prefix}N sec:\"")));
+        };
         if after_sec <= self.last_chunk.after_sec {
-            return Err(self.fault(line, &format!("a time after {} sec", self.last_chunk.after_sec)));
+            return Err(self.fault(
+                line,
+                &format!("a time after {} sec", self.last_chunk.after_sec),
+            ));
         }
         Ok(after_sec)
     }
@@ -212,7 +242,10 @@ impl<'a> Reader<'a> {
         let mut histograms = Vec::with_capacity(self.names.len());
         for index in 0..self.names.len() {
             let line = self.first_line_of_histogram()?;
-            let total = self.dialect.total(&line.text).filter(|(found, _)| *found == self.names[index]);
+            let total = self
+                .dialect
+                .total(&line.text)
+                .filter(|(found, _)| *found == self.names[index]);
             let Some((_, total)) = total else {
                 let name = quoted_start(&self.names[index]);
                 return Err(self.fault(&line, &format!("histogram {name} and its total")));
@@ -221,8 +254,13 @@ impl<'a> Reader<'a> {
         }
         // A chunk with all histograms is complete; the file may end before its empty line.
         match self.report_line()? {
-            Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
-            _ => Ok(Chunk { after_sec, histograms }),
+            Some(line) if !line.text.is_empty() => {
+                Err(self.fault(&line, "an empty line after the last histogram"))
+            }
+            _ => Ok(Chunk {
+                after_sec,
+                histograms,
+            }),
         }
     }
 
@@ -239,10 +277,18 @@ impl<'a> Reader<'a> {
         loop {
             let line = self.first_line_of_histogram()?;
             if line.text.is_empty() {
-                return Ok(Some(Chunk { after_sec, histograms }));
+                return Ok(Some(Chunk {
+                    after_sec,
+                    histograms,
+                }));
             }
-            let total = self.dialect.total(&line.text).filter(|(name, _)| !lines::is_message(name));
-            let Some((name, total)) = total else { return Err(self.fault(&line, "a histogram's name and its total")) };
+            let total = self
+                .dialect
+                .total(&line.text)
+                .filter(|(name, _)| !lines::is_message(name));
+            let Some((name, total)) = total else {
+                return Err(self.fault(&line, "a histogram's name and its total"));
+            };
             if self.names.len() >= HISTOGRAMS_MAX {
                 return Err(self.fault(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
             }
@@ -256,7 +302,9 @@ impl<'a> Reader<'a> {
     fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
         loop {
             let line = self.lines.next()?;
-            if line.as_ref().is_none_or(|line| line.can_be_of_report() || self.dialect.is_queue_length(&line.text)) {
+            if line.as_ref().is_none_or(|line| {
+                line.can_be_of_report() || self.dialect.is_queue_length(&line.text)
+            }) {
                 return Ok(line);
             }
         }
@@ -285,15 +333,25 @@ impl<'a> Reader<'a> {
                 return Err(self.fault(&line, &format!("more buckets of histogram {name}")));
             }
             while !rest.is_empty() {
-                let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
-                let column = column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
+                let column = rest
+                    .strip_prefix(" (")
+                    .and_then(|rest| rest.split_once(')'));
+                let column =
+                    column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
                 let Some(((bucket, count), remaining)) = column else {
-                    return Err(self.fault(&line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
+                    return Err(self.fault(
+                        &line,
+                        &format!("a bucket \"(NN: COUNT)\" of histogram {name}"),
+                    ));
                 };
                 let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
-                let bucket_index = bucket_index.filter(|bucket| (lowest..ACT_BUCKETS).contains(bucket));
+                let bucket_index =
+                    bucket_index.filter(|bucket| (lowest..ACT_BUCKETS).contains(bucket));
                 let Some(bucket_index) = bucket_index else {
-                    let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
+                    let expected = format!(
+                        "histogram {name}, a bucket from {lowest:02} to {:02}",
+                        ACT_BUCKETS - 1
+                    );
                     return Err(self.fault_at(&line, &expected, bucket));
                 };
                 let Some(count) = number(count).filter(|count| *count > 0) else {
@@ -326,14 +384,21 @@ impl<'a> Reader<'a> {
     /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a
     /// reader that skips reports could find a shrinking count that a reader of all reports would miss.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), ParseStop> {
-        let counts = self.last_chunk.histograms[index].counts().iter().zip(buckets.counts());
-        let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
+        let counts = self.last_chunk.histograms[index]
+            .counts()
+            .iter()
+            .zip(buckets.counts());
+        let Some((bucket, (before, _))) =
+            counts.enumerate().find(|(_, (before, now))| before > now)
+        else {
             return Ok(());
         };
         let name = quoted_start(&self.names[index]);
         Err(ParseStop::Error(ReadError::Format {
             line: self.lines.number(),
-            expected: format!("histogram {name}, bucket {bucket:02}: at least {before}, as in the report before"),
+            expected: format!(
+                "histogram {name}, bucket {bucket:02}: at least {before}, as in the report before"
+            ),
             found: "none".to_owned(),
             complete_sec: self.last_chunk.after_sec,
         }))
@@ -372,18 +437,33 @@ pub enum ReadError {
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
     /// The version of ACT is unknown to this program.
-    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read")]
+    #[error(
+        "line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read"
+    )]
     Version { line: u64, version: String },
     /// A line before the first report violates the format. `version` is empty if the line with the version was not
     /// found.
     #[error(
         "line {line}: expected {expected}, found {found}; this line is before the first report, so no report was read"
     )]
-    Header { line: u64, part: HeaderPart, version: String, expected: String, found: String },
+    Header {
+        line: u64,
+        part: HeaderPart,
+        version: String,
+        expected: String,
+        found: String,
+    },
     /// A line of the reports violates the format. `complete_sec` is the time of the last whole chunk; 0 without a
     /// chunk.
-    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete")]
-    Format { line: u64, expected: String, found: String, complete_sec: u64 },
+    #[error(
+        "line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete"
+    )]
+    Format {
+        line: u64,
+        expected: String,
+        found: String,
+        complete_sec: u64,
+    },
 }
 
 /// The parts of a header, in their order.

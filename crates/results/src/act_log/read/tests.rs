@@ -19,7 +19,11 @@ fn read(text: &str) -> (Reader<'_>, Vec<Chunk>) {
 
 fn error(text: &str) -> String {
     match Reader::new(text.as_bytes()) {
-        Ok(reader) => reader.filter_map(Result::err).next().expect("an error").to_string(),
+        Ok(reader) => reader
+            .filter_map(Result::err)
+            .next()
+            .expect("an error")
+            .to_string(),
         Err(error) => error.to_string(),
     }
 }
@@ -28,8 +32,18 @@ fn error(text: &str) -> String {
 fn a_storage_log_of_act_is_read() {
     let (reader, chunks) = read(STORAGE);
     let header = reader.header();
-    assert_eq!((header.test, header.act_version.as_str(), header.written_by.as_str()), (Test::Storage, "6.6", ""));
-    assert_eq!(header.configured("device-names"), Some("/dev/loop0 /dev/zram0"));
+    assert_eq!(
+        (
+            header.test,
+            header.act_version.as_str(),
+            header.written_by.as_str()
+        ),
+        (Test::Storage, "6.6", "")
+    );
+    assert_eq!(
+        header.configured("device-names"),
+        Some("/dev/loop0 /dev/zram0")
+    );
     assert_eq!(header.derived_rates.last().unwrap().1, "23.53");
     assert_eq!(header.device_lines.len(), 2);
     assert_eq!(header.histogram_names[2], "/dev/zram0-reads");
@@ -50,7 +64,10 @@ fn a_log_with_ten_reports_is_read() {
 #[test]
 fn an_index_log_in_microseconds_is_read() {
     let (reader, chunks) = read(INDEX);
-    assert_eq!((reader.header().test, reader.scale()), (Test::Index, ActScale::Microseconds));
+    assert_eq!(
+        (reader.header().test, reader.scale()),
+        (Test::Index, ActScale::Microseconds)
+    );
     assert_eq!(chunks[0].histograms[0].counts()[8], 2516);
 }
 
@@ -59,27 +76,55 @@ fn a_log_of_act_5_is_read_with_its_queue_length_passed_over() {
     let (reader, chunks) = read(ACT5);
     assert_eq!(reader.header().act_version, "5.3");
     assert_eq!(reader.names()[..2], ["reads", "device-reads"]);
-    assert_eq!(chunks[1].histograms[0].counts()[..6], [7700, 180, 95, 0, 24, 1]);
+    assert_eq!(
+        chunks[1].histograms[0].counts()[..6],
+        [7700, 180, 95, 0, 24, 1]
+    );
 }
 
 #[test]
 fn a_log_of_act_4_is_read_with_the_names_of_its_first_report() {
     let (reader, chunks) = read(ACT4);
     assert!(reader.header().histogram_names.is_empty());
-    assert_eq!(reader.names(), ["LARGE BLOCK READS", "LARGE BLOCK WRITES", "RAW READS", "/dev/sdb", "READS"]);
+    assert_eq!(
+        reader.names(),
+        [
+            "LARGE BLOCK READS",
+            "LARGE BLOCK WRITES",
+            "RAW READS",
+            "/dev/sdb",
+            "READS"
+        ]
+    );
     assert_eq!(reader.header().derived_rates.len(), 5);
-    assert_eq!(chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        chunks
+            .iter()
+            .map(|chunk| chunk.after_sec)
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
     assert_eq!(chunks[1].histograms[4].counts()[..2], [3960, 40]);
     let torn = &ACT4[..ACT4.find("RAW READS").unwrap()];
     let (reader, chunks) = read(torn);
-    assert!(chunks.is_empty() && reader.truncation().is_some_and(|truncation| truncation.complete_sec == 0));
+    assert!(
+        chunks.is_empty()
+            && reader
+                .truncation()
+                .is_some_and(|truncation| truncation.complete_sec == 0)
+    );
 }
 
 #[test]
 fn act_6_1_names_histograms_that_it_does_not_report() {
-    let named = INDEX.replace("version 6.6", "version 6.1").replace("NAMES\nreads\n", "NAMES\nreads\ndevice-reads\n");
+    let named = INDEX
+        .replace("version 6.6", "version 6.1")
+        .replace("NAMES\nreads\n", "NAMES\nreads\ndevice-reads\n");
     let (reader, chunks) = read(&named);
-    assert_eq!(reader.header().histogram_names.len(), reader.names().len() + 1);
+    assert_eq!(
+        reader.header().histogram_names.len(),
+        reader.names().len() + 1
+    );
     assert_eq!(chunks, read(INDEX).1);
 }
 
@@ -104,9 +149,19 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     assert!(error.contains(said), "{error}");
     // The last report is not wanted, but is still read, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
-    assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
+    assert_eq!(
+        (
+            complete_sec,
+            truncation.map(|truncation| truncation.complete_sec)
+        ),
+        (18, Some(18))
+    );
     // A report without its end is accepted, too.
-    let (found, ..) = passing(&COMMIT.replacen("(01: 0000001099)\n\nafter 6", "(01: 0000001099)\nafter 6", 1));
+    let (found, ..) = passing(&COMMIT.replacen(
+        "(01: 0000001099)\n\nafter 6",
+        "(01: 0000001099)\nafter 6",
+        1,
+    ));
     assert!(found.iter().all(Result::is_ok));
     let lost = COMMIT.find("after 8 sec:").unwrap()..COMMIT.find("after 10 sec:").unwrap();
     let (found, ..) = passing(&[&COMMIT[..lost.start + 60], "\n", &COMMIT[lost.end..]].concat());
@@ -119,15 +174,27 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
     text.extend(b"after 22 sec:\n");
     text.extend(std::iter::repeat_n(b"x\n", 3 << 20).flatten());
     let mut reader = Reader::new(&text[..]).unwrap();
-    let error = std::iter::from_fn(|| reader.next_chunk_at(|_| false)).next().unwrap().unwrap_err().to_string();
-    assert!(error.contains("a report of at most 4194304 bytes, found a longer one; the 20 s before"), "{error}");
+    let error = std::iter::from_fn(|| reader.next_chunk_at(|_| false))
+        .next()
+        .unwrap()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("a report of at most 4194304 bytes, found a longer one; the 20 s before"),
+        "{error}"
+    );
 }
 
 #[test]
 fn messages_without_end_are_passed_over() {
     let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(200_000);
     // Before the banner, within the header, within a report, between reports.
-    for place in ["ACT version", "DERIVED", "/dev/loop0-reads (", "after 1 sec"] {
+    for place in [
+        "ACT version",
+        "DERIVED",
+        "/dev/loop0-reads (",
+        "after 1 sec",
+    ] {
         let at = STORAGE.find(place).unwrap();
         let text = [&STORAGE[..at], &messages, &STORAGE[at..]].concat();
         assert_eq!(read(&text).1, read(STORAGE).1, "{place}");
@@ -143,8 +210,16 @@ fn headers_and_names_without_end_are_given_up() {
             "a header of at most 1048576 bytes, found a longer one; this line is before",
         ),
         ("DERIVED", "\n", "a header of at most 1048576 bytes"),
-        ("\nHISTOGRAM", "/dev/x size = 1 bytes\n", "a header of at most 1048576 bytes"),
-        ("/dev/loop0-reads\n", "reads\n", "at most 2048 histograms, found"),
+        (
+            "\nHISTOGRAM",
+            "/dev/x size = 1 bytes\n",
+            "a header of at most 1048576 bytes",
+        ),
+        (
+            "/dev/loop0-reads\n",
+            "reads\n",
+            "at most 2048 histograms, found",
+        ),
     ] {
         let at = STORAGE.find(before).unwrap();
         let error = error(&[&STORAGE[..at], &line.repeat(100_000), &STORAGE[at..]].concat());
@@ -152,7 +227,10 @@ fn headers_and_names_without_end_are_given_up() {
     }
     let at = ACT4.find("LARGE BLOCK READS").unwrap();
     let error = error(&[&ACT4[..at], &"READS (0 total)\n".repeat(3_000), &ACT4[at..]].concat());
-    assert!(error.contains("at most 2048 histograms, found \"READS (0 total)\""), "{error}");
+    assert!(
+        error.contains("at most 2048 histograms, found \"READS (0 total)\""),
+        "{error}"
+    );
 }
 
 #[test]
@@ -181,7 +259,10 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
     for log in [COMMIT, ACT5, ACT4] {
         let clean = read(log).1;
         let lines: Vec<&str> = log.lines().collect();
-        let header = lines.iter().position(|line| line.to_lowercase().starts_with("after ")).unwrap();
+        let header = lines
+            .iter()
+            .position(|line| line.to_lowercase().starts_with("after "))
+            .unwrap();
         let last = clean.last().unwrap().after_sec;
         for at in header..=lines.len() {
             let mut text = lines.clone();
@@ -191,8 +272,14 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
             assert_eq!(chunks, clean, "noise before line {}", at + 1);
             assert_eq!(reader.truncation(), None);
             let mut reader = Reader::new(text.as_bytes()).unwrap();
-            let wanted: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
-            assert_eq!(wanted.into_iter().map(Result::unwrap).count(), 1, "noise before line {}", at + 1);
+            let wanted: Vec<_> =
+                std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
+            assert_eq!(
+                wanted.into_iter().map(Result::unwrap).count(),
+                1,
+                "noise before line {}",
+                at + 1
+            );
         }
     }
 }
@@ -203,12 +290,24 @@ fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
         assert!(STORAGE.contains(from), "{from}");
         error(&STORAGE.replacen(from, to, 1))
     };
-    assert!(damaged("after 1 sec:", "xfter 1 sec:").contains("\"after N sec:\", found \"reads (2002 total)\""));
-    assert!(damaged("/dev/loop0-reads (", "/dev/loop0-reads {").contains("histogram \"/dev/loop0-reads\" and its"));
+    assert!(
+        damaged("after 1 sec:", "xfter 1 sec:")
+            .contains("\"after N sec:\", found \"reads (2002 total)\"")
+    );
+    assert!(
+        damaged("/dev/loop0-reads (", "/dev/loop0-reads {")
+            .contains("histogram \"/dev/loop0-reads\" and its")
+    );
     let lost = damaged("reads (2002 total)", "reads (2002 t");
-    assert!(lost.contains("histogram \"reads\" and its total, found \" (00: "), "{lost}");
+    assert!(
+        lost.contains("histogram \"reads\" and its total, found \" (00: "),
+        "{lost}"
+    );
     let lost = damaged(" (04: 0000000001)", "x(04: 0000000001)");
-    assert!(lost.contains("a bucket \"(NN: COUNT)\" of histogram \"reads\", found \"/dev/loop0-reads"), "{lost}");
+    assert!(
+        lost.contains("a bucket \"(NN: COUNT)\" of histogram \"reads\", found \"/dev/loop0-reads"),
+        "{lost}"
+    );
 }
 
 #[test]
@@ -222,9 +321,17 @@ fn why_the_test_stopped_is_passed_over() {
 
 #[test]
 fn a_message_is_no_name_where_names_stand_in_reports_alone() {
-    for message in ["ERROR: reading /dev/sda: 5 'Input/output error'", "try configuring more 'service-threads'"] {
+    for message in [
+        "ERROR: reading /dev/sda: 5 'Input/output error'",
+        "try configuring more 'service-threads'",
+    ] {
         let error = error(&ACT4.replacen("LARGE BLOCK READS ", message, 1));
-        assert!(error.contains(&format!("a histogram's name and its total, found \"{message}")), "{error}");
+        assert!(
+            error.contains(&format!(
+                "a histogram's name and its total, found \"{message}"
+            )),
+            "{error}"
+        );
     }
 }
 
@@ -242,34 +349,89 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
 #[test]
 fn errors_name_the_line_what_was_expected_and_what_was_found() {
     for (from, to, expected) in [
-        ("(01: 0000000048)", "(01: 00000001e3)", "histogram \"reads\", bucket 01: a count, found \"00000001e3\""),
-        ("(01: 0000000048)", "(01: 0000000050)", "counts that add up to 2002, found"),
+        (
+            "(01: 0000000048)",
+            "(01: 00000001e3)",
+            "histogram \"reads\", bucket 01: a count, found \"00000001e3\"",
+        ),
+        (
+            "(01: 0000000048)",
+            "(01: 0000000050)",
+            "counts that add up to 2002, found",
+        ),
         // The first line of buckets alone adds up to the total, so the second line is unexpected.
-        ("(01: 0000000048)", "(01: 0000000049)", "histogram \"/dev/loop0-reads\" and its total, found"),
+        (
+            "(01: 0000000048)",
+            "(01: 0000000049)",
+            "histogram \"/dev/loop0-reads\" and its total, found",
+        ),
         // A sum below the total is noticed at the next histogram, which comes too early.
-        ("(01: 0000000048)", "(01: 0000000047)", "a bucket \"(NN: COUNT)\" of histogram \"reads\", found"),
-        ("(03: 0000000009)\n (04", "(03: 0000000009)\n (03", "a bucket from 04 to 64, found \"03\""),
-        ("(04: 0000000001)", "(65: 0000000001)", "a bucket from 04 to 64, found \"65\""),
-        ("/dev/zram0-reads (", "/dev/zram1-reads (", "histogram \"/dev/zram0-reads\" and its total, found"),
-        ("after 1 sec", "after -1 sec", "\"after N sec:\", found \"after -1 sec:\""),
+        (
+            "(01: 0000000048)",
+            "(01: 0000000047)",
+            "a bucket \"(NN: COUNT)\" of histogram \"reads\", found",
+        ),
+        (
+            "(03: 0000000009)\n (04",
+            "(03: 0000000009)\n (03",
+            "a bucket from 04 to 64, found \"03\"",
+        ),
+        (
+            "(04: 0000000001)",
+            "(65: 0000000001)",
+            "a bucket from 04 to 64, found \"65\"",
+        ),
+        (
+            "/dev/zram0-reads (",
+            "/dev/zram1-reads (",
+            "histogram \"/dev/zram0-reads\" and its total, found",
+        ),
+        (
+            "after 1 sec",
+            "after -1 sec",
+            "\"after N sec:\", found \"after -1 sec:\"",
+        ),
         ("after 1 sec", "after 0 sec", "a time after 0 sec, found"),
-        ("num-devices: 2", "num-devices 2", "\"name: value\" or an empty line, found \"num-devices 2\""),
-        ("version 6.6", "version 7.3", "a log of ACT 3, 4, 5 or 6, found ACT version \"7.3\""),
+        (
+            "num-devices: 2",
+            "num-devices 2",
+            "\"name: value\" or an empty line, found \"num-devices 2\"",
+        ),
+        (
+            "version 6.6",
+            "version 7.3",
+            "a log of ACT 3, 4, 5 or 6, found ACT version \"7.3\"",
+        ),
     ] {
         assert!(STORAGE.contains(from), "{from}");
         let error = error(&STORAGE.replacen(from, to, 1));
-        assert!(error.starts_with("line ") && error.contains(expected), "{error}");
+        assert!(
+            error.starts_with("line ") && error.contains(expected),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn counts_that_shrink_are_an_error() {
-    let text = COMMIT.replace(" (00: 0000013918)", " (00: 0000003918)").replace("(01: 0000001099)", "(01: 0000011099)");
-    assert!(error(&text).contains("at least 7397, as in the report before, found \"3918\"; the 2 s before this line"));
+    let text = COMMIT
+        .replace(" (00: 0000013918)", " (00: 0000003918)")
+        .replace("(01: 0000001099)", "(01: 0000011099)");
+    assert!(error(&text).contains(
+        "at least 7397, as in the report before, found \"3918\"; the 2 s before this line"
+    ));
     // A bucket that is not listed has the count 0.
     let text = COMMIT.replace("(03: 0000000241)\n (04: 0000000021)", "(03: 0000000262)");
-    let error = error(&text.replace("(02: 0000000083) (03: 0000000029)", "(02: 0000000083) (04: 0000000029)"));
-    assert!(error.contains("bucket 04: at least 29, as in the report before, found none; the 2 s before"), "{error}");
+    let error = error(&text.replace(
+        "(02: 0000000083) (03: 0000000029)",
+        "(02: 0000000083) (04: 0000000029)",
+    ));
+    assert!(
+        error.contains(
+            "bucket 04: at least 29, as in the report before, found none; the 2 s before"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -281,14 +443,21 @@ fn a_log_cut_anywhere_keeps_its_complete_chunks() {
         assert_eq!(chunks[..], whole[..chunks.len()], "cut at byte {cut}");
         let last_chunk = COMMIT[..cut].rfind("after ").unwrap_or(0);
         let complete_sec = chunks.last().map_or(0, |chunk| chunk.after_sec);
-        let inside = last_chunk > 0 && !COMMIT[..cut].contains(&format!("after {} sec:\n", complete_sec + 2));
+        let inside = last_chunk > 0
+            && !COMMIT[..cut].contains(&format!("after {} sec:\n", complete_sec + 2));
         match reader.truncation() {
             Some(truncation) => assert_eq!(truncation.complete_sec, complete_sec),
-            None => assert!(inside || cut == header_end, "cut at byte {cut} was not noticed"),
+            None => assert!(
+                inside || cut == header_end,
+                "cut at byte {cut} was not noticed"
+            ),
         }
     }
     for cut in 0..header_end - 1 {
-        assert!(Reader::new(&COMMIT.as_bytes()[..cut]).is_err(), "header cut at byte {cut}");
+        assert!(
+            Reader::new(&COMMIT.as_bytes()[..cut]).is_err(),
+            "header cut at byte {cut}"
+        );
     }
 }
 

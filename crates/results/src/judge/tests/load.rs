@@ -5,7 +5,10 @@ use super::*;
 #[test]
 fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
     let mut run = Run::new(1, 3600, 7200).planned(|plan| plan.streams[0].offered_iops = 0.0);
-    assert_eq!(run.second(10, 990).stopped(End::Unrecorded).outcome, Outcome::Invalid);
+    assert_eq!(
+        run.second(10, 990).stopped(End::Unrecorded).outcome,
+        Outcome::Invalid
+    );
     assert_eq!(run.verdict().outcome, Outcome::Fail);
 }
 
@@ -26,7 +29,10 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
         missing(&mut run, missed, 0);
     }
     let verdict = run.verdict();
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::NotCarriedOut));
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Fail, Code::NotCarriedOut)
+    );
     assert_eq!(
         texts(&verdict)[0],
         "the load of large-block-writes on /dev/d0 was not carried out in slice 2, the worst from slice 1 on: 300 of \
@@ -46,29 +52,58 @@ fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing(
     };
     assert_eq!(ended(1, 0).outcome, Outcome::Pass);
     let verdict = ended(600, 599);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Invalid, Code::OwnLag));
-    assert!(texts(&verdict)[0].contains("this program delayed the load, not the device"), "{verdict}");
-    assert_eq!(ended(600, 598).outcome, Outcome::Fail, "the device alone left two");
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Invalid, Code::OwnLag)
+    );
+    assert!(
+        texts(&verdict)[0].contains("this program delayed the load, not the device"),
+        "{verdict}"
+    );
+    assert_eq!(
+        ended(600, 598).outcome,
+        Outcome::Fail,
+        "the device alone left two"
+    );
     // In slice 1 this program delayed 600, in slice 2 the device 100: the smaller number is the device's.
     let mut run = Run::new(1, 1, 2);
     missing(&mut run, 600, 600);
     missing(&mut run, 100, 0);
     let verdict = run.verdict();
-    assert_eq!((verdict.outcome, verdict.undone[0].slice, verdict.undone[0].missed), (Outcome::Fail, 2, 100));
+    assert_eq!(
+        (
+            verdict.outcome,
+            verdict.undone[0].slice,
+            verdict.undone[0].missed
+        ),
+        (Outcome::Fail, 2, 100)
+    );
 }
 
 #[test]
 fn a_shortfall_is_counted_in_words() {
-    let shortfall = Shortfall { scheduled_ops: 1_200, overdue_ops: 1_100, is_own_delay: false };
-    assert_eq!(shortfall.to_string(), "1,100 of 1,200 operations were due over 1 s ago and had not completed");
+    let shortfall = Shortfall {
+        scheduled_ops: 1_200,
+        overdue_ops: 1_100,
+        is_own_delay: false,
+    };
+    assert_eq!(
+        shortfall.to_string(),
+        "1,100 of 1,200 operations were due over 1 s ago and had not completed"
+    );
 }
 
 #[test]
 fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     let mut run = Run::new(1, 2, 4);
     missing(&mut run, 400, 0);
-    let verdict = run.stopped(End::Interrupted { signal: "SIGINT".into() });
-    assert_eq!((verdict.outcome, verdict.undone.len()), (Outcome::Invalid, 0));
+    let verdict = run.stopped(End::Interrupted {
+        signal: "SIGINT".into(),
+    });
+    assert_eq!(
+        (verdict.outcome, verdict.undone.len()),
+        (Outcome::Invalid, 0)
+    );
     // A run that ended regularly without a complete slice is judged by its incomplete slice.
     assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
     // A remainder counts with the slice before it.
@@ -77,7 +112,10 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     missing(&mut run, 0, 0);
     missing(&mut run, 2, 0);
     let verdict = run.verdict();
-    assert_eq!((verdict.outcome, &verdict.undone[0].wanted), (Outcome::Fail, &1_500));
+    assert_eq!(
+        (verdict.outcome, &verdict.undone[0].wanted),
+        (Outcome::Fail, &1_500)
+    );
 }
 
 #[test]
@@ -85,27 +123,41 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
     let mut run = Run::new(2, 1, 1);
     run.add(|interval| {
         for cell in 0..2 {
-            (0..100).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..100)
+                .for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[cell].record_unissued(100, 0);
         }
         // Reads of d0 waited for the slots that reads of d1 held.
         interval.cells[0].counts.held_by = 2;
     });
     let verdict = run.verdict();
-    assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not carried out"), "{verdict}");
-    assert!(texts(&verdict)[1].ends_with("; these operations waited for slots that reads@/dev/d1 held"), "{verdict}");
+    assert!(
+        texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not carried out"),
+        "{verdict}"
+    );
+    assert!(
+        texts(&verdict)[1].ends_with("; these operations waited for slots that reads@/dev/d1 held"),
+        "{verdict}"
+    );
 }
 
 #[test]
 fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
     for cell in 0..2 {
         let verdict = judged(|interval| {
-            (0..9_999).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..9_999)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[cell].record_lost(SEC / 2);
         });
-        assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Lost));
+        assert_eq!(
+            (verdict.outcome, code(&verdict)),
+            (Outcome::Fail, Code::Lost)
+        );
         let name = ["reads", "large-block-writes"][cell];
-        assert_eq!(texts(&verdict)[0], format!("/dev/d0 completed nothing after 500 ms: 1 {name} never completed"));
+        assert_eq!(
+            texts(&verdict)[0],
+            format!("/dev/d0 completed nothing after 500 ms: 1 {name} never completed")
+        );
         assert_eq!(verdict.groups[0].slices[0].judged_over[2], [1, 0][cell]);
     }
 }
@@ -128,26 +180,44 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
     };
     assert_eq!(late(0).outcome, Outcome::Pass);
     let verdict = late(2);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Late), "{verdict}");
-    assert!(texts(&verdict)[0].ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may)"), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Fail, Code::Late),
+        "{verdict}"
+    );
+    assert!(
+        texts(&verdict)[0].ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may)"),
+        "{verdict}"
+    );
 }
 
 #[test]
 fn a_silence_over_the_border_of_two_slices_counts_whole() {
     let silent = |step_sec| {
-        let closed = |plan: &mut JudgePlan| (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec);
+        let closed = |plan: &mut JudgePlan| {
+            (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec)
+        };
         let mut run = Run::new(1, 4, 8).planned(closed);
         for second in 0..8 {
             run.add(|interval| {
-                (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-                interval.cells[0].counts.silent_ns = if [3, 4].contains(&second) { 3 * MS } else { 0 };
+                (0..1_000)
+                    .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+                interval.cells[0].counts.silent_ns =
+                    if [3, 4].contains(&second) { 3 * MS } else { 0 };
             });
         }
         run.verdict()
     };
-    assert_eq!(silent(4).outcome, Outcome::Pass, "3 ms in each slice of 4 s");
+    assert_eq!(
+        silent(4).outcome,
+        Outcome::Pass,
+        "3 ms in each slice of 4 s"
+    );
     let verdict = silent(2);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Silence));
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Fail, Code::Silence)
+    );
     let said = "/dev/d0 completed no reads for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %), in gaps longer than 64ms";
     assert!(texts(&verdict)[0].starts_with(said), "{verdict}");
 }
@@ -159,14 +229,19 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
         for second in 0..10 {
             run.add(|interval| {
                 interval.cells[0].counts.silent_ns = if second == 5 { silent_ns } else { 0 };
-                (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+                (0..5_000)
+                    .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             });
         }
         run.verdict()
     };
     assert_eq!(silent(9 * MS).outcome, Outcome::Pass);
     let verdict = silent(10 * MS);
-    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Silence), "{verdict}");
+    assert_eq!(
+        (verdict.outcome, code(&verdict)),
+        (Outcome::Fail, Code::Silence),
+        "{verdict}"
+    );
     assert_eq!(
         texts(&verdict)[0],
         "/dev/d0 completed no reads for 10 ms of 10 s in slice 1 (0.100 %), in gaps longer than 64ms; this fraction must be \
@@ -179,7 +254,8 @@ fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
     let silent = |run_delay_ns, cpu_ns| {
         let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].offered_iops = 0.0);
         run.add(|interval| {
-            (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..5_000)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[0].counts.silent_ns = SEC / 5;
             (interval.run_delay_ns, interval.cpu_ns) = (run_delay_ns, cpu_ns);
         });
@@ -187,8 +263,16 @@ fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
         (verdict.outcome, code(&verdict))
     };
     assert_eq!(silent(SEC / 5, SEC / 10), (Outcome::Invalid, Code::OwnLag));
-    assert_eq!(silent(SEC / 10, SEC / 20), (Outcome::Fail, Code::Silence), "half of the silence is unexplained");
-    assert_eq!(silent(SEC / 5, SEC / 5), (Outcome::Fail, Code::Silence), "the CPUs were not saturated");
+    assert_eq!(
+        silent(SEC / 10, SEC / 20),
+        (Outcome::Fail, Code::Silence),
+        "half of the silence is unexplained"
+    );
+    assert_eq!(
+        silent(SEC / 5, SEC / 5),
+        (Outcome::Fail, Code::Silence),
+        "the CPUs were not saturated"
+    );
 }
 
 #[test]
@@ -196,33 +280,57 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
     let measured = |missed| {
         let layout = layout(1);
         let mut run = Run::new(1, 1, 1);
-        run.judge = Judge::new(JudgePlan::new(&layout, Sla::UNLIMITED.parse().unwrap(), 1, 1, 1));
+        run.judge = Judge::new(JudgePlan::new(
+            &layout,
+            Sla::UNLIMITED.parse().unwrap(),
+            1,
+            1,
+            1,
+        ));
         missing(&mut run, missed, 0);
         run.verdict()
     };
     let verdict = measured(0);
-    assert_eq!((verdict.outcome, code(&verdict), verdict.outcome.exit_code()), (Outcome::Measured, Code::NoLimits, 0));
+    assert_eq!(
+        (verdict.outcome, code(&verdict), verdict.outcome.exit_code()),
+        (Outcome::Measured, Code::NoLimits, 0)
+    );
     assert_eq!(code(&measured(2)), Code::NotCarriedOut);
 }
 
 #[test]
 fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
-    let least = |least_iops, least_bytes_per_sec| StreamLimits { sla: None, least_iops, least_bytes_per_sec };
+    let least = |least_iops, least_bytes_per_sec| StreamLimits {
+        sla: None,
+        least_iops,
+        least_bytes_per_sec,
+    };
     let verdict = with_own_limits(least(Some(1_000.0), None), 1_000, 0);
     assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", texts(&verdict));
     let verdict = with_own_limits(least(Some(1_000.0), None), 999, 0);
     assert_eq!(
         (verdict.outcome, code(&verdict), texts(&verdict)[0]),
-        (Outcome::Fail, Code::BelowRate, "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)")
+        (
+            Outcome::Fail,
+            Code::BelowRate,
+            "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)"
+        )
     );
     let verdict = with_own_limits(least(None, Some(1_537_000.0)), 1_000, 0);
-    assert_eq!(code(&verdict), Code::BelowRate, "1,000 reads of 1,536 bytes");
+    assert_eq!(
+        code(&verdict),
+        Code::BelowRate,
+        "1,000 reads of 1,536 bytes"
+    );
 }
 
 #[test]
 fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
     let delayed = |run_delay_ns| {
-        let limits = StreamLimits { least_iops: Some(1_000.0), ..StreamLimits::default() };
+        let limits = StreamLimits {
+            least_iops: Some(1_000.0),
+            ..StreamLimits::default()
+        };
         let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].limits = Some(limits));
         run.add(|interval| {
             (0..900).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
@@ -236,36 +344,49 @@ fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
 }
 
 #[test]
-fn without_the_completions_in_time_it_shows_by_what_was_outstanding_whether_a_load_was_carried_out() {
+fn without_the_completions_in_time_it_shows_by_what_was_outstanding_whether_a_load_was_carried_out()
+{
     let is_undecidable = |overtime: u64| {
         let mut run = Run::new(1, 1, 1);
         run.add(|interval| {
-            (0..10_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..10_000)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[0].counts.overtime = overtime;
         });
         run.judge.is_undecidable()
     };
-    assert_eq!([0, 10, 11].map(is_undecidable), [false, false, true], "0.1 % may be missing");
+    assert_eq!(
+        [0, 10, 11].map(is_undecidable),
+        [false, false, true],
+        "0.1 % may be missing"
+    );
 }
 
 #[test]
 fn the_burst_at_the_start_of_a_closed_loop_is_not_part_of_its_rate() {
     // 16 operations in flight: 16 of the 1,000 were issued at once, and as many complete after the end.
     let judged_by = |least_iops: f64| {
-        let limits = StreamLimits { least_iops: Some(least_iops), ..StreamLimits::default() };
+        let limits = StreamLimits {
+            least_iops: Some(least_iops),
+            ..StreamLimits::default()
+        };
         let mut run = Run::new(1, 1, 1).planned(|plan| {
             plan.streams[0].limits = Some(limits);
             plan.streams[0].offered_iops = 0.0;
         });
         run.add(|interval| {
-            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..1_000)
+                .for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             interval.cells[0].counts.overtime = 16;
         });
         run.verdict()
     };
     assert_eq!(judged_by(984.0).outcome, Outcome::Pass);
     let verdict = judged_by(985.0);
-    assert_eq!(texts(&verdict)[0], "reads did 984 operations/s in slice 1 (the minimum is 985/s)");
+    assert_eq!(
+        texts(&verdict)[0],
+        "reads did 984 operations/s in slice 1 (the minimum is 985/s)"
+    );
 }
 
 #[test]
@@ -279,6 +400,10 @@ fn late_operations_are_counted_without_limits() {
         });
         texts(&run.verdict()).join("\n")
     };
-    assert!(late(3).contains("3 of them over 1 s late, the latest after 2 s"), "{}", late(3));
+    assert!(
+        late(3).contains("3 of them over 1 s late, the latest after 2 s"),
+        "{}",
+        late(3)
+    );
     assert!(late(0).ends_with("all operations completed"), "{}", late(0));
 }

@@ -13,15 +13,26 @@ const SECONDS: u64 = 25;
 
 /// A run that passes, with samples of the block layer.
 fn run(dir: &Path, seed: u64, seconds: u64) -> Manifest {
-    let mut manifest = Manifest { sla: "100%>10s".parse().unwrap(), seed, ..manifest(1, seconds, 1) };
+    let mut manifest = Manifest {
+        sla: "100%>10s".parse().unwrap(),
+        seed,
+        ..manifest(1, seconds, 1)
+    };
     // Some operations are never issued, which would fail a stream with a rate.
-    manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
+    manifest
+        .streams
+        .iter_mut()
+        .for_each(|stream| stream.offered_iops = 0.0);
     let mut writer = begin(dir, &manifest);
     let mut judge = manifest.judge();
     let mut trace = TraceWriter::create(dir, &manifest.sla).unwrap();
     for index in 0..seconds {
         let end_ns = (index + 1) * SEC;
-        let interval = Interval { index, end_ns, ..interval(&manifest, index + 100 * seed) };
+        let interval = Interval {
+            index,
+            end_ns,
+            ..interval(&manifest, index + 100 * seed)
+        };
         judge.add(&interval);
         writer.write_interval(&interval, &telemetry(index)).unwrap();
         let spread = Spread::default();
@@ -57,11 +68,19 @@ enum Damage {
     OfAnotherRun,
 }
 
-const DAMAGES: [Damage; 6] =
-    [Damage::Emptied, Damage::Halved, Damage::CutByOne, Damage::Flipped, Damage::Missing, Damage::OfAnotherRun];
+const DAMAGES: [Damage; 6] = [
+    Damage::Emptied,
+    Damage::Halved,
+    Damage::CutByOne,
+    Damage::Flipped,
+    Damage::Missing,
+    Damage::OfAnotherRun,
+];
 
 fn files(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = entries.collect();
     names.sort();
     names
@@ -99,13 +118,19 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
 /// Reads the run in `dir` with each damage to each of its files, and calls `then` with file, damage, run and the name of
 /// the case.
 fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)) {
-    for (name, damage) in files(dir).iter().flat_map(|name| DAMAGES.map(|damage| (name, damage))) {
+    for (name, damage) in files(dir)
+        .iter()
+        .flat_map(|name| DAMAGES.map(|damage| (name, damage)))
+    {
         with(damage, &dir.join(name), &other.join(name), || {
             let case = format!("{name} {damage:?}");
             match read(dir) {
                 Ok(run) => then(name, damage, &run, &case),
                 // Without its manifest, nothing of a run is read.
-                Err(error) => assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}"),
+                Err(error) => assert!(
+                    name == MANIFEST && error.to_string().contains(MANIFEST),
+                    "{case}: {error}"
+                ),
             }
         });
     }
@@ -115,18 +140,33 @@ fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)
 fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
     let (_parent, dir, other) = dirs(SECONDS);
     let whole = read(&dir).unwrap();
-    assert_eq!((whole.verdict.outcome, &whole.damage[..], &whole.remarks[..]), (Outcome::Pass, &[][..], &[][..]));
+    assert_eq!(
+        (whole.verdict.outcome, &whole.damage[..], &whole.remarks[..]),
+        (Outcome::Pass, &[][..], &[][..])
+    );
     let names = files(&dir);
     assert_eq!(names.len(), 10, "{names:?}");
     each_damage(&dir, &other, |name, damage, run, case| {
         assert_ne!(run.verdict.outcome, Outcome::Pass, "{case}");
         if name == VERDICT && damage == Damage::Missing {
-            return assert!(run.remarks[0].contains("this run is incomplete"), "{case}: {:?}", run.remarks);
+            return assert!(
+                run.remarks[0].contains("this run is incomplete"),
+                "{case}: {:?}",
+                run.remarks
+            );
         }
-        let [of_file] = &run.damage[..] else { panic!("{case}: {:?}", run.damage) };
+        let [of_file] = &run.damage[..] else {
+            panic!("{case}: {:?}", run.damage)
+        };
         assert!(of_file.starts_with(name), "{case}: {of_file}");
-        assert!(run.verdict.reasons[0].text.starts_with(name) || run.written.is_some(), "{case}");
-        if let Some(kind) = HlogKind::ALL.into_iter().find(|kind| kind.file_name() == name) {
+        assert!(
+            run.verdict.reasons[0].text.starts_with(name) || run.written.is_some(),
+            "{case}"
+        );
+        if let Some(kind) = HlogKind::ALL
+            .into_iter()
+            .find(|kind| kind.file_name() == name)
+        {
             let layout = run.manifest.layout();
             assert!(each_window(&dir, &layout, kind, |_| ()).is_err(), "{case}");
         }
@@ -145,13 +185,20 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
         fs::remove_file(dir.join(TRACE)).unwrap();
     }
     let whole = read(&dir).unwrap();
-    assert_eq!((whole.intervals, &whole.damage[..], whole.remarks.len()), (SECONDS, &[][..], 1));
+    assert_eq!(
+        (whole.intervals, &whole.damage[..], whole.remarks.len()),
+        (SECONDS, &[][..], 1)
+    );
     each_damage(&dir, &other, |name, damage, run, case| {
         let seen = run.damage.iter().any(|text| text.starts_with(name));
         match damage {
             // The same state as after a kill or a power cut.
             Damage::CutByOne => {
-                assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
+                assert!(
+                    run.damage.is_empty() && run.intervals + 1 >= SECONDS,
+                    "{case}: {:?}",
+                    run.damage
+                )
             }
             // The checksums then belong to a different run than all other files.
             Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
@@ -176,11 +223,16 @@ fn what_is_before_the_damage_is_read() {
     let kind = HlogKind::Service;
     with(Damage::Halved, &dir.join(kind.file_name()), &other, || {
         let mut until_sec = 0.0;
-        let error =
-            each_window(&dir, &manifest.layout(), kind, |window| until_sec = window.from_sec + window.length_sec);
+        let error = each_window(&dir, &manifest.layout(), kind, |window| {
+            until_sec = window.from_sec + window.length_sec
+        });
         let error = error.unwrap_err().to_string();
         assert_eq!(until_sec, 10.0);
-        assert!(error.contains("service.hlog - it is cut: ") && error.contains("it is whole up to 19 s"), "{error}");
+        assert!(
+            error.contains("service.hlog - it is cut: ")
+                && error.contains("it is whole up to 19 s"),
+            "{error}"
+        );
     });
 }
 
@@ -200,7 +252,9 @@ fn a_run_that_goes_on_is_read_while_it_grows() {
         });
         let mut index = 0;
         while !reader.is_finished() {
-            writer.write_interval(&interval(&manifest, index), &telemetry(index)).unwrap();
+            writer
+                .write_interval(&interval(&manifest, index), &telemetry(index))
+                .unwrap();
             index += 1;
         }
     });

@@ -13,8 +13,14 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = manifest(1, 2, 1);
     let verdict = write_run(dir.path(), &manifest, 2);
-    let error = Writer::create(dir.path(), &manifest, &[]).err().expect("an error").to_string();
-    assert!(error.contains("it already holds manifest.json of another run; give another --out"), "{error}");
+    let error = Writer::create(dir.path(), &manifest, &[])
+        .err()
+        .expect("an error")
+        .to_string();
+    assert!(
+        error.contains("it already holds manifest.json of another run; give another --out"),
+        "{error}"
+    );
     assert_eq!(read(dir.path()).unwrap().written, Some(verdict));
     // Other files in the directory are ignored.
     let dir = tempfile::tempdir().unwrap();
@@ -26,9 +32,14 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
 #[test]
 fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[]).err().expect("an error");
+    let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[])
+        .err()
+        .expect("an error");
     let text = error.to_string();
-    assert!(text.contains(" - the run needs about ") && text.contains("B are free; "), "{text}");
+    assert!(
+        text.contains(" - the run needs about ") && text.contains("B are free; "),
+        "{text}"
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -37,10 +48,19 @@ fn a_path_that_is_no_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, "").unwrap();
-    let error = Writer::create(&path, &manifest(1, 1, 1), &[]).err().expect("an error").to_string();
-    assert!(error.starts_with(&format!("making the directory {} - ", path.display())), "{error}");
+    let error = Writer::create(&path, &manifest(1, 1, 1), &[])
+        .err()
+        .expect("an error")
+        .to_string();
+    assert!(
+        error.starts_with(&format!("making the directory {} - ", path.display())),
+        "{error}"
+    );
     let error = read(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("manifest.json - ") && error.contains("give the directory of a run"), "{error}");
+    assert!(
+        error.contains("manifest.json - ") && error.contains("give the directory of a run"),
+        "{error}"
+    );
 }
 
 /// Writes a killed run: all files except the verdict.
@@ -54,9 +74,19 @@ fn a_run_without_a_verdict_says_that_it_is_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(1, 10, 1), 4);
     let run = read(dir.path()).unwrap();
-    assert_eq!((run.is_complete(), run.agrees(), run.intervals), (false, None, 4));
-    assert_eq!((run.verdict.end.clone(), run.verdict.partial), (End::Unrecorded, true));
-    assert!(run.remarks[0].starts_with("this run is incomplete: it has no verdict.json"), "{:?}", run.remarks);
+    assert_eq!(
+        (run.is_complete(), run.agrees(), run.intervals),
+        (false, None, 4)
+    );
+    assert_eq!(
+        (run.verdict.end.clone(), run.verdict.partial),
+        (End::Unrecorded, true)
+    );
+    assert!(
+        run.remarks[0].starts_with("this run is incomplete: it has no verdict.json"),
+        "{:?}",
+        run.remarks
+    );
 }
 
 #[test]
@@ -70,18 +100,40 @@ fn tables_cut_at_any_byte_lose_only_what_the_cut_touches() {
         let bytes = fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             fs::write(&path, &bytes[..cut]).unwrap();
-            let run = read(dir.path()).unwrap_or_else(|error| panic!("{table} cut at {cut}: {error}"));
+            let run =
+                read(dir.path()).unwrap_or_else(|error| panic!("{table} cut at {cut}: {error}"));
             let header_lines = 1;
-            let lines_left = bytes[..cut].iter().filter(|byte| **byte == b'\n').count().saturating_sub(header_lines);
-            let least = if table == TELEMETRY { lines_left as u64 } else { lines_left as u64 / 4 };
-            assert!(run.intervals >= least && run.intervals < whole.intervals, "{table} cut at {cut}");
+            let lines_left = bytes[..cut]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                .saturating_sub(header_lines);
+            let least = if table == TELEMETRY {
+                lines_left as u64
+            } else {
+                lines_left as u64 / 4
+            };
+            assert!(
+                run.intervals >= least && run.intervals < whole.intervals,
+                "{table} cut at {cut}"
+            );
             if cut > 0 {
-                assert!(run.remarks.len() > 1, "{table} cut at {cut}: {:?}", run.remarks);
+                assert!(
+                    run.remarks.len() > 1,
+                    "{table} cut at {cut}: {:?}",
+                    run.remarks
+                );
             }
         }
         fs::remove_file(&path).unwrap();
         let run = read(dir.path()).unwrap();
-        assert!(run.remarks.iter().any(|remark| *remark == format!("{table} is missing")), "{:?}", run.remarks);
+        assert!(
+            run.remarks
+                .iter()
+                .any(|remark| *remark == format!("{table} is missing")),
+            "{:?}",
+            run.remarks
+        );
         fs::write(&path, &bytes).unwrap();
     }
     assert_eq!(read(dir.path()).unwrap().verdict, whole.verdict);
@@ -98,7 +150,10 @@ fn a_tail_of_zeros_as_power_cuts_leave_it_is_dropped() {
     fs::write(&path, bytes).unwrap();
     let run = read(dir.path()).unwrap();
     assert_eq!(run.intervals, 3);
-    assert_eq!(run.remarks[1], "the last line of telemetry.csv is torn and was dropped");
+    assert_eq!(
+        run.remarks[1],
+        "the last line of telemetry.csv is torn and was dropped"
+    );
 }
 
 /// Edits a file (and the checksum of a JSON file), reads the run, and restores the file.
@@ -109,7 +164,10 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
     let changed = text.replacen(from, to, 1);
     let resealed = match changed.split_once("\",\n") {
         Some((_, rest)) if name.ends_with(".json") => {
-            format!("{{\n  \"crc32\": \"{:08x}\",\n{rest}", crc32fast::hash(rest.as_bytes()))
+            format!(
+                "{{\n  \"crc32\": \"{:08x}\",\n{rest}",
+                crc32fast::hash(rest.as_bytes())
+            )
         }
         _ => changed,
     };
@@ -129,22 +187,85 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     let over = "at most as many operations over a threshold as in total";
     for (name, from, to, whole, expected) in [
         (INTERVALS, "\n1,reads,0,", "\n1,reads,9,", 0, device),
-        (INTERVALS, "\n2,reads,0,", "\n2,reeds,0,", 1, "the name of a stream of the manifest"),
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device only once"),
-        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval that ends at 1 s"),
-        (INTERVALS, "\n3,reads,0,", "\n3,reads,0,-", 2, "a whole number in each column"),
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,0,1,1,0,0,0,0,0,0,2,", 0, over),
-        (INTERVALS, "judged_over_1ms", "judged_over_2ms", 0, "line 1: expected the columns after_sec,stream"),
-        (TELEMETRY, "\n1,2,", "\n2,2,", 1, "line 3: expected interval 1 with a time above 1 s"),
-        (TELEMETRY, "\n1,2,", "\n1,1,", 1, "line 3: expected interval 1 with a time above 1 s"),
+        (
+            INTERVALS,
+            "\n2,reads,0,",
+            "\n2,reeds,0,",
+            1,
+            "the name of a stream of the manifest",
+        ),
+        (
+            INTERVALS,
+            "\n1,reads,0,",
+            "\n1,reads,1,",
+            0,
+            "each stream and device only once",
+        ),
+        (
+            INTERVALS,
+            "\n1,reads,0,",
+            "\n2,reads,0,",
+            0,
+            "counts of the interval that ends at 1 s",
+        ),
+        (
+            INTERVALS,
+            "\n3,reads,0,",
+            "\n3,reads,0,-",
+            2,
+            "a whole number in each column",
+        ),
+        (
+            INTERVALS,
+            "\n1,reads,0,",
+            "\n1,reads,0,1,1,0,0,0,0,0,0,2,",
+            0,
+            over,
+        ),
+        (
+            INTERVALS,
+            "judged_over_1ms",
+            "judged_over_2ms",
+            0,
+            "line 1: expected the columns after_sec,stream",
+        ),
+        (
+            TELEMETRY,
+            "\n1,2,",
+            "\n2,2,",
+            1,
+            "line 3: expected interval 1 with a time above 1 s",
+        ),
+        (
+            TELEMETRY,
+            "\n1,2,",
+            "\n1,1,",
+            1,
+            "line 3: expected interval 1 with a time above 1 s",
+        ),
         (TELEMETRY, ",0.5,", ",0.5", 0, "line 2: expected 12 columns"),
-        (TELEMETRY, "interval,", "Interval,", 0, "line 1: expected the columns interval,after_sec"),
+        (
+            TELEMETRY,
+            "interval,",
+            "Interval,",
+            0,
+            "line 1: expected the columns interval,after_sec",
+        ),
     ] {
-        let run = edited(dir.path(), name, from, to).unwrap_or_else(|error| panic!("{expected}: {error}"));
-        let [checksums, damage] = &run.damage[..] else { panic!("{expected}: {:?}", run.damage) };
+        let run = edited(dir.path(), name, from, to)
+            .unwrap_or_else(|error| panic!("{expected}: {error}"));
+        let [checksums, damage] = &run.damage[..] else {
+            panic!("{expected}: {:?}", run.damage)
+        };
         assert_eq!(checksums, "checksums.csv is missing");
-        assert!(damage.starts_with(name) && damage.contains(expected), "{expected}: {damage}");
-        let intact = format!("intact before this line: {} ({whole} s);", count(whole, "interval"));
+        assert!(
+            damage.starts_with(name) && damage.contains(expected),
+            "{expected}: {damage}"
+        );
+        let intact = format!(
+            "intact before this line: {} ({whole} s);",
+            count(whole, "interval")
+        );
         assert!(damage.contains(&intact), "{damage}");
         assert!(run.remarks.contains(damage), "{:?}", run.remarks);
         assert_eq!(run.intervals, whole, "{expected}");
@@ -154,20 +275,47 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     write_run(dir.path(), &manifest(2, 3, 1), 3);
     for (name, from, to, expected) in [
         (MANIFEST, "\"seed\"", "\"seeds\"", "missing field `seed`"),
-        (MANIFEST, "0.1%>64ms", "0.1%<64ms", "no \">\" between share and threshold"),
-        (MANIFEST, "\"format_version\": 3", "\"format_version\": 4", "it has format version 4 and this program knows"),
-        (VERDICT, "\"format_version\": 3", "\"format_version\": 4", "it has format version 4 and this program knows"),
+        (
+            MANIFEST,
+            "0.1%>64ms",
+            "0.1%<64ms",
+            "no \">\" between share and threshold",
+        ),
+        (
+            MANIFEST,
+            "\"format_version\": 3",
+            "\"format_version\": 4",
+            "it has format version 4 and this program knows",
+        ),
+        (
+            VERDICT,
+            "\"format_version\": 3",
+            "\"format_version\": 4",
+            "it has format version 4 and this program knows",
+        ),
     ] {
-        let error = edited(dir.path(), name, from, to).map(|_| ()).expect_err(expected).to_string();
-        assert!(error.contains(expected) && error.contains(name), "{expected}: {error}");
+        let error = edited(dir.path(), name, from, to)
+            .map(|_| ())
+            .expect_err(expected)
+            .to_string();
+        assert!(
+            error.contains(expected) && error.contains(name),
+            "{expected}: {error}"
+        );
     }
 }
 
 /// A run of three intervals that passes.
 fn passed(dir: &Path) -> Manifest {
-    let mut manifest = Manifest { sla: "100%>10s".parse().unwrap(), ..manifest(1, 3, 1) };
+    let mut manifest = Manifest {
+        sla: "100%>10s".parse().unwrap(),
+        ..manifest(1, 3, 1)
+    };
     // Three intervals do not show whether a rate was held.
-    manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
+    manifest
+        .streams
+        .iter_mut()
+        .for_each(|stream| stream.offered_iops = 0.0);
     let verdict = write_run(dir, &manifest, 3);
     assert_eq!(verdict.outcome, Outcome::Pass);
     assert_eq!(read(dir).unwrap().verdict.outcome, Outcome::Pass);
@@ -184,25 +332,59 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
         let text = fs::read(&path).unwrap();
         fs::write(&path, [&text[..], b"\xff\xfe\n"].concat()).unwrap();
         let run = read(dir.path()).unwrap();
-        assert_eq!((run.intervals, run.verdict.outcome), (3, Outcome::Invalid), "{table}");
-        assert!(run.verdict.reasons[0].text.starts_with(&format!("{table} is too long: it has ")), "{:?}", run.verdict);
+        assert_eq!(
+            (run.intervals, run.verdict.outcome),
+            (3, Outcome::Invalid),
+            "{table}"
+        );
+        assert!(
+            run.verdict.reasons[0]
+                .text
+                .starts_with(&format!("{table} is too long: it has ")),
+            "{:?}",
+            run.verdict
+        );
         fs::write(&path, text).unwrap();
     }
     let path = dir.path().join(VERDICT);
-    fs::write(&path, fs::read_to_string(&path).unwrap().replacen('{', "[", 1)).unwrap();
+    fs::write(
+        &path,
+        fs::read_to_string(&path).unwrap().replacen('{', "[", 1),
+    )
+    .unwrap();
     let run = read(dir.path()).unwrap();
-    assert_eq!((run.is_complete(), run.intervals, run.verdict.outcome), (false, 3, Outcome::Invalid));
-    assert!(run.remarks[0].starts_with("verdict.json is damaged (") && run.remarks.len() == 1, "{:?}", run.remarks);
+    assert_eq!(
+        (run.is_complete(), run.intervals, run.verdict.outcome),
+        (false, 3, Outcome::Invalid)
+    );
+    assert!(
+        run.remarks[0].starts_with("verdict.json is damaged (") && run.remarks.len() == 1,
+        "{:?}",
+        run.remarks
+    );
 }
 
 #[test]
 fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(1, 3, 1), 3);
-    for name in ["../other", "/etc/hostname", "..", "a\u{1b}[2Jb", &"n".repeat(300)] {
+    for name in [
+        "../other",
+        "/etc/hostname",
+        "..",
+        "a\u{1b}[2Jb",
+        &"n".repeat(300),
+    ] {
         let run = edited(dir.path(), CHECKSUMS, "act.log", name).unwrap();
-        let damage = run.damage.iter().find(|damage| damage.ends_with(" is not the name of a file of a run"));
-        assert!(damage.is_some_and(|damage| !damage.contains('\u{1b}')), "{name}: {:?}", run.damage);
+        let damage = run
+            .damage
+            .iter()
+            .find(|damage| damage.ends_with(" is not the name of a file of a run"));
+        assert!(
+            damage.is_some_and(|damage| !damage.contains('\u{1b}')),
+            "{name}: {:?}",
+            run.damage
+        );
     }
 }
 
@@ -212,10 +394,23 @@ fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of
     write_run(dir.path(), &manifest(2, 3, 1), 3);
     let run = read(dir.path()).unwrap();
     let numbers = device_numbers(&run, &["/dev/b", "/dev/a"]).unwrap();
-    assert_eq!([&*numbers[0].device, &*numbers[1].device], ["/dev/b", "/dev/a"]);
-    assert!(!numbers[0].shares.is_empty() && numbers[0].achieved_iops > 0.0, "{:?}", numbers[0]);
+    assert_eq!(
+        [&*numbers[0].device, &*numbers[1].device],
+        ["/dev/b", "/dev/a"]
+    );
+    assert!(
+        !numbers[0].shares.is_empty() && numbers[0].achieved_iops > 0.0,
+        "{:?}",
+        numbers[0]
+    );
     let path = dir.path().join(INTERVALS);
-    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("\n3,reads,0,", "\n3,reeds,0,", 1)).unwrap();
+    fs::write(
+        &path,
+        fs::read_to_string(&path)
+            .unwrap()
+            .replacen("\n3,reads,0,", "\n3,reeds,0,", 1),
+    )
+    .unwrap();
     let error = device_numbers(&run, &[]).unwrap_err().to_string();
     let changed = "intervals.csv is changed: its bytes differ from the recorded checksum; it is whole up to 2 s";
     assert!(error.contains(changed), "{error}");
@@ -226,30 +421,52 @@ fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = manifest(1, 10, 1);
     let sla = Some("1%>8ms".parse().unwrap());
-    manifest.streams[0].limits = Some(StreamLimits { sla, ..StreamLimits::default() });
+    manifest.streams[0].limits = Some(StreamLimits {
+        sla,
+        ..StreamLimits::default()
+    });
     killed(dir.path(), &manifest, 3);
-    let error = edited(dir.path(), MANIFEST, "1%>8ms\"\n", "1%>9ms\"\n").unwrap_err().to_string();
-    assert!(error.contains("has a limit at 9ms, which is not a threshold of the run"), "{error}");
+    let error = edited(dir.path(), MANIFEST, "1%>8ms\"\n", "1%>9ms\"\n")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has a limit at 9ms, which is not a threshold of the run"),
+        "{error}"
+    );
 }
 
 #[test]
 fn what_failed_before_the_damage_has_failed() {
     let dir = tempfile::tempdir().unwrap();
-    let manifest = Manifest { slice_sec: 1, ..manifest(1, 3, 1) };
+    let manifest = Manifest {
+        slice_sec: 1,
+        ..manifest(1, 3, 1)
+    };
     assert_eq!(write_run(dir.path(), &manifest, 3).outcome, Outcome::Fail);
     let run = edited(dir.path(), TELEMETRY, "\n2,3,", "\n2,x,").unwrap();
     assert_eq!((run.intervals, run.verdict.outcome), (2, Outcome::Fail));
-    assert!(run.remarks[0].contains("(FAIL) does not follow from"), "{:?}", run.remarks);
+    assert!(
+        run.remarks[0].contains("(FAIL) does not follow from"),
+        "{:?}",
+        run.remarks
+    );
 }
 
 #[test]
 fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
     let dir = tempfile::tempdir().unwrap();
     let verdict = write_run(dir.path(), &manifest(1, 3, 1), 3);
-    let from = format!("\"outcome\": \"{}\"", verdict.outcome.to_string().to_lowercase());
+    let from = format!(
+        "\"outcome\": \"{}\"",
+        verdict.outcome.to_string().to_lowercase()
+    );
     let run = edited(dir.path(), VERDICT, &from, "\"outcome\": \"pass\"").unwrap();
     assert_eq!(run.agrees(), Some(false));
-    assert!(run.remarks[0].contains("do not trust this"), "{:?}", run.remarks);
+    assert!(
+        run.remarks[0].contains("do not trust this"),
+        "{:?}",
+        run.remarks
+    );
 }
 
 #[test]
@@ -273,7 +490,10 @@ impl SmallDisk {
             .output();
         match mount {
             Ok(output) if output.status.success() => Ok(Self(dir)),
-            Ok(output) => Err(format!("a tmpfs cannot be mounted: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            Ok(output) => Err(format!(
+                "a tmpfs cannot be mounted: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            )),
             Err(error) => Err(format!("a tmpfs cannot be mounted: {error}")),
         }
     }
@@ -307,16 +527,31 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
         assert!(written < 1000, "the disk never filled up");
     };
     let text = error.to_string();
-    assert!(text.starts_with("appending ") && text.contains(&dir.display().to_string()), "{text}");
-    assert!(text.contains("No space left on device") && text.contains(" bytes free; free some space"), "{text}");
-    let verdict = manifest.judge().verdict(&End::RecordingFailed { why: text.clone() });
+    assert!(
+        text.starts_with("appending ") && text.contains(&dir.display().to_string()),
+        "{text}"
+    );
+    assert!(
+        text.contains("No space left on device") && text.contains(" bytes free; free some space"),
+        "{text}"
+    );
+    let verdict = manifest
+        .judge()
+        .verdict(&End::RecordingFailed { why: text.clone() });
     let stopped = writer.finish(&verdict).unwrap_err().to_string();
-    assert!(stopped.contains("stopped after an earlier error (appending "), "{stopped}");
+    assert!(
+        stopped.contains("stopped after an earlier error (appending "),
+        "{stopped}"
+    );
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());
     // The last interval counts if only data after its counts is missing.
-    assert!((written..=written + 1).contains(&run.intervals), "{} of {written}", run.intervals);
+    assert!(
+        (written..=written + 1).contains(&run.intervals),
+        "{} of {written}",
+        run.intervals
+    );
 }
 
 #[test]
@@ -325,8 +560,10 @@ fn an_interval_log_that_is_missing_was_not_edited_but_left_behind() {
     let manifest = manifest(1, 20, 1);
     write_run(dir.path(), &manifest, 20);
     fs::remove_file(dir.path().join("wait.hlog")).unwrap();
-    let error = each_window(dir.path(), &manifest.layout(), HlogKind::Wait, |_| {}).unwrap_err().to_string();
-    assert!(
-        error.ends_with("wait.hlog - it is missing; copy the whole directory of the run from where it was recorded")
-    );
+    let error = each_window(dir.path(), &manifest.layout(), HlogKind::Wait, |_| {})
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with(
+        "wait.hlog - it is missing; copy the whole directory of the run from where it was recorded"
+    ));
 }

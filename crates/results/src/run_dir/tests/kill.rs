@@ -11,7 +11,9 @@ const DIR_VARIABLE: &str = "FLASHPROOF_TEST_KILLED_RUN_DIR";
 #[test]
 #[ignore = "run by the test below"]
 fn writes_until_killed() {
-    let Some(dir) = env::var_os(DIR_VARIABLE) else { return };
+    let Some(dir) = env::var_os(DIR_VARIABLE) else {
+        return;
+    };
     let manifest = manifest(1, 100_000, 1);
     let (mut writer, mut judge) = (begin(Path::new(&dir), &manifest), manifest.judge());
     for index in 0.. {
@@ -27,18 +29,32 @@ fn a_killed_run_keeps_every_interval_that_was_synced() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("run");
         let mut child = Command::new(&program)
-            .args(["--exact", "run_dir::tests::kill::writes_until_killed", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "run_dir::tests::kill::writes_until_killed",
+                "--ignored",
+                "--nocapture",
+            ])
             .env(DIR_VARIABLE, &dir)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let synced = lines.filter(|line| line.starts_with("synced ")).take(reports).count();
+        let lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let synced = lines
+            .filter(|line| line.starts_with("synced "))
+            .take(reports)
+            .count();
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(synced, reports);
         let run = read(&dir).unwrap();
-        assert!(run.intervals >= reports as u64, "{} of {reports}", run.intervals);
+        assert!(
+            run.intervals >= reports as u64,
+            "{} of {reports}",
+            run.intervals
+        );
         assert!(!run.is_complete());
         assert_eq!(run.verdict.streams[0].ops, ops_of_reads(&run));
     }
@@ -46,5 +62,7 @@ fn a_killed_run_keeps_every_interval_that_was_synced() {
 
 /// Number of reads in the recorded intervals, computed again.
 fn ops_of_reads(run: &Run) -> u64 {
-    (0..run.intervals).map(|index| interval(&run.manifest, index).cells[0].counts.ops).sum()
+    (0..run.intervals)
+        .map(|index| interval(&run.manifest, index).cells[0].counts.ops)
+        .sum()
 }

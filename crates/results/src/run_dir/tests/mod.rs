@@ -17,14 +17,27 @@ use std::path::Path;
 const SEC: u64 = 1_000_000_000;
 
 fn layout(devices: usize) -> Layout {
-    let streams = [("reads", true), ("writes", true), ("large-block-reads", false), ("large-block-writes", false)];
-    crate::testing::layout(&streams, 1000.1, (0..devices).map(|device| format!("/dev/nvme{device}n1")))
+    let streams = [
+        ("reads", true),
+        ("writes", true),
+        ("large-block-reads", false),
+        ("large-block-writes", false),
+    ];
+    crate::testing::layout(
+        &streams,
+        1000.1,
+        (0..devices).map(|device| format!("/dev/nvme{device}n1")),
+    )
 }
 
 fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
     Manifest {
         tool: "flashproof 0.1.0".to_owned(),
-        command: vec!["flashproof".to_owned(), "storage".to_owned(), "a file.txt".to_owned()],
+        command: vec![
+            "flashproof".to_owned(),
+            "storage".to_owned(),
+            "a file.txt".to_owned(),
+        ],
         started_unix_ms: 1_790_000_000_123,
         seed: u64::MAX,
         duration_sec,
@@ -83,15 +96,19 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
             let issued_ns = eligible_ns + numbers.below(50_000);
             let completed_ns = issued_ns + numbers.below(20_000_000);
             let unseen_ns = numbers.below(100_000);
-            let times = Times::new(0, eligible_ns, issued_ns, completed_ns).with_held_ns(numbers.below(400_000));
+            let times = Times::new(0, eligible_ns, issued_ns, completed_ns)
+                .with_held_ns(numbers.below(400_000));
             cell.record(&times, unseen_ns, 1536);
             interval.gap.saturating_record(unseen_ns);
         }
         if numbers.below(20) == 0 {
             cell.record_unissued(numbers.below(3), 1);
         }
-        cell.counts.backlog =
-            Backlog { in_flight: numbers.below(3), waiting: numbers.below(3), late: numbers.below(2) };
+        cell.counts.backlog = Backlog {
+            in_flight: numbers.below(3),
+            waiting: numbers.below(3),
+            late: numbers.below(2),
+        };
     }
     interval
 }
@@ -121,8 +138,17 @@ fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
         write_one(&mut writer, &mut judge, manifest, index);
     }
     let complete = intervals * manifest.report_interval_sec >= manifest.duration_sec;
-    let end = if complete { End::Completed } else { End::Interrupted { signal: "SIGINT".to_owned() } };
-    let verdict = Verdict { blame: blamer.blame(&judge), ..judge.verdict(&end) };
+    let end = if complete {
+        End::Completed
+    } else {
+        End::Interrupted {
+            signal: "SIGINT".to_owned(),
+        }
+    };
+    let verdict = Verdict {
+        blame: blamer.blame(&judge),
+        ..judge.verdict(&end)
+    };
     writer.finish(&verdict).unwrap();
     verdict
 }
@@ -137,16 +163,27 @@ fn write_one(writer: &mut Writer, judge: &mut Judge, manifest: &Manifest, index:
 #[test]
 fn every_message_says_what_on_what_why_and_what_to_do() {
     let dir = PathBuf::from("/runs/a");
-    let room = RunDirError::NoRoom { dir: dir.clone(), needed_bytes: 93_400_000, free_bytes: 1_250_000 };
+    let room = RunDirError::NoRoom {
+        dir: dir.clone(),
+        needed_bytes: 93_400_000,
+        free_bytes: 1_250_000,
+    };
     assert_eq!(
         room.to_string(),
         "starting a run in /runs/a - the run needs about 93.4 MB, but only 1.25 MB are free; free some space or give an \
          --out with more room"
     );
     let denied = RunDirError::io("creating", &dir, ErrorKind::PermissionDenied.into());
-    assert_eq!(denied.to_string(), "creating /runs/a - permission denied; give an --out that this user may write to");
-    let unreadable = RunDirError::io("reading", &dir, ErrorKind::PermissionDenied.into()).to_string();
-    assert!(unreadable.ends_with("or let this user read it (chmod)"), "{unreadable}");
+    assert_eq!(
+        denied.to_string(),
+        "creating /runs/a - permission denied; give an --out that this user may write to"
+    );
+    let unreadable =
+        RunDirError::io("reading", &dir, ErrorKind::PermissionDenied.into()).to_string();
+    assert!(
+        unreadable.ends_with("or let this user read it (chmod)"),
+        "{unreadable}"
+    );
     let line = RunDirError::line(&dir.join("intervals.csv"), 7, "a number", &"x".repeat(100));
     let expected = format!(
         "reading /runs/a/intervals.csv line 7 - expected a number, found {:?} and more; it was damaged or edited \
@@ -157,7 +194,10 @@ fn every_message_says_what_on_what_why_and_what_to_do() {
 }
 
 fn message(dir: &Path) -> String {
-    dir_kind(dir).unwrap_err().to_string().replace(&format!("{}", dir_of(dir).display()), "")
+    dir_kind(dir)
+        .unwrap_err()
+        .to_string()
+        .replace(&format!("{}", dir_of(dir).display()), "")
 }
 
 #[test]
@@ -176,22 +216,34 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
          the run)"
     );
     fs::write(dir.join("holiday.jpg"), "").unwrap();
-    assert!(message(&dir).contains("there is no run: the directory holds other files; give the directory of a"));
+    assert!(
+        message(&dir)
+            .contains("there is no run: the directory holds other files; give the directory of a")
+    );
     for run in ["b", "a", "c", "not"] {
         fs::create_dir(dir.join(run)).unwrap();
     }
     for run in ["b", "a", "c"] {
         fs::write(dir.join(run).join(MANIFEST), "").unwrap();
     }
-    assert!(message(&dir).ends_with("but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"));
+    assert!(
+        message(&dir).ends_with(
+            "but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"
+        )
+    );
     fs::write(dir.join(INTERVALS), "").unwrap();
     let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
     assert!(message(&dir).contains(missing));
     let text = dir_kind(&dir.join(INTERVALS)).unwrap_err().to_string();
-    let is_file = "it is a file, and a run is a directory; give the directory that holds this file: /";
+    let is_file =
+        "it is a file, and a run is a directory; give the directory that holds this file: /";
     assert!(text.contains(is_file), "{text}");
     fs::write(dir.join(SERIES), "").unwrap();
     assert_eq!(dir_kind(&dir).unwrap(), DirKind::Series);
-    assert!(no_run(&dir).to_string().contains("this directory holds a series (series.json)"));
+    assert!(
+        no_run(&dir)
+            .to_string()
+            .contains("this directory holds a series (series.json)")
+    );
     assert_eq!(dir_kind(&dir.join("a")).unwrap(), DirKind::Run);
 }

@@ -20,7 +20,10 @@ fn a_run_that_was_written_is_read_back_with_the_same_verdict() {
     assert_eq!(run.manifest, manifest);
     assert_eq!(run.written, Some(verdict.clone()));
     assert_eq!(run.verdict, verdict);
-    assert_eq!((run.is_complete(), run.agrees(), run.intervals), (true, Some(true), 30));
+    assert_eq!(
+        (run.is_complete(), run.agrees(), run.intervals),
+        (true, Some(true), 30)
+    );
     assert_eq!(run.remarks, [""; 0]);
 }
 
@@ -58,7 +61,10 @@ proptest! {
 #[test]
 fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
     let dir = tempfile::tempdir().unwrap();
-    let manifest = Manifest { slice_sec: 1, ..manifest(1, 3, 1) };
+    let manifest = Manifest {
+        slice_sec: 1,
+        ..manifest(1, 3, 1)
+    };
     let (mut writer, mut judge) = (begin(dir.path(), &manifest), manifest.judge());
     let mut counts = IntervalCounts::default();
     for index in 0..3 {
@@ -74,9 +80,18 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             cell.record_errors(3, 2);
             (cell.counts.silent_ns, cell.counts.held_by) = (70_000_000, 2);
             let mut carried = cell.counts;
-            carried.subtract(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
+            carried.subtract(&CellCounts {
+                ops: 10,
+                bytes: 15_360,
+                silent_ns: 70_000_000,
+                ..CellCounts::default()
+            });
             carried.held_by = 0;
-            interval.carried.push(EarlierOps { cell: 0, step: 0, counts: carried });
+            interval.carried.push(EarlierOps {
+                cell: 0,
+                step: 0,
+                counts: carried,
+            });
         }
         counts.set(&interval, manifest.sla.tightest_ns());
         judge.add(&interval);
@@ -89,9 +104,21 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
     assert_eq!(records.next().unwrap().unwrap().counts, counts);
     let run = read(dir.path()).unwrap();
     assert_eq!((run.agrees(), &run.remarks[..]), (Some(true), &[][..]));
-    let slices = &run.verdict.groups.iter().find(|group| group.stream == "reads").unwrap().slices;
-    assert_eq!(slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(), [15, 10, 10]);
-    assert_eq!((run.verdict.undone[0].slice, run.verdict.undone[0].missed), (1, 2));
+    let slices = &run
+        .verdict
+        .groups
+        .iter()
+        .find(|group| group.stream == "reads")
+        .unwrap()
+        .slices;
+    assert_eq!(
+        slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(),
+        [15, 10, 10]
+    );
+    assert_eq!(
+        (run.verdict.undone[0].slice, run.verdict.undone[0].missed),
+        (1, 2)
+    );
 }
 
 #[test]
@@ -116,11 +143,17 @@ fn the_tables_are_plain_csv() {
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
     interval.cells[7].record_errors(1, 0);
-    interval.cells[1].counts.backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
+    interval.cells[1].counts.backlog = Backlog {
+        in_flight: 3,
+        waiting: 0,
+        late: 1,
+    };
     interval.cells[6].counts.backlog.waiting = 7;
     interval.run_delay_ns = 4_000;
     interval.gap.record(49_000).unwrap();
-    writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
+    writer
+        .write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()])
+        .unwrap();
     // The run stops in the middle of the second interval: an interval without an operation has a line, too.
     interval.clear();
     interval.index = 1;
@@ -165,18 +198,33 @@ fn an_interval_cut_short_is_labelled_with_the_second_in_which_it_ended() {
     let manifest = manifest(1, 100, 10);
     let mut writer = begin(dir.path(), &manifest);
     for (index, end_ns) in [(0, 10 * SEC), (1, 13 * SEC + 1)] {
-        writer.write_interval(&Interval { index, end_ns, ..interval(&manifest, index) }, &telemetry(index)).unwrap();
+        writer
+            .write_interval(
+                &Interval {
+                    index,
+                    end_ns,
+                    ..interval(&manifest, index)
+                },
+                &telemetry(index),
+            )
+            .unwrap();
     }
-    writer.write_error("reading /dev/nvme0n1 at 4096 - EIO").unwrap();
+    writer
+        .write_error("reading /dev/nvme0n1 at 4096 - EIO")
+        .unwrap();
     drop(writer);
     let log = fs::read(dir.path().join(ACT_LOG)).unwrap();
     let mut reader = Reader::new(log.as_slice()).unwrap();
     assert_eq!(Some(reader.header()), manifest.act_header(0).as_ref());
     let chunks: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
-    let [first, second] = &chunks[..] else { panic!("{chunks:?}") };
+    let [first, second] = &chunks[..] else {
+        panic!("{chunks:?}")
+    };
     assert_eq!((first.after_sec, second.after_sec), (10, 14));
     assert!(log.ends_with(b"\n\nERROR: reading /dev/nvme0n1 at 4096 - EIO\n"));
-    let ops: u64 = (0..2).map(|index| interval(&manifest, index).cells[0].counts.ops).sum();
+    let ops: u64 = (0..2)
+        .map(|index| interval(&manifest, index).cells[0].counts.ops)
+        .sum();
     assert_eq!(second.histograms[0].total(), ops);
     assert_eq!(reader.truncation(), None);
 }
@@ -194,10 +242,20 @@ fn decoded(path: &Path) -> Vec<(String, Duration, Duration, f64, Latencies)> {
                 times += 1;
             }
             LogEntry::Interval(line) => {
-                let bytes = base64::engine::general_purpose::STANDARD.decode(line.encoded_histogram()).unwrap();
-                let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+                let bytes = base64::engine::general_purpose::STANDARD
+                    .decode(line.encoded_histogram())
+                    .unwrap();
+                let histogram = Deserializer::new()
+                    .deserialize(&mut bytes.as_slice())
+                    .unwrap();
                 let tag = line.tag().unwrap().as_str().to_owned();
-                lines.push((tag, line.start_timestamp(), line.duration(), line.max(), histogram));
+                lines.push((
+                    tag,
+                    line.start_timestamp(),
+                    line.duration(),
+                    line.max(),
+                    histogram,
+                ));
             }
         }
     }
@@ -213,7 +271,11 @@ fn interval_logs_are_read_by_the_tools_of_their_format_and_match_the_sorted_samp
     let mut numbers = Numbers(1);
     let mut samples_ns = Vec::new();
     for index in 0..10 {
-        let mut interval = Interval { index, end_ns: (index + 1) * SEC, ..Interval::new(&manifest.layout()) };
+        let mut interval = Interval {
+            index,
+            end_ns: (index + 1) * SEC,
+            ..Interval::new(&manifest.layout())
+        };
         for _ in 0..500 {
             let magnitude = numbers.below(27);
             let service_ns = numbers.below(1 << magnitude);
@@ -224,11 +286,21 @@ fn interval_logs_are_read_by_the_tools_of_their_format_and_match_the_sorted_samp
     }
     samples_ns.sort_unstable();
     let lines = decoded(&dir.path().join("service.hlog"));
-    let [(tag, start, length, max_ms, histogram)] = &lines[..] else { panic!("{}", lines.len()) };
-    assert_eq!((tag.as_str(), *start, *length), ("reads@/dev/nvme0n1", Duration::ZERO, Duration::from_secs(10)));
+    let [(tag, start, length, max_ms, histogram)] = &lines[..] else {
+        panic!("{}", lines.len())
+    };
+    assert_eq!(
+        (tag.as_str(), *start, *length),
+        (
+            "reads@/dev/nvme0n1",
+            Duration::ZERO,
+            Duration::from_secs(10)
+        )
+    );
     assert!((max_ms - *samples_ns.last().unwrap() as f64 / 1e6).abs() < 0.01 * max_ms);
     for quantile in [0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
-        let exact_ns = samples_ns[((samples_ns.len() as f64 * quantile).ceil() as usize).max(1) - 1];
+        let exact_ns =
+            samples_ns[((samples_ns.len() as f64 * quantile).ceil() as usize).max(1) - 1];
         let told_ns = histogram.value_at_quantile(quantile);
         assert!(
             told_ns >= exact_ns && told_ns as f64 <= exact_ns as f64 * 1.01 + 1024.0,
@@ -240,10 +312,18 @@ fn interval_logs_are_read_by_the_tools_of_their_format_and_match_the_sorted_samp
 #[test]
 fn windows_last_at_least_ten_seconds_and_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let manifest = Manifest { round_sec: 60, ..manifest(2, 32, 4) };
+    let manifest = Manifest {
+        round_sec: 60,
+        ..manifest(2, 32, 4)
+    };
     write_run(dir.path(), &manifest, 8);
     let mut wanted = Interval::new(&manifest.layout());
-    (0..8).for_each(|index| wanted.merge(&Interval { index: 0, ..interval(&manifest, index) }));
+    (0..8).for_each(|index| {
+        wanted.merge(&Interval {
+            index: 0,
+            ..interval(&manifest, index)
+        })
+    });
     for kind in HlogKind::ALL {
         let mut times = Vec::new();
         let mut seen = vec![latencies(); manifest.layout().cells()];
@@ -262,7 +342,10 @@ fn windows_last_at_least_ten_seconds_and_lose_nothing() {
             };
             assert_eq!(seen.len(), exact.len());
             for quantile in [0.1, 0.5, 0.99, 1.0] {
-                let (told, exact) = (seen.value_at_quantile(quantile) as f64, exact.value_at_quantile(quantile) as f64);
+                let (told, exact) = (
+                    seen.value_at_quantile(quantile) as f64,
+                    exact.value_at_quantile(quantile) as f64,
+                );
                 assert!(
                     (told - exact).abs() <= exact * (resolution + 0.01) + 1024.0,
                     "{kind:?} {quantile}: {told} for {exact}"

@@ -35,7 +35,9 @@ impl Collector {
         }
         starts.push(Start::of(timestamp, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
-            self.oddities.add_remark(format!("{position}: the server's version changes from {before} to {build}"));
+            self.oddities.add_remark(format!(
+                "{position}: the server's version changes from {before} to {build}"
+            ));
         }
     }
 
@@ -49,13 +51,17 @@ impl Collector {
     }
 
     pub(super) fn node(&mut self, message: LogMessage<'_>, position: LinePosition<'_>) {
-        let Some(id) = text::node_id(message) else { return };
+        let Some(id) = text::node_id(message) else {
+            return;
+        };
         self.other_node = same_node(&mut self.log.node_id, id, position.file, position.line).err();
     }
 
     /// Reads a line of the configuration file: `namespace test {`, `write-block-size 128K`, `}`.
     pub(super) fn configuration(&mut self, text: &[u8]) {
-        let Ok(text) = std::str::from_utf8(text) else { return };
+        let Ok(text) = std::str::from_utf8(text) else {
+            return;
+        };
         let text = text.split('#').next().unwrap_or_default().trim();
         if text == "}" {
             self.section.pop();
@@ -69,8 +75,13 @@ impl Collector {
         {
             let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
             // The mounts of a primary and of a secondary index have the same key.
-            let index = self.section.last().and_then(|section| section.split_once("index-type")).map(|(kind, _)| kind);
-            let key = index.map_or_else(|| key.to_owned(), |kind| format!("{kind}index-type {key}"));
+            let index = self
+                .section
+                .last()
+                .and_then(|section| section.split_once("index-type"))
+                .map(|(kind, _)| kind);
+            let key =
+                index.map_or_else(|| key.to_owned(), |kind| format!("{kind}index-type {key}"));
             let (namespace, value) = (namespace.trim().to_owned(), value.trim().to_owned());
             let keys = self.started().configuration.entry(namespace).or_default();
             keys.entry(key).or_default().push(value);
@@ -86,11 +97,15 @@ impl Collector {
         let Some((device, bytes)) = text::wblocks(text) else {
             return self.oddities.count(Oddity::Unread, position, text);
         };
-        if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
+        if let Some(before) = self
+            .started()
+            .write_block_bytes
+            .insert(device.to_owned(), bytes)
             && before != bytes
         {
-            self.oddities
-                .add_remark(format!("{position}: the write blocks of {device} change from {before} to {bytes} bytes"));
+            self.oddities.add_remark(format!(
+                "{position}: the write blocks of {device} change from {before} to {bytes} bytes"
+            ));
         }
     }
 }

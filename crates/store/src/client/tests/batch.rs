@@ -19,7 +19,10 @@ fn batches(settings: &mut ClientSettings) {
             next
         })
     };
-    settings.batch = Some(BatchReads { records: RECORDS, keys: Arc::new(keys) });
+    settings.batch = Some(BatchReads {
+        records: RECORDS,
+        keys: Arc::new(keys),
+    });
 }
 
 /// Two servers that know each other. Each is master of half of the partitions, and replica of the other half.
@@ -35,8 +38,13 @@ fn pair() -> [Server; 2] {
 
 /// Gives each server the records of the other server.
 fn replicate([one, other]: &[Server; 2]) {
-    let all: Vec<_> = [one, other].iter().flat_map(|server| server.state.records.lock().unwrap().clone()).collect();
-    [one, other].iter().for_each(|server| server.state.records.lock().unwrap().extend(all.clone()));
+    let all: Vec<_> = [one, other]
+        .iter()
+        .flat_map(|server| server.state.records.lock().unwrap().clone())
+        .collect();
+    [one, other]
+        .iter()
+        .for_each(|server| server.state.records.lock().unwrap().extend(all.clone()));
 }
 
 #[test]
@@ -48,26 +56,56 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     let before: u32 = servers.iter().map(Server::requests).sum();
     succeed(&mut client, OpKind::Read, 20);
     let requests = servers.iter().map(Server::requests).sum::<u32>() - before;
-    assert!((20..=40).contains(&requests), "one or two for each: {requests}");
-    assert_eq!(client.settings.verification.take().records, u64::from(20 * RECORDS));
+    assert!(
+        (20..=40).contains(&requests),
+        "one or two for each: {requests}"
+    );
+    assert_eq!(
+        client.settings.verification.take().records,
+        u64::from(20 * RECORDS)
+    );
     // Records 0 and 1 are now old. Batches for other keys may also contain these two records.
     for server in &servers {
         server.set(FaultMode::Forgets);
     }
     all(&mut client, OpKind::Write, 2, 1);
-    servers.iter().for_each(|server| server.set(FaultMode::Serves));
+    servers
+        .iter()
+        .for_each(|server| server.set(FaultMode::Serves));
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
-    let old = |key| Outcome::Wrong { key, wrong: WrongRecord::Old { acknowledged: 2, found: 1 } };
+    let old = |key| Outcome::Wrong {
+        key,
+        wrong: WrongRecord::Old {
+            acknowledged: 2,
+            found: 1,
+        },
+    };
     assert!(
-        outcomes[2..].iter().all(|outcome| outcome.is_done() || [old(0), old(1)].contains(outcome)),
+        outcomes[2..]
+            .iter()
+            .all(|outcome| outcome.is_done() || [old(0), old(1)].contains(outcome)),
         "{outcomes:?}"
     );
     // The batches of operations 0 and 1 each contain an old record.
-    assert!(outcomes[..2].iter().all(|outcome| [old(0), old(1)].contains(outcome)), "{outcomes:?}");
-    assert!(outcomes[2..].iter().any(|outcome| !outcome.is_done()), "in a batch of another key: {outcomes:?}");
+    assert!(
+        outcomes[..2]
+            .iter()
+            .all(|outcome| [old(0), old(1)].contains(outcome)),
+        "{outcomes:?}"
+    );
+    assert!(
+        outcomes[2..].iter().any(|outcome| !outcome.is_done()),
+        "in a batch of another key: {outcomes:?}"
+    );
     let read = client.settings.verification.take();
     assert_eq!(read.records, u64::from(20 * RECORDS));
-    assert_eq!(read.refused, Some(Refused { old: 2, ..Refused::default() }));
+    assert_eq!(
+        read.refused,
+        Some(Refused {
+            old: 2,
+            ..Refused::default()
+        })
+    );
 }
 
 /// Answers each message with one entry for each (position, code) in `entries`, and with a last entry if `last` has a
@@ -76,8 +114,11 @@ fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);
-        entries.iter().for_each(|(index, code)| message::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code))));
-        last.iter().for_each(|code| message::put_last(&mut bytes, ResultCode(*code)));
+        entries.iter().for_each(|(index, code)| {
+            message::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code)))
+        });
+        last.iter()
+            .for_each(|code| message::put_last(&mut bytes, ResultCode(*code)));
         frame::end(&mut bytes, begin);
         (kind == FrameKind::Message).then(|| out.write_all(&bytes).is_ok())
     })
@@ -108,10 +149,16 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
         (ALL, Some(0), Outcome::Result(1)),
     ] {
         *server.state.liar.lock().unwrap() = Some(entries(lie, last));
-        assert_eq!(all(&mut client, OpKind::Read, 3, 3), [outcome; 3], "{lie:?} {last:?}");
+        assert_eq!(
+            all(&mut client, OpKind::Read, 3, 3),
+            [outcome; 3],
+            "{lie:?} {last:?}"
+        );
         *server.state.liar.lock().unwrap() = None;
         assert!(
-            all(&mut client, OpKind::Read, 20, 8).iter().all(|outcome| outcome.is_done()),
+            all(&mut client, OpKind::Read, 20, 8)
+                .iter()
+                .all(|outcome| outcome.is_done()),
             "after {lie:?} {last:?}"
         );
     }
@@ -125,7 +172,8 @@ fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
     *servers[1].state.racks.lock().unwrap() = "other:9;test:2".to_owned();
     for batch in [false, true] {
         let mut masters = [0; 2];
-        let cases = ["master", "any", "sequence", "prefer-rack", "prefer-rack"].map(|text| text.parse().unwrap());
+        let cases = ["master", "any", "sequence", "prefer-rack", "prefer-rack"]
+            .map(|text| text.parse().unwrap());
         for (replica, rack) in cases.into_iter().zip([0, 0, 0, 2, 7]) {
             let mut client = servers[0].client_as(PATIENT_MS, |settings| {
                 (settings.replica, settings.rack) = (replica, Some(rack));
@@ -135,7 +183,12 @@ fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
             });
             let counted = |client: &mut Client, kind| {
                 let before = servers.each_ref().map(Server::requests);
-                assert!(all(client, kind, 200, 8).iter().all(|outcome| outcome.is_done()), "{kind} {replica:?}");
+                assert!(
+                    all(client, kind, 200, 8)
+                        .iter()
+                        .all(|outcome| outcome.is_done()),
+                    "{kind} {replica:?}"
+                );
                 [0, 1].map(|at| servers[at].requests() - before[at])
             };
             let written = counted(&mut client, OpKind::Write);
@@ -144,11 +197,20 @@ fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
             if replica == Replica::Master {
                 masters = written;
             }
-            assert!(written == masters && written.iter().sum::<u32>() == 200, "{replica:?}: {written:?}");
+            assert!(
+                written == masters && written.iter().sum::<u32>() == 200,
+                "{replica:?}: {written:?}"
+            );
             match replica {
                 Replica::PreferRack if rack == 2 => assert_eq!(read, [0, 200], "{batch}"),
-                Replica::Any if !batch => assert!(read.iter().all(|count| (70..=130).contains(count)), "{read:?}"),
-                _ if batch => assert!(read.iter().all(|count| (100..=200).contains(count)), "{replica:?}: {read:?}"),
+                Replica::Any if !batch => assert!(
+                    read.iter().all(|count| (70..=130).contains(count)),
+                    "{read:?}"
+                ),
+                _ if batch => assert!(
+                    read.iter().all(|count| (100..=200).contains(count)),
+                    "{replica:?}: {read:?}"
+                ),
                 _ => assert_eq!(read, masters, "{replica:?}"),
             }
         }
@@ -171,20 +233,32 @@ fn a_read_whose_node_is_gone_or_has_no_copy_goes_to_another_and_is_answered_once
             replicate(&servers);
             servers[1].set(FaultMode::Refuses(11));
             let outcomes = all(&mut client, OpKind::Read, 60, 8);
-            assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{replica:?} {batch}: {outcomes:?}");
+            assert!(
+                outcomes.iter().all(|outcome| outcome.is_done()),
+                "{replica:?} {batch}: {outcomes:?}"
+            );
             let [one, other] = servers;
             drop(other);
             for _ in 0..3 {
                 let outcomes = all(&mut client, OpKind::Read, 60, 8);
-                assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{replica:?} {batch}: {outcomes:?}");
+                assert!(
+                    outcomes.iter().all(|outcome| outcome.is_done()),
+                    "{replica:?} {batch}: {outcomes:?}"
+                );
             }
             one.set(FaultMode::Refuses(11));
             let mut client = one.client_as(1_000, |settings| settings.replica = replica);
             let outcomes = all(&mut client, OpKind::Read, 8, 8);
             let is_refused = |outcome: &Outcome| {
-                matches!(outcome, Outcome::Result(11) | Outcome::Errno(libc::ETIMEDOUT | libc::ECONNREFUSED))
+                matches!(
+                    outcome,
+                    Outcome::Result(11) | Outcome::Errno(libc::ETIMEDOUT | libc::ECONNREFUSED)
+                )
             };
-            assert!(outcomes.iter().all(is_refused), "no endless tries: {outcomes:?}");
+            assert!(
+                outcomes.iter().all(is_refused),
+                "no endless tries: {outcomes:?}"
+            );
         }
     }
 }

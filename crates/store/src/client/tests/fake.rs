@@ -35,7 +35,8 @@ pub(super) enum FaultMode {
 }
 
 /// Answers a request instead of the server, and returns true if the connection stays open. `None`: the server answers.
-pub(super) type ReplyHook = Arc<dyn Fn(FrameKind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
+pub(super) type ReplyHook =
+    Arc<dyn Fn(FrameKind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
 
 /// A server, which stops when this value is dropped.
 pub(super) struct Server {
@@ -82,7 +83,11 @@ impl Server {
         Self::with_tls(name, owned, None)
     }
 
-    pub(super) fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+    pub(super) fn with_tls(
+        name: &str,
+        owned: &str,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
         let state = Arc::new(State {
             owned: Mutex::new(owned.to_owned()),
             peers: Mutex::new("0,3000,[]".to_owned()),
@@ -117,7 +122,12 @@ impl Server {
 
     /// Stops the server, and starts it with the same records at another address.
     pub(super) fn moved(self) -> Self {
-        let State { name, owned, records, .. } = &*self.state;
+        let State {
+            name,
+            owned,
+            records,
+            ..
+        } = &*self.state;
         let (name, owned) = (name.clone(), owned.lock().unwrap().clone());
         let records = records.lock().unwrap().clone();
         drop(self);
@@ -129,7 +139,10 @@ impl Server {
     /// Sets the other nodes that this server reports.
     pub(super) fn names(&self, others: &[(&str, SocketAddr)]) {
         let generation = self.state.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        let others: Vec<_> = others.iter().map(|(id, address)| format!("[{id},,[{address}]]")).collect();
+        let others: Vec<_> = others
+            .iter()
+            .map(|(id, address)| format!("[{id},,[{address}]]"))
+            .collect();
         *self.state.peers.lock().unwrap() = format!("{generation},3000,[{}]", others.join(","));
     }
 
@@ -145,15 +158,29 @@ impl Server {
         self.client_with(Access::default(), 300, pipeline, timeout_ms)
     }
 
-    pub(super) fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
+    pub(super) fn client_with(
+        &self,
+        access: Access,
+        bytes: u32,
+        pipeline: u32,
+        timeout_ms: u32,
+    ) -> Client {
         let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
-        let settings = ClientSettings { pipeline, ..settings(cluster, bytes, timeout_ms) };
+        let settings = ClientSettings {
+            pipeline,
+            ..settings(cluster, bytes, timeout_ms)
+        };
         Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
     }
 
     /// A client whose settings were changed by `change`.
-    pub(super) fn client_as(&self, timeout_ms: u32, change: impl FnOnce(&mut ClientSettings)) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
+    pub(super) fn client_as(
+        &self,
+        timeout_ms: u32,
+        change: impl FnOnce(&mut ClientSettings),
+    ) -> Client {
+        let cluster =
+            Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
         Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
@@ -186,7 +213,9 @@ impl State {
     fn serve(&self, socket: TcpStream) {
         socket.set_nodelay(true).unwrap();
         // A short timeout, so that the thread notices when the server stops.
-        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .unwrap();
         match &self.tls {
             Some(config) => {
                 let connection = rustls::ServerConnection::new(config.clone()).unwrap();
@@ -240,7 +269,9 @@ impl State {
         let password = self.password.lock().unwrap().unwrap_or_default().to_owned();
         let login = Login::new("me", password, false).unwrap();
         let known = [login.request(), login.session_request(b"token")];
-        let matching = known.iter().position(|request| request[frame::HEADER_BYTES..] == *body);
+        let matching = known
+            .iter()
+            .position(|request| request[frame::HEADER_BYTES..] == *body);
         if let Some(by) = matching {
             self.logins[by].fetch_add(1, Ordering::Relaxed);
         }
@@ -256,13 +287,23 @@ impl State {
                 "node" => self.name.clone(),
                 "build" => "8.0.0.15".to_owned(),
                 "features" => "peers;pipelining;replicas".to_owned(),
-                "peers-clear-std" | "peers-clear-alt" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
+                "peers-clear-std" | "peers-clear-alt" | "peers-tls-std" => {
+                    self.peers.lock().unwrap().clone()
+                }
                 "replicas" => {
                     self.maps.fetch_add(1, Ordering::Relaxed);
-                    let (regime, owned) = (self.regime.load(Ordering::SeqCst), self.owned.lock().unwrap());
-                    format!("other:0,1,AAAA;test:{regime},{},{owned}", owned.split(',').count())
+                    let (regime, owned) = (
+                        self.regime.load(Ordering::SeqCst),
+                        self.owned.lock().unwrap(),
+                    );
+                    format!(
+                        "other:0,1,AAAA;test:{regime},{},{owned}",
+                        owned.split(',').count()
+                    )
                 }
-                "peers-generation" | "partition-generation" => self.generation.load(Ordering::SeqCst).to_string(),
+                "peers-generation" | "partition-generation" => {
+                    self.generation.load(Ordering::SeqCst).to_string()
+                }
                 "rack-ids" => self.racks.lock().unwrap().clone(),
                 "namespaces" => "other;test".to_owned(),
                 _ => "ERROR".to_owned(),
@@ -299,9 +340,19 @@ impl State {
             Work::Write(_) if manner == FaultMode::Forgets => {}
             Work::Write(write) => {
                 let mut bins = Vec::new();
-                ops::entries(&write.ops)
-                    .for_each(|op| ops::put(&mut bins, &Entry { operation: operation::READ, ..op }));
-                self.records.lock().unwrap().insert(transaction.digest, bins);
+                ops::entries(&write.ops).for_each(|op| {
+                    ops::put(
+                        &mut bins,
+                        &Entry {
+                            operation: operation::READ,
+                            ..op
+                        },
+                    )
+                });
+                self.records
+                    .lock()
+                    .unwrap()
+                    .insert(transaction.digest, bins);
             }
             _ => answer = self.read(transaction.digest),
         }
@@ -313,7 +364,9 @@ impl State {
                 return true;
             }
             FaultMode::Refuses(code) => answer.result = ResultCode(code),
-            FaultMode::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
+            FaultMode::Overloaded(requests) if number < requests => {
+                answer.result = ResultCode::DEVICE_OVERLOAD
+            }
             FaultMode::Repeats => message::put_reply(out, &answer),
             FaultMode::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
             _ => {}
@@ -324,7 +377,11 @@ impl State {
 
     fn read(&self, digest: Digest) -> Reply {
         match self.records.lock().unwrap().get(&digest) {
-            Some(bins) => Reply { bins: 2, ops: bins.clone(), ..Reply::of(ResultCode::OK) },
+            Some(bins) => Reply {
+                bins: 2,
+                ops: bins.clone(),
+                ..Reply::of(ResultCode::OK)
+            },
             None => Reply::of(ResultCode::NOT_FOUND),
         }
     }

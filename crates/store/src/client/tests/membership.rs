@@ -26,7 +26,10 @@ fn until_all_are_written(client: &mut Client) {
 #[test]
 fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_for_it_wait() {
     let Some(()) = ring() else { return };
-    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    let (one, other) = (
+        Server::with("A1", &half(255, 0)),
+        Server::with("A2", &half(0, 255)),
+    );
     one.names(&[("A2", other.address)]);
     let mut client = one.client(4, PATIENT_MS);
     succeed(&mut client, OpKind::Write, 100);
@@ -61,7 +64,11 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
     }
     succeed(&mut client, OpKind::Write, 100);
     succeed(&mut client, OpKind::Read, 100);
-    assert_eq!(one.state.maps.load(Ordering::Relaxed), queries + 1, "partitions are asked for after a change alone");
+    assert_eq!(
+        one.state.maps.load(Ordering::Relaxed),
+        queries + 1,
+        "partitions are asked for after a change alone"
+    );
 }
 
 #[test]
@@ -98,16 +105,26 @@ fn connections_of_nodes_that_left_are_given_to_those_that_join() {
 #[test]
 fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
     let Some(()) = ring() else { return };
-    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    let (one, other) = (
+        Server::with("A1", &half(255, 0)),
+        Server::with("A2", &half(0, 255)),
+    );
     one.names(&[("A2", other.address)]);
     let mut client = one.client(1, 3_000);
     succeed(&mut client, OpKind::Write, 100);
     // The node answers neither queries nor transactions any more, on old and new connections.
-    *other.state.liar.lock().unwrap() = Some(Arc::new(|_: FrameKind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
-    let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
+    *other.state.liar.lock().unwrap() = Some(Arc::new(
+        |_: FrameKind, _: &[u8], _: &mut dyn std::io::Write| Some(true),
+    ));
+    let own =
+        |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
     let outcomes = all(&mut client, OpKind::Write, 16, 8);
     for (key, outcome) in (0..).zip(&outcomes) {
-        let expected = if own(&client, key) { Outcome::Done } else { Outcome::Errno(libc::ETIMEDOUT) };
+        let expected = if own(&client, key) {
+            Outcome::Done
+        } else {
+            Outcome::Errno(libc::ETIMEDOUT)
+        };
         assert_eq!(*outcome, expected, "key {key}");
     }
     *one.state.owned.lock().unwrap() = half(255, 255);

@@ -22,13 +22,28 @@ fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_wh
     assert!(bench.replies.is_empty(), "the drive reads");
     assert_eq!(bench.ask(1, put(b"new")).result, ResultCode::OK);
     let mut done = Vec::new();
-    bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+    bench
+        .engine
+        .reap(
+            Wait {
+                until_ns: u64::MAX,
+                completions: 1,
+            },
+            &mut done,
+        )
+        .unwrap();
     for mut done in done {
         // Zeros stand for the bytes of a block that was reused during the read.
         done.buf.fill(0);
-        bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
+        bench
+            .store
+            .on_completion(done, &mut bench.engine, &mut bench.replies);
     }
-    let read = bench.replies.iter().find(|(number, _)| *number == 5).map(|(_, reply)| (reply.result, value(reply)));
+    let read = bench
+        .replies
+        .iter()
+        .find(|(number, _)| *number == 5)
+        .map(|(_, reply)| (reply.result, value(reply)));
     assert_eq!(read, Some((ResultCode::OK, b"new".to_vec())));
     assert_eq!(bench.store.statistics().corrupted, 0);
 }
@@ -37,7 +52,10 @@ fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_wh
 fn a_damaged_record_can_be_replaced_and_deleted() {
     let mut bench = Bench::new(|_| {}, 64);
     for key in [1, 2] {
-        let with_key = Write { key: b"\x03name".to_vec(), ..write(b"old", Exists::Any) };
+        let with_key = Write {
+            key: b"\x03name".to_vec(),
+            ..write(b"old", Exists::Any)
+        };
         assert_eq!(bench.ask(key, Work::Write(with_key)).result, ResultCode::OK);
     }
     push_out(&mut bench);
@@ -46,18 +64,36 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
         bench.submit(77, key, work);
         while bench.replies.is_empty() {
             let mut done = Vec::new();
-            bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+            bench
+                .engine
+                .reap(
+                    Wait {
+                        until_ns: u64::MAX,
+                        completions: 1,
+                    },
+                    &mut done,
+                )
+                .unwrap();
             for mut done in done {
                 done.buf.iter_mut().for_each(|byte| *byte ^= 1);
-                bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
+                bench
+                    .store
+                    .on_completion(done, &mut bench.engine, &mut bench.replies);
             }
         }
         bench.replies.remove(0).1.result
     };
     let update = || Work::Write(write(b"new", Exists::Any));
-    assert_eq!([ask(1, Work::ReadAll), ask(1, update())], [ResultCode::SERVER_ERROR; 2], "nobody knows its other bins");
+    assert_eq!(
+        [ask(1, Work::ReadAll), ask(1, update())],
+        [ResultCode::SERVER_ERROR; 2],
+        "nobody knows its other bins"
+    );
     assert_eq!(ask(1, put(b"new")), ResultCode::OK);
-    assert_eq!([ask(2, Work::Delete(Delete::default())), ask(2, update())], [ResultCode::OK; 2]);
+    assert_eq!(
+        [ask(2, Work::Delete(Delete::default())), ask(2, update())],
+        [ResultCode::OK; 2]
+    );
     assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
     assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"new");
     assert_eq!(bench.store.statistics().corrupted, 3);
@@ -66,7 +102,9 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
 #[test]
 fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_hide() {
     let slow = "sim:capacity=64MiB+write-us=3000000";
-    let mut bench = on(slow, |namespace| (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0));
+    let mut bench = on(slow, |namespace| {
+        (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0)
+    });
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
     bench.write_out();
     bench.run(5_500);
@@ -75,10 +113,17 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
     for key in 1_000..1_020 {
         bench.submit(key, key, put(&[1; 2_000]));
     }
-    assert_eq!(bench.ask(2, Work::Delete(Delete::default())).result, ResultCode::OK);
+    assert_eq!(
+        bench.ask(2, Work::Delete(Delete::default())).result,
+        ResultCode::OK
+    );
     bench.run(10_000);
     let statistics = bench.store.statistics();
-    assert_eq!((statistics.tombstones, statistics.raided), (1, 0), "a cold start would find the record");
+    assert_eq!(
+        (statistics.tombstones, statistics.raided),
+        (1, 0),
+        "a cold start would find the record"
+    );
 }
 
 #[test]
@@ -91,7 +136,10 @@ fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
         64,
     );
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
-    assert_eq!(bench.ask(1, Work::Delete(Delete::default())).result, ResultCode::OK);
+    assert_eq!(
+        bench.ask(1, Work::Delete(Delete::default())).result,
+        ResultCode::OK
+    );
     bench.write_out();
     // A transaction triggers the next search.
     bench.ask(1, Work::Exists);
@@ -103,16 +151,25 @@ fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
     let parts = |bench: &Bench| bench.store.statistics().devices[0].partial_writes;
     let before = parts(&bench);
     bench.run(5_000);
-    assert_eq!(parts(&bench), before + 1, "its header, or after a loss of power it could be another");
+    assert_eq!(
+        parts(&bench),
+        before + 1,
+        "its header, or after a loss of power it could be another"
+    );
 }
 
 #[test]
 fn tombstones_stay_when_a_block_cannot_be_read() {
-    let mut bench = on("sim:capacity=64MiB+gone-at-s=5", |namespace| namespace.tomb_raider_period_sec = 10);
+    let mut bench = on("sim:capacity=64MiB+gone-at-s=5", |namespace| {
+        namespace.tomb_raider_period_sec = 10
+    });
     for key in 0..30 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
     }
-    assert_eq!(bench.ask(7, Work::Delete(Delete::default())).result, ResultCode::OK);
+    assert_eq!(
+        bench.ask(7, Work::Delete(Delete::default())).result,
+        ResultCode::OK
+    );
     bench.write_out();
     // A transaction triggers the next search.
     bench.ask(7, Work::Exists);
@@ -129,12 +186,25 @@ fn writes_stop_while_there_is_room_for_deletions() {
     while bench.ask(key, put(&[1; 10_000])).result == ResultCode::OK {
         key += 1;
     }
-    assert_eq!(bench.ask(key, put(&[1; 10_000])).result, ResultCode::OUT_OF_SPACE);
+    assert_eq!(
+        bench.ask(key, put(&[1; 10_000])).result,
+        ResultCode::OUT_OF_SPACE
+    );
     let statistics = bench.store.statistics();
-    assert!(statistics.stop_writes && (28..33).contains(&statistics.devices[0].free_wblocks), "{statistics:?}");
-    assert_eq!(bench.ask(0, put(b"x")).result, ResultCode::OUT_OF_SPACE, "a smaller one in place of another, too");
+    assert!(
+        statistics.stop_writes && (28..33).contains(&statistics.devices[0].free_wblocks),
+        "{statistics:?}"
+    );
+    assert_eq!(
+        bench.ask(0, put(b"x")).result,
+        ResultCode::OUT_OF_SPACE,
+        "a smaller one in place of another, too"
+    );
     for key in 0..key {
-        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
+        assert_eq!(
+            bench.ask(key, Work::Delete(Delete::default())).result,
+            ResultCode::OK
+        );
     }
     bench.run(5_000);
     assert_eq!(bench.ask(key, put(&[1; 10_000])).result, ResultCode::OK);
@@ -147,25 +217,45 @@ fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all
     (0..5_000).for_each(|key| bench.submit(key, key, put(b"x")));
     let of = |bench: &mut Bench, code| {
         let replies = std::mem::take(&mut bench.replies);
-        replies.into_iter().filter(|(_, reply)| reply.result == code).map(|(number, _)| number).collect::<Vec<_>>()
+        replies
+            .into_iter()
+            .filter(|(_, reply)| reply.result == code)
+            .map(|(number, _)| number)
+            .collect::<Vec<_>>()
     };
     let written = of(&mut bench, ResultCode::OK);
     assert!((500..4_000).contains(&written.len()), "{}", written.len());
-    written.iter().for_each(|key| bench.submit(*key, *key, Work::Delete(Delete::default())));
+    written
+        .iter()
+        .for_each(|key| bench.submit(*key, *key, Work::Delete(Delete::default())));
     let refused = of(&mut bench, ResultCode::DEVICE_OVERLOAD);
-    assert!(!refused.is_empty() && refused.len() < written.len(), "{}", refused.len());
+    assert!(
+        !refused.is_empty() && refused.len() < written.len(),
+        "{}",
+        refused.len()
+    );
     bench.run(1_000);
-    refused.iter().for_each(|key| assert_eq!(bench.ask(*key, Work::Delete(Delete::default())).result, ResultCode::OK));
+    refused.iter().for_each(|key| {
+        assert_eq!(
+            bench.ask(*key, Work::Delete(Delete::default())).result,
+            ResultCode::OK
+        )
+    });
     bench.store.check().unwrap();
 }
 
 #[test]
 fn a_drive_that_takes_no_writes_needs_not_be_tried_again_for_each() {
-    let mut bench = on("sim:capacity=64MiB+gone-at-s=1", |namespace| namespace.commit_to_device = true);
+    let mut bench = on("sim:capacity=64MiB+gone-at-s=1", |namespace| {
+        namespace.commit_to_device = true
+    });
     bench.run(1_000);
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::TIMEOUT);
     let before_ns = bench.engine.now();
-    assert_eq!(bench.ask(2, put(&[1; 32_000])).result, ResultCode::SERVER_ERROR);
+    assert_eq!(
+        bench.ask(2, put(&[1; 32_000])).result,
+        ResultCode::SERVER_ERROR
+    );
     assert_eq!(bench.engine.now(), before_ns, "at once");
 }
 
@@ -188,31 +278,62 @@ fn generations_begin_again_after_the_last() {
     last.write(&mut image, 0);
     assert_eq!(bench.ask(5, Work::Image(image)).result, ResultCode::OK);
     assert_eq!(bench.ask(5, Work::ReadAll).generation, u16::MAX);
-    assert_eq!(bench.ask(5, put(b"y")).generation, 1, "0 stands for no record");
+    assert_eq!(
+        bench.ask(5, put(b"y")).generation,
+        1,
+        "0 stands for no record"
+    );
 }
 
 #[test]
 fn a_key_that_was_sent_once_stays_with_the_record() {
     let mut bench = Bench::new(|_| {}, 64);
-    let with =
-        |key: &[u8]| Work::Write(Write { key: key.into(), wants_image: true, ..write(b"x", Exists::CreateOrReplace) });
+    let with = |key: &[u8]| {
+        Work::Write(Write {
+            key: key.into(),
+            wants_image: true,
+            ..write(b"x", Exists::CreateOrReplace)
+        })
+    };
     assert_eq!(bench.ask(1, with(b"name")).result, ResultCode::OK);
     push_out(&mut bench);
     let image = bench.ask(1, with(b"")).image.unwrap();
-    assert_eq!(Record::read(&image, 0).map(|record| record.key.to_vec()), Some(b"name".to_vec()));
+    assert_eq!(
+        Record::read(&image, 0).map(|record| record.key.to_vec()),
+        Some(b"name".to_vec())
+    );
 }
 
 #[test]
 fn what_is_over_when_its_bytes_come_is_written_as_new() {
-    let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| namespace.nsup_period_sec = 0);
-    let policy = Policy { ttl: Ttl(1), ..Policy::default() };
-    assert_eq!(bench.ask(1, Work::Write(Write { policy, ..write(b"old", Exists::Any) })).result, ResultCode::OK);
+    let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| {
+        namespace.nsup_period_sec = 0
+    });
+    let policy = Policy {
+        ttl: Ttl(1),
+        ..Policy::default()
+    };
+    assert_eq!(
+        bench
+            .ask(
+                1,
+                Work::Write(Write {
+                    policy,
+                    ..write(b"old", Exists::Any)
+                })
+            )
+            .result,
+        ResultCode::OK
+    );
     for key in 1_000..1_040 {
         bench.submit(key, key, put(&[1; 2_000]));
     }
     bench.write_out();
     bench.replies.clear();
-    let append = Write { ops: entry(ops::operation::APPEND, b"new"), ..Write::default() };
+    let append = Write {
+        ops: entry(ops::operation::APPEND, b"new"),
+        ..Write::default()
+    };
     assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::OK);
     let reply = bench.ask(1, Work::Write(append));
     // The record still existed when the read began.
@@ -225,24 +346,37 @@ fn a_tombstone_notes_a_block_that_is_not_begun() {
     let mut bench = Bench::new(|_| {}, 64);
     for key in 0..100 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
-        let noted = bench.store.tombstone_body(&crate::digest(b"s", 1, &key.to_be_bytes()));
+        let noted = bench
+            .store
+            .tombstone_body(&crate::digest(b"s", 1, &key.to_be_bytes()));
         // Blocks that are begun may hold hidden versions; later blocks cannot.
-        assert_eq!(u64::from_le_bytes(noted), bench.store.volumes[0].sequence + 1);
+        assert_eq!(
+            u64::from_le_bytes(noted),
+            bench.store.volumes[0].sequence + 1
+        );
     }
 }
 
 #[test]
 fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
-    let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_lwm_pct) = (0, 0), 16);
+    let mut bench = Bench::new(
+        |namespace| (namespace.min_avail_pct, namespace.defrag_lwm_pct) = (0, 0),
+        16,
+    );
     let mut key = 0;
     while bench.ask(key, put(b"x")).result != ResultCode::OUT_OF_SPACE {
         key += 1;
     }
     // Delete every other record, so that no block becomes empty.
-    let codes = (0..key).step_by(2).map(|key| bench.ask(key, Work::Delete(Delete::default())).result);
+    let codes = (0..key)
+        .step_by(2)
+        .map(|key| bench.ask(key, Work::Delete(Delete::default())).result);
     let deleted = codes.filter(|code| *code == ResultCode::OK).count();
     let of_a_block = (BLOCK as usize - 512) / 80;
-    assert!(deleted > of_a_block * 5 / 4, "{deleted} of {key}, a block holds at most {of_a_block}");
+    assert!(
+        deleted > of_a_block * 5 / 4,
+        "{deleted} of {key}, a block holds at most {of_a_block}"
+    );
 }
 
 /// A store that was closed and opened again on a drive whose first `failures` flushes fail.
@@ -250,11 +384,28 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);
     bench.write_out();
-    bench.store = Store::open(&namespace(), &[space()], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
+    bench.store = Store::open(
+        &namespace(),
+        &[space()],
+        0..64,
+        WALL_MS,
+        2,
+        &mut bench.engine,
+    )
+    .unwrap();
     let mut flushes = 0;
     while !bench.store.is_ready() {
         let mut done = Vec::new();
-        bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+        bench
+            .engine
+            .reap(
+                Wait {
+                    until_ns: u64::MAX,
+                    completions: 1,
+                },
+                &mut done,
+            )
+            .unwrap();
         for mut done in done {
             // Among the operations of a cold start, only a flush has no bytes.
             if done.buf.is_empty() {
@@ -263,7 +414,9 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
                     done.outcome = Outcome::Errno(5);
                 }
             }
-            bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
+            bench
+                .store
+                .on_completion(done, &mut bench.engine, &mut bench.replies);
         }
         bench.store.poll(&mut bench.engine, &mut bench.replies);
     }
@@ -280,7 +433,9 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
     let remark = never.store.take_remark().unwrap();
     let Remark { device, text } = remark;
     assert!(
-        device == Some(0) && text.contains("could not be flushed - ") && text.contains("writes are refused"),
+        device == Some(0)
+            && text.contains("could not be flushed - ")
+            && text.contains("writes are refused"),
         "{text}"
     );
     // The data may be only in the drive's cache, so no write may build on it.
@@ -291,13 +446,29 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
 #[test]
 fn memory_that_deleted_records_take_is_reclaimed_before_writes_are_refused() {
     // 64 KiB hold about 950 entries.
-    let mut bench = Bench::new(|namespace| namespace.memory_bytes = (64 << 10) + (16 << 10), 64);
+    let mut bench = Bench::new(
+        |namespace| namespace.memory_bytes = (64 << 10) + (16 << 10),
+        64,
+    );
     for key in 0..20_000 {
-        assert_eq!(bench.ask(key, put(&[1; 300])).result, ResultCode::OK, "key {key}");
-        assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK, "key {key}");
+        assert_eq!(
+            bench.ask(key, put(&[1; 300])).result,
+            ResultCode::OK,
+            "key {key}"
+        );
+        assert_eq!(
+            bench.ask(key, Work::Delete(Delete::default())).result,
+            ResultCode::OK,
+            "key {key}"
+        );
     }
     let statistics = bench.store.statistics();
-    assert!(statistics.raided > 18_000 && !statistics.stop_writes, "{} {}", statistics.raided, statistics.tombstones);
+    assert!(
+        statistics.raided > 18_000 && !statistics.stop_writes,
+        "{} {}",
+        statistics.raided,
+        statistics.tombstones
+    );
     bench.store.check().unwrap();
 }
 
@@ -312,19 +483,30 @@ fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
             key += 1;
         }
         bench.run(5_000);
-        let full = bench.replies.iter().filter(|(_, reply)| reply.result != ResultCode::OK).count();
+        let full = bench
+            .replies
+            .iter()
+            .filter(|(_, reply)| reply.result != ResultCode::OK)
+            .count();
         assert!(full > 500, "{full}");
         bench.replies.clear();
         for deleted in (0..key).step_by(2) {
             let code = bench.ask(deleted, Work::Delete(Delete::default())).result;
-            assert!([ResultCode::OK, ResultCode::NOT_FOUND].contains(&code), "{code:?}");
+            assert!(
+                [ResultCode::OK, ResultCode::NOT_FOUND].contains(&code),
+                "{code:?}"
+            );
         }
         assert!(bench.store.statistics().stop_writes && bench.store.statistics().hwm_breached);
         // Blocks are collected until min-avail-pct is free.
         bench.run(1_000);
         assert!(!bench.store.statistics().stop_writes);
         for key in 0..200 {
-            assert_eq!(bench.ask(key, put(&[2; 3_000])).result, ResultCode::OK, "key {key}");
+            assert_eq!(
+                bench.ask(key, put(&[2; 3_000])).result,
+                ResultCode::OK,
+                "key {key}"
+            );
         }
         bench.store.check().unwrap();
     }

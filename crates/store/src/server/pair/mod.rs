@@ -177,7 +177,11 @@ impl Pair {
     /// `has_copies`: at least one namespace has two copies of each record.
     pub(super) fn new(cluster: &Cluster, has_copies: bool, cores: usize) -> Self {
         let takes_over = cluster.nodes().len() == 2 && has_copies;
-        let mode = if takes_over { Mode::Starting } else { Mode::Paired };
+        let mode = if takes_over {
+            Mode::Starting
+        } else {
+            Mode::Paired
+        };
         Self {
             takes_over,
             is_first: cluster.own_node().id == cluster.nodes()[0].id,
@@ -193,8 +197,10 @@ impl Pair {
     }
 
     pub(super) fn word(&self) -> ModeVersion {
-        ModeVersion::of(self.mode_number.load(Ordering::SeqCst))
-            .unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
+        ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion {
+            mode: Mode::Starting,
+            changes: 0,
+        })
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -206,8 +212,16 @@ impl Pair {
     /// no records.
     pub(super) fn reported_mode(&self) -> ModeVersion {
         let mode_version = self.word();
-        let is_sure = !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
-        ModeVersion { mode: if is_sure { mode_version.mode } else { Mode::Deciding }, ..mode_version }
+        let is_sure =
+            !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
+        ModeVersion {
+            mode: if is_sure {
+                mode_version.mode
+            } else {
+                Mode::Deciding
+            },
+            ..mode_version
+        }
     }
 
     /// True if the previous mode was [`Mode::Fresh`].
@@ -225,9 +239,11 @@ impl Pair {
         if mode == Mode::Paired {
             state.pairings = [state.next_pairing(); 2];
         }
-        self.mode_number.store(self.word().next(mode).number(), Ordering::SeqCst);
+        self.mode_number
+            .store(self.word().next(mode).number(), Ordering::SeqCst);
         if old_mode == Mode::Paired && mode != Mode::Leaving {
-            self.takeover_changes.store(self.word().changes, Ordering::SeqCst);
+            self.takeover_changes
+                .store(self.word().changes, Ordering::SeqCst);
         }
         state.compared_cores.iter_mut().for_each(HashSet::clear);
         state.drained_cores.clear();
@@ -242,7 +258,12 @@ impl Pair {
 
     /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `has_copies`: the namespace has two
     /// copies of each record.
-    pub(super) fn role(&self, cluster: &Cluster, partition: u16, has_copies: bool) -> Option<usize> {
+    pub(super) fn role(
+        &self,
+        cluster: &Cluster,
+        partition: u16,
+        has_copies: bool,
+    ) -> Option<usize> {
         match self.mode() {
             _ if !has_copies => cluster.has(partition, 0).then_some(0),
             Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
@@ -258,12 +279,22 @@ impl Pair {
         }
         let mode = contents.mode();
         // A node that is behind stays behind, even with other devices, and has to tell the other node at once.
-        let recorded = contents.recorded.filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
-        self.recorded_mode.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
+        let recorded = contents
+            .recorded
+            .filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
+        self.recorded_mode.store(
+            recorded.map_or(UNRECORDED, |of| of.mode as u8),
+            Ordering::SeqCst,
+        );
         let mut state = lock(&self.state);
-        (state.devices, state.pairings[0]) = (contents.devices, contents.recorded.map_or(0, |of| of.pairings));
+        (state.devices, state.pairings[0]) = (
+            contents.devices,
+            contents.recorded.map_or(0, |of| of.pairings),
+        );
         let mode = mode.map(|mode| self.set(&mut state, mode));
-        let is_unused = contents.recorded.is_some_and(|of| of.mode == Mode::AheadUnused);
+        let is_unused = contents
+            .recorded
+            .is_some_and(|of| of.mode == Mode::AheadUnused);
         state.is_unused = is_unused && mode == Some(Mode::Ahead);
         let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
         state.empty_namespaces[0] = if takes_none { contents.empty() } else { 0 };
@@ -277,7 +308,12 @@ impl Pair {
             let state = lock(&self.state);
             (state.empty_namespaces[0], state.pairings[0])
         };
-        Greeting { process, mode_version: self.reported_mode(), empty_namespaces, pairings }
+        Greeting {
+            process,
+            mode_version: self.reported_mode(),
+            empty_namespaces,
+            pairings,
+        }
     }
 
     /// Numbers of the last pairing, according to this node and to the other node.
@@ -296,7 +332,12 @@ impl Pair {
 
     /// Handles the greeting of a process of the other node. Returns this node's new mode, if the mode changes.
     pub(super) fn on_greeting(&self, greeting: Greeting, now_ns: u64) -> Option<Mode> {
-        let Greeting { process, mode_version, empty_namespaces, pairings } = greeting;
+        let Greeting {
+            process,
+            mode_version,
+            empty_namespaces,
+            pairings,
+        } = greeting;
         let mut state = lock(&self.state);
         let old_process = state.process.replace(process);
         let is_new = old_process.is_some_and(|before| before != process);
@@ -319,10 +360,17 @@ impl Pair {
     }
 
     /// Handles the mode that a process of the other node reports. Returns this node's new mode, if the mode changes.
-    pub(super) fn on_mode_reported(&self, process: u64, mode_version: ModeVersion, now_ns: u64) -> Option<Mode> {
+    pub(super) fn on_mode_reported(
+        &self,
+        process: u64,
+        mode_version: ModeVersion,
+        now_ns: u64,
+    ) -> Option<Mode> {
         let mut state = lock(&self.state);
         match state.process {
-            Some(known) if known == process => self.on_word(&mut state, mode_version, false, now_ns),
+            Some(known) if known == process => {
+                self.on_word(&mut state, mode_version, false, now_ns)
+            }
             _ => None,
         }
     }
@@ -347,16 +395,30 @@ impl Pair {
         now_ns: u64,
     ) -> Option<Mode> {
         state.last_report_ns = state.last_report_ns.max(now_ns);
-        if !self.takes_over || state.peer_mode_version.is_some_and(|known| mode_version.is_before(known)) {
+        if !self.takes_over
+            || state
+                .peer_mode_version
+                .is_some_and(|known| mode_version.is_before(known))
+        {
             return None;
         }
         state.peer_mode_version = Some(mode_version);
-        let mode = if state.is_unused { Mode::AheadUnused } else { self.mode() };
-        let new_mode = mode.next(mode_version.mode, self.is_first, is_new, state.covers(), state.age())?;
+        let mode = if state.is_unused {
+            Mode::AheadUnused
+        } else {
+            self.mode()
+        };
+        let new_mode = mode.next(
+            mode_version.mode,
+            self.is_first,
+            is_new,
+            state.covers(),
+            state.age(),
+        )?;
         // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
         // comparison was in between.
-        let has_all =
-            state.compared_cores[0].len() == self.cores && mode_version.changes == (state.comparison + 2) & 4095;
+        let has_all = state.compared_cores[0].len() == self.cores
+            && mode_version.changes == (state.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
             return None;
         }
@@ -379,7 +441,8 @@ impl Pair {
         // This node may read the other node's last message after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // With later refusals, the first node may have taken over before it died.
-            let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
+            let is_known =
+                self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
             is_known && now_ns >= since_ns.max(last_report_ns) + REFUSED_NS
         });
         if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
@@ -406,7 +469,9 @@ impl Pair {
 
     /// The mode that the other node reported last.
     fn peer_mode(&self) -> Option<Mode> {
-        lock(&self.state).peer_mode_version.map(|version| version.mode)
+        lock(&self.state)
+            .peer_mode_version
+            .map(|version| version.mode)
     }
 
     /// True if the other node does not know yet that it has all records, so that it could not take over.
@@ -423,7 +488,11 @@ impl Pair {
 
     /// True unless the other node has yet to learn that this node leaves, or leaves itself.
     pub(super) fn is_relieved(&self) -> bool {
-        self.mode() != Mode::Leaving || matches!(self.peer_mode(), Some(Mode::Deciding | Mode::Ahead | Mode::Leaving))
+        self.mode() != Mode::Leaving
+            || matches!(
+                self.peer_mode(),
+                Some(Mode::Deciding | Mode::Ahead | Mode::Leaving)
+            )
     }
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
@@ -446,7 +515,9 @@ impl Pair {
     fn wanted(&self) -> Option<Mode> {
         match self.mode() {
             Mode::Starting | Mode::Fresh | Mode::Leaving => None,
-            Mode::Handing => (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired),
+            Mode::Handing => {
+                (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired)
+            }
             Mode::Ahead if lock(&self.state).is_unused => Some(Mode::AheadUnused),
             mode => Some(mode),
         }
@@ -460,7 +531,9 @@ impl Pair {
     /// The mode that is not on the device and is not being recorded.
     fn unrecorded(&self) -> Option<Mode> {
         let may_begin = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
-        self.wanted().filter(|wanted| may_begin && *wanted as u8 != self.recorded_mode.load(Ordering::SeqCst))
+        self.wanted().filter(|wanted| {
+            may_begin && *wanted as u8 != self.recorded_mode.load(Ordering::SeqCst)
+        })
     }
 
     /// Returns the mode that the calling core has to record now. Until [`Self::end_record`], the mode on the device is
@@ -476,23 +549,38 @@ impl Pair {
     pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
         let state = lock(&self.state);
         let is_next = mode == Mode::Paired && self.mode() == Mode::Handing;
-        let pairings = if is_next { state.next_pairing() } else { state.pairings[0] };
-        ModeRecord { mode, devices: state.devices, pairings }
+        let pairings = if is_next {
+            state.next_pairing()
+        } else {
+            state.pairings[0]
+        };
+        ModeRecord {
+            mode,
+            devices: state.devices,
+            pairings,
+        }
     }
 
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
     /// the mode changes.
     pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
         let mut state = lock(&self.state);
-        self.recorded_mode.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
+        self.recorded_mode
+            .store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
         self.is_recording.store(false, Ordering::SeqCst);
         if self.mode() != Mode::Handing || mode != Some(Mode::Paired) {
             return None;
         }
         self.set(&mut state, Mode::Paired);
         // The other node left in the meantime.
-        let is_left = state.peer_mode_version.is_some_and(|of| of.mode == Mode::Leaving);
-        Some(if is_left { self.set(&mut state, Mode::Ahead) } else { Mode::Paired })
+        let is_left = state
+            .peer_mode_version
+            .is_some_and(|of| of.mode == Mode::Leaving);
+        Some(if is_left {
+            self.set(&mut state, Mode::Ahead)
+        } else {
+            Mode::Paired
+        })
     }
 }
 
@@ -519,10 +607,16 @@ impl Pair {
             (state.process?, state.peer_mode_version?)
         };
         match (own_version.mode, peer_version.mode) {
-            (Mode::Ahead, Mode::Behind) => Some(Comparison { changes: own_version.changes, process, is_sender: true }),
-            (Mode::Behind, Mode::Ahead) if self.is_recorded() => {
-                Some(Comparison { changes: peer_version.changes, process, is_sender: false })
-            }
+            (Mode::Ahead, Mode::Behind) => Some(Comparison {
+                changes: own_version.changes,
+                process,
+                is_sender: true,
+            }),
+            (Mode::Behind, Mode::Ahead) if self.is_recorded() => Some(Comparison {
+                changes: peer_version.changes,
+                process,
+                is_sender: false,
+            }),
             _ => None,
         }
     }
@@ -557,20 +651,37 @@ impl Pair {
     }
 
     /// Notes that a core of the other node, one of `cores`, has compared all its records.
-    pub(in crate::server) fn other_compared(&self, changes: u16, core: usize, cores: usize) -> Option<Mode> {
+    pub(in crate::server) fn other_compared(
+        &self,
+        changes: u16,
+        core: usize,
+        cores: usize,
+    ) -> Option<Mode> {
         self.on_compared(1, changes, core, cores)
     }
 
-    fn on_compared(&self, node_index: usize, changes: u16, core: usize, cores: usize) -> Option<Mode> {
+    fn on_compared(
+        &self,
+        node_index: usize,
+        changes: u16,
+        core: usize,
+        cores: usize,
+    ) -> Option<Mode> {
         let mut state = lock(&self.state);
-        if self.word() != (ModeVersion { mode: Mode::Ahead, changes }) {
+        if self.word()
+            != (ModeVersion {
+                mode: Mode::Ahead,
+                changes,
+            })
+        {
             return None;
         }
         state.compared_cores[node_index].insert(core);
         if node_index == 1 {
             state.other_cores = cores;
         }
-        let is_over = state.compared_cores[0].len() == self.cores && state.compared_cores[1].len() == state.other_cores;
+        let is_over = state.compared_cores[0].len() == self.cores
+            && state.compared_cores[1].len() == state.other_cores;
         (is_over && state.other_cores > 0).then(|| self.set(&mut state, Mode::Handing))
     }
 
@@ -578,7 +689,12 @@ impl Pair {
     /// mode changes.
     pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
         let mut state = lock(&self.state);
-        if self.word() == (ModeVersion { mode: Mode::Handing, changes }) {
+        if self.word()
+            == (ModeVersion {
+                mode: Mode::Handing,
+                changes,
+            })
+        {
             state.drained_cores.insert(core);
         }
     }

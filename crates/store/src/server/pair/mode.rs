@@ -70,12 +70,23 @@ impl Mode {
 
     /// True for a node that serves no partition until it knows the other node's mode.
     pub(in crate::server) fn is_starting(self) -> bool {
-        matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
+        matches!(
+            self,
+            Mode::Starting
+                | Mode::Fresh
+                | Mode::Damaged
+                | Mode::New
+                | Mode::NewAhead
+                | Mode::MaybeAhead
+        )
     }
 
     /// True for a node that lacks records of the other node, or may lack them.
     pub(in crate::server) fn lacks_records(self) -> bool {
-        matches!(self, Mode::Behind | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
+        matches!(
+            self,
+            Mode::Behind | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead
+        )
     }
 
     /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this
@@ -104,7 +115,8 @@ impl Mode {
             // A node becomes ahead only if it has records in every namespace in which the other node has records.
             (Starting, Starting) | (New, New) if own_covers && (wins || !peer_covers) => Ahead,
             (NewAhead, New | Starting) if own_covers => Ahead,
-            (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
+            (Starting, Fresh | Damaged | New | Behind)
+            | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
             // A new process may have writes on its device that were never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The other node answers no request any more.
@@ -121,7 +133,12 @@ impl Mode {
 
     /// True if two nodes in these modes would wait for each other for ever, because each lacks records. `age` as in
     /// [`Self::next`].
-    pub(in crate::server) fn is_stuck(self, peer_mode: Self, covers: [bool; 2], age: Ordering) -> bool {
+    pub(in crate::server) fn is_stuck(
+        self,
+        peer_mode: Self,
+        covers: [bool; 2],
+        age: Ordering,
+    ) -> bool {
         use Mode::*;
         match (self, peer_mode) {
             // The older state answers requests, or the newer state lacks records.
@@ -151,7 +168,10 @@ pub struct ModeVersion {
 
 impl ModeVersion {
     pub(in crate::server) fn of(number: u16) -> Option<Self> {
-        Some(Self { mode: Mode::of(number as u8 & 15)?, changes: number >> 4 })
+        Some(Self {
+            mode: Mode::of(number as u8 & 15)?,
+            changes: number >> 4,
+        })
     }
 
     pub(in crate::server) fn number(self) -> u16 {
@@ -159,7 +179,10 @@ impl ModeVersion {
     }
 
     pub(super) fn next(self, mode: Mode) -> Self {
-        Self { mode, changes: (self.changes + 1) & 4095 }
+        Self {
+            mode,
+            changes: (self.changes + 1) & 4095,
+        }
     }
 
     /// True if the same process reported this mode before the mode `other`.
@@ -195,17 +218,35 @@ pub(in crate::server) struct ModeRecord {
 
 impl ModeRecord {
     /// The record that stands for a record that is lost.
-    pub(in crate::server) const LOST: Self =
-        Self { mode: Mode::MaybeAhead, devices: DeviceIdentity { device_sets: 0, lost_blocks: 0 }, pairings: 0 };
+    pub(in crate::server) const LOST: Self = Self {
+        mode: Mode::MaybeAhead,
+        devices: DeviceIdentity {
+            device_sets: 0,
+            lost_blocks: 0,
+        },
+        pairings: 0,
+    };
 
     pub(in crate::server) fn read(text: &[u8; NOTE_BYTES]) -> Option<Self> {
         let [device_sets, lost_blocks, pairings] = [0, 8, 16].map(|at| u64_at(text, at));
-        Some(Self { mode: Mode::of(text[24])?, devices: DeviceIdentity { device_sets, lost_blocks }, pairings })
+        Some(Self {
+            mode: Mode::of(text[24])?,
+            devices: DeviceIdentity {
+                device_sets,
+                lost_blocks,
+            },
+            pairings,
+        })
     }
 
     pub(in crate::server) fn to_text(self) -> [u8; NOTE_BYTES] {
         let mut text = [0; NOTE_BYTES];
-        let numbers = [self.devices.device_sets, self.devices.lost_blocks, self.pairings].map(u64::to_le_bytes);
+        let numbers = [
+            self.devices.device_sets,
+            self.devices.lost_blocks,
+            self.pairings,
+        ]
+        .map(u64::to_le_bytes);
         text[..24].copy_from_slice(numbers.as_flattened());
         text[24] = self.mode as u8;
         text
@@ -231,14 +272,18 @@ impl DeviceContents {
 
     /// Mode that the node has at the start; `None` for [`Mode::Starting`].
     pub(super) fn mode(&self) -> Option<Mode> {
-        let DeviceIdentity { device_sets, lost_blocks } =
-            self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
+        let DeviceIdentity {
+            device_sets,
+            lost_blocks,
+        } = self
+            .recorded
+            .map_or(DeviceIdentity::default(), |of| of.devices);
         // A new namespace gets no records before the mode is recorded together with the namespace's set.
         let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
         let is_damaged = lost_blocks != self.devices.lost_blocks;
         // New devices of the first namespace have no record of the mode.
-        let has_lost_mode =
-            self.recorded.is_none() && self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
+        let has_lost_mode = self.recorded.is_none()
+            && self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
         match self.recorded.map(|of| of.mode) {
             // A node without any record cannot serve outdated records.
             None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),

@@ -68,17 +68,23 @@ impl Device {
     /// `namespaces`: number of namespaces in the configuration.
     fn found(&self, namespaces: usize) -> DeviceContents {
         let is_full = |namespace: &usize| {
-            self.records.iter().any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
+            self.records
+                .iter()
+                .any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
         };
         let lost = self.lost.as_flattened();
         DeviceContents {
             recorded: self.recorded,
             devices: DeviceIdentity {
-                device_sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
+                device_sets: self.sets[..namespaces]
+                    .iter()
+                    .fold(0, |sets, set| sets ^ set),
                 lost_blocks: lost.iter().sum(),
             },
             replicated: (1 << namespaces) - 1,
-            nonempty: (0..namespaces).filter(is_full).fold(0, |bits, namespace| bits | 1 << namespace),
+            nonempty: (0..namespaces)
+                .filter(is_full)
+                .fold(0, |bits, namespace| bits | 1 << namespace),
         }
     }
 }
@@ -146,7 +152,9 @@ fn namespace_of(key: usize) -> usize {
 
 impl Story {
     fn new(seed: u64) -> Self {
-        let nodes = [3000, 3001].map(|port| Node::new("127.0.0.1", port)).to_vec();
+        let nodes = [3000, 3001]
+            .map(|port| Node::new("127.0.0.1", port))
+            .to_vec();
         let none = || [const { None }; CORES];
         let mut random = Random::new(seed);
         Self {
@@ -156,7 +164,10 @@ impl Story {
             random,
             cluster: [0, 1].map(|own| Cluster::new(nodes.clone(), own)),
             now_ns: 10 * SECOND_NS,
-            devices: [[1, 2], [3, 4]].map(|sets| Device { sets, ..Device::default() }),
+            devices: [[1, 2], [3, 4]].map(|sets| Device {
+                sets,
+                ..Device::default()
+            }),
             running: [None, None],
             links: [none(), none()],
             ghosts: Vec::new(),
@@ -197,7 +208,9 @@ impl Story {
     }
 
     fn kill(&mut self, at: usize) {
-        let Some(running) = self.running[at].take() else { return };
+        let Some(running) = self.running[at].take() else {
+            return;
+        };
         self.died_ns[at] = self.now_ns;
         if let Some(mode) = running.recording.filter(|_| self.random.below(2) == 0) {
             self.devices[at].recorded = Some(running.pair.record_of(mode));
@@ -212,18 +225,27 @@ impl Story {
     fn lose(&mut self, at: usize, core: usize) {
         let (to, lost) = (1 - at, self.links[at][core].take().unwrap_or_default());
         if let Some(receiver) = &self.running[to] {
-            let images = lost.into_iter().filter(|message| matches!(message, Message::Image { .. }));
+            let images = lost
+                .into_iter()
+                .filter(|message| matches!(message, Message::Image { .. }));
             let greeted = self.greeted[to][core];
-            self.ghosts.extend(images.map(|message| (to, receiver.process, greeted, message)));
+            self.ghosts
+                .extend(images.map(|message| (to, receiver.process, greeted, message)));
         }
         self.answers[at][core].clear();
-        let Some(running) = &mut self.running[at] else { return };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
         running.linked[core] = false;
         if running.comparisons[core].take().is_some() {
             running.pair.compare_again();
         }
-        let lost: Vec<_> =
-            running.waiting.iter().filter(|(_, of)| of.core == core).map(|(number, _)| *number).collect();
+        let lost: Vec<_> = running
+            .waiting
+            .iter()
+            .filter(|(_, of)| of.core == core)
+            .map(|(number, _)| *number)
+            .collect();
         for number in lost {
             self.on_done(at, number, false);
         }
@@ -231,8 +253,12 @@ impl Story {
 
     fn connect(&mut self, at: usize, core: usize) {
         // Nodes with different configurations refuse each other.
-        let answers = self.running[1 - at].is_some() && !self.is_cut && self.namespaces[0] == self.namespaces[1];
-        let (Some(running), true) = (&self.running[at], answers) else { return };
+        let answers = self.running[1 - at].is_some()
+            && !self.is_cut
+            && self.namespaces[0] == self.namespaces[1];
+        let (Some(running), true) = (&self.running[at], answers) else {
+            return;
+        };
         if self.links[at][core].is_none() {
             let hello = Message::Hello(running.pair.greeting(running.process), self.now_ns);
             self.links[at][core] = Some(VecDeque::from([hello]));
@@ -241,18 +267,31 @@ impl Story {
 
     fn copy(&mut self, at: usize, copied: Copied) {
         let number = self.number();
-        let Copied { core, key, record, .. } = copied;
-        let (Some(link), Some(running)) = (&mut self.links[at][core], &mut self.running[at]) else { return };
-        link.push_back(Message::Image { key, record, number });
+        let Copied {
+            core, key, record, ..
+        } = copied;
+        let (Some(link), Some(running)) = (&mut self.links[at][core], &mut self.running[at]) else {
+            return;
+        };
+        link.push_back(Message::Image {
+            key,
+            record,
+            number,
+        });
         running.waiting.insert(number, copied);
     }
 
     fn on_done(&mut self, at: usize, number: u64, is_ok: bool) {
-        let Some(running) = &mut self.running[at] else { return };
-        let Some(copied) = running.waiting.remove(&number) else { return };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
+        let Some(copied) = running.waiting.remove(&number) else {
+            return;
+        };
         let word = running.pair.word();
         let is_ahead = matches!(word.mode, Mode::Ahead | Mode::Handing);
-        let answers_itself = word.mode == Mode::Handing || is_ahead && !running.pair.must_wait(word);
+        let answers_itself =
+            word.mode == Mode::Handing || is_ahead && !running.pair.must_wait(word);
         if !is_ok && is_ahead {
             running.pair.compare_again();
         }
@@ -271,7 +310,9 @@ impl Story {
     }
 
     fn record(&mut self, at: usize) {
-        let Some(running) = &mut self.running[at] else { return };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
         match running.recording.take() {
             Some(mode) => {
                 self.devices[at].recorded = Some(running.pair.record_of(mode));
@@ -283,11 +324,15 @@ impl Story {
 
     /// Sends again a record whose last write the other node may lack.
     fn copy_again(&mut self, at: usize) {
-        let Some(running) = &mut self.running[at] else { return };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
         if running.pair.mode() != Mode::Paired {
             return running.unsure.clear();
         }
-        let Some(key) = running.unsure.pop() else { return };
+        let Some(key) = running.unsure.pop() else {
+            return;
+        };
         match running.linked[core_of(key)] {
             true => self.copy_record(at, key),
             false => running.unsure.push(key),
@@ -299,28 +344,50 @@ impl Story {
     fn copy_record(&mut self, at: usize, key: usize) {
         let [own, other] = [at, 1 - at].map(|at| self.devices[at].get(key));
         if own.version.max(other.version) > 0 {
-            let version = if other.version > own.version { self.number() } else { own.version };
+            let version = if other.version > own.version {
+                self.number()
+            } else {
+                own.version
+            };
             let record = Record { version, ..own };
             self.devices[at].put(key, record);
-            self.copy(at, Copied { core: core_of(key), key, record, is_write: false });
+            self.copy(
+                at,
+                Copied {
+                    core: core_of(key),
+                    key,
+                    record,
+                    is_write: false,
+                },
+            );
         }
     }
 
     fn compare(&mut self, at: usize, core: usize) {
-        let Some(running) = self.running[at].as_mut().filter(|of| of.linked[core]) else { return };
+        let Some(running) = self.running[at].as_mut().filter(|of| of.linked[core]) else {
+            return;
+        };
         if running.pair.mode() == Mode::Handing {
             if running.waiting.values().all(|of| of.core != core) {
                 running.pair.drained(running.pair.word().changes, core);
             }
             return;
         }
-        let Some(of) = running.pair.comparison() else { return running.comparisons[core] = None };
+        let Some(of) = running.pair.comparison() else {
+            return running.comparisons[core] = None;
+        };
         let step = &mut running.comparisons[core];
         let (_, next, is_over) = match step {
             Some(known) if known.0 == of => known,
             _ => step.insert((of, core, false)),
         };
-        let (key, waits) = (*next, running.waiting.values().any(|of| of.core == core && !of.is_write));
+        let (key, waits) = (
+            *next,
+            running
+                .waiting
+                .values()
+                .any(|of| of.core == core && !of.is_write),
+        );
         if key < KEYS {
             *next += CORES;
             if of.is_sender {
@@ -329,7 +396,10 @@ impl Story {
         } else if !waits && !std::mem::replace(is_over, true) {
             running.pair.compared(of, core);
             if let (false, Some(link)) = (of.is_sender, &mut self.links[at][core]) {
-                link.push_back(Message::ComparedAll { comparison: of.changes, core });
+                link.push_back(Message::ComparedAll {
+                    comparison: of.changes,
+                    core,
+                });
             }
         }
     }
@@ -337,8 +407,12 @@ impl Story {
     /// Delivers a message of node `from` on the link of its core.
     fn deliver(&mut self, from: usize, core: usize) {
         let to = 1 - from;
-        let (Some(link), Some(receiver)) = (&mut self.links[from][core], &self.running[to]) else { return };
-        let Some(message) = link.pop_front() else { return };
+        let (Some(link), Some(receiver)) = (&mut self.links[from][core], &self.running[to]) else {
+            return;
+        };
+        let Some(message) = link.pop_front() else {
+            return;
+        };
         let mut answer = Vec::new();
         if !matches!(message, Message::Hello(..)) && receiver.pair.is_past(self.greeted[to][core]) {
             return self.lose(from, core);
@@ -347,13 +421,24 @@ impl Story {
             Message::Hello(greeting, sent_ns) => {
                 receiver.pair.on_greeting(greeting, self.now_ns);
                 self.greeted[to][core] = receiver.pair.word().changes;
-                answer.push(Message::Hello(receiver.pair.greeting(receiver.process), sent_ns));
+                answer.push(Message::Hello(
+                    receiver.pair.greeting(receiver.process),
+                    sent_ns,
+                ));
             }
             Message::Word(process, word, sent_ns) => {
                 receiver.pair.on_mode_reported(process, word, self.now_ns);
-                answer.push(Message::Word(receiver.process, receiver.pair.reported_mode(), sent_ns));
+                answer.push(Message::Word(
+                    receiver.process,
+                    receiver.pair.reported_mode(),
+                    sent_ns,
+                ));
             }
-            Message::Image { key, record, number } => {
+            Message::Image {
+                key,
+                record,
+                number,
+            } => {
                 let is_ok = self.take(to, key, record);
                 answer.push(Message::Done { number, is_ok });
             }
@@ -366,7 +451,9 @@ impl Story {
     }
 
     fn take(&mut self, to: usize, key: usize, record: Record) -> bool {
-        let Some(receiver) = &self.running[to] else { return false };
+        let Some(receiver) = &self.running[to] else {
+            return false;
+        };
         let is_ok = match receiver.pair.mode() {
             Mode::Behind => receiver.pair.is_recorded(),
             Mode::Paired | Mode::Leaving => true,
@@ -386,20 +473,28 @@ impl Story {
         }
         let which = self.below(self.ghosts.len());
         let (to, process, greeted, message) = self.ghosts.swap_remove(which);
-        let is_taken = self.running[to].as_ref().is_some_and(|of| of.process == process && !of.pair.is_past(greeted));
+        let is_taken = self.running[to]
+            .as_ref()
+            .is_some_and(|of| of.process == process && !of.pair.is_past(greeted));
         if let (true, Message::Image { key, record, .. }) = (is_taken, message) {
             self.take(to, key, record);
         }
     }
 
     fn deliver_answer(&mut self, at: usize, core: usize) {
-        let Some(message) = self.answers[at][core].pop_front() else { return };
-        let Some(running) = &mut self.running[at] else { return };
+        let Some(message) = self.answers[at][core].pop_front() else {
+            return;
+        };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
         running.linked[core] = true;
         match message {
             Message::Hello(greeting, sent_ns) => {
                 running.pair.on_greeting(greeting, self.now_ns);
-                running.pair.answered(greeting.process, greeting.mode_version, sent_ns);
+                running
+                    .pair
+                    .answered(greeting.process, greeting.mode_version, sent_ns);
             }
             Message::Word(process, word, sent_ns) => {
                 running.pair.on_mode_reported(process, word, self.now_ns);
@@ -411,14 +506,24 @@ impl Story {
     }
 
     fn ping(&mut self, at: usize, core: usize) {
-        let Some(running) = self.running[at].as_ref().filter(|of| of.linked[core]) else { return };
-        let Some(link) = &mut self.links[at][core] else { return };
-        link.push_back(Message::Word(running.process, running.pair.reported_mode(), self.now_ns));
+        let Some(running) = self.running[at].as_ref().filter(|of| of.linked[core]) else {
+            return;
+        };
+        let Some(link) = &mut self.links[at][core] else {
+            return;
+        };
+        link.push_back(Message::Word(
+            running.process,
+            running.pair.reported_mode(),
+            self.now_ns,
+        ));
     }
 
     /// Makes a core report a new mode, if there is one.
     fn tell_word(&mut self, at: usize, core: usize) {
-        let Some(running) = &mut self.running[at] else { return };
+        let Some(running) = &mut self.running[at] else {
+            return;
+        };
         let word = running.pair.reported_mode();
         if std::mem::replace(&mut running.told[core], word) != word {
             self.ping(at, core);
@@ -428,7 +533,9 @@ impl Story {
     fn look(&mut self, at: usize) {
         let is_refused = self.running[1 - at].is_none() && !self.is_cut;
         let since_ns = is_refused.then(|| self.died_ns[1 - at].max(self.healed_ns));
-        let Some(running) = &self.running[at] else { return };
+        let Some(running) = &self.running[at] else {
+            return;
+        };
         if running.pair.check_takeover(self.now_ns, since_ns).is_some() {
             *self.counts.entry("taken over").or_default() += 1;
         }

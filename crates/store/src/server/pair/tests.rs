@@ -6,7 +6,9 @@ use crate::server::Node;
 const S: u64 = SECOND_NS;
 
 fn pair(own: usize) -> Pair {
-    let nodes = [3000, 3001].map(|port| Node::new("127.0.0.1", port)).to_vec();
+    let nodes = [3000, 3001]
+        .map(|port| Node::new("127.0.0.1", port))
+        .to_vec();
     let pair = Pair::new(&Cluster::new(nodes, own), true, 2);
     assert_eq!(pair.started(found(Some(Mode::Paired), true, false)), None);
     pair
@@ -14,19 +16,36 @@ fn pair(own: usize) -> Pair {
 
 /// Contents of the devices of four namespaces. `is_damaged`: a store has losses.
 fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceContents {
-    let recorded = recorded.map(|mode| ModeRecord { mode, devices: DeviceIdentity::default(), pairings: 0 });
-    let devices = DeviceIdentity { lost_blocks: is_damaged.into(), ..DeviceIdentity::default() };
-    DeviceContents { recorded, devices, replicated: 15, nonempty: if has_records { 15 } else { 0 } }
+    let recorded = recorded.map(|mode| ModeRecord {
+        mode,
+        devices: DeviceIdentity::default(),
+        pairings: 0,
+    });
+    let devices = DeviceIdentity {
+        lost_blocks: is_damaged.into(),
+        ..DeviceIdentity::default()
+    };
+    DeviceContents {
+        recorded,
+        devices,
+        replicated: 15,
+        nonempty: if has_records { 15 } else { 0 },
+    }
 }
 
 /// As [`found`], with records in all namespaces except those of the bits `empty`.
 fn without(empty: u32, recorded: Mode) -> DeviceContents {
-    DeviceContents { nonempty: 15 & !empty, ..found(Some(recorded), true, false) }
+    DeviceContents {
+        nonempty: 15 & !empty,
+        ..found(Some(recorded), true, false)
+    }
 }
 
 /// The other node reports this mode, always from the same process.
 fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
-    let changes = lock(&pair.state).peer_mode_version.map_or(0, |word| word.next(mode).changes);
+    let changes = lock(&pair.state)
+        .peer_mode_version
+        .map_or(0, |word| word.next(mode).changes);
     greet(pair, 7, ModeVersion { mode, changes }, now_ns)
 }
 
@@ -35,10 +54,24 @@ fn greet(pair: &Pair, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mo
 }
 
 /// As [`greet`], by a node without records in the namespaces of these bits.
-fn greet_without(pair: &Pair, process: u64, mode_version: ModeVersion, empty: u32, now_ns: u64) -> Option<Mode> {
+fn greet_without(
+    pair: &Pair,
+    process: u64,
+    mode_version: ModeVersion,
+    empty: u32,
+    now_ns: u64,
+) -> Option<Mode> {
     // A process that was greeted before counts the same pairings.
     let pairings = lock(&pair.state).pairings[0];
-    pair.on_greeting(Greeting { process, mode_version, empty_namespaces: empty, pairings }, now_ns)
+    pair.on_greeting(
+        Greeting {
+            process,
+            mode_version,
+            empty_namespaces: empty,
+            pairings,
+        },
+        now_ns,
+    )
 }
 
 /// Records this node's mode, if it has to be recorded.
@@ -50,9 +83,10 @@ fn record(pair: &Pair) -> Option<Mode> {
 /// Checks for a takeover every 100 ms from `from_ns` on. Returns the time of the takeover, if it is within a minute.
 fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     let looks = (from_ns..from_ns + 60 * S).step_by(S as usize / 10);
-    looks
-        .into_iter()
-        .find(|now_ns| pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
+    looks.into_iter().find(|now_ns| {
+        pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns))
+            .is_some()
+    })
 }
 
 /// Both cores compare all their records.
@@ -69,7 +103,14 @@ fn paired(own: usize) -> Pair {
     compare(&pair);
     assert_eq!(hear(&pair, Mode::Handing, S), None);
     assert_eq!(hear(&pair, Mode::Paired, S), Some(Mode::Paired));
-    pair.answered(7, ModeVersion { mode: Mode::Paired, changes: 2 }, S);
+    pair.answered(
+        7,
+        ModeVersion {
+            mode: Mode::Paired,
+            changes: 2,
+        },
+        S,
+    );
     pair
 }
 
@@ -88,23 +129,61 @@ fn silence_lets_the_first_node_take_over_and_the_second_never() {
 fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() {
     for own in [0, 1] {
         let pair = paired(own);
-        assert_eq!((takeover(&pair, S, Some(2 * S)), pair.mode()), (Some(3 * S), Mode::Ahead));
+        assert_eq!(
+            (takeover(&pair, S, Some(2 * S)), pair.mode()),
+            (Some(3 * S), Mode::Ahead)
+        );
         let pair = paired(own);
-        assert_eq!((pair.check_takeover(2 * S, None), hear(&pair, Mode::Paired, 2 * S + S / 2)), (None, None));
-        assert_eq!(pair.check_takeover(3 * S, Some(2 * S)), None, "it still said something");
-        assert_eq!(pair.check_takeover(3 * S + S / 2, Some(2 * S)), Some(2 * S + S / 2));
+        assert_eq!(
+            (
+                pair.check_takeover(2 * S, None),
+                hear(&pair, Mode::Paired, 2 * S + S / 2)
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            pair.check_takeover(3 * S, Some(2 * S)),
+            None,
+            "it still said something"
+        );
+        assert_eq!(
+            pair.check_takeover(3 * S + S / 2, Some(2 * S)),
+            Some(2 * S + S / 2)
+        );
     }
 }
 
 #[test]
 fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_died() {
     let late = Some(4 * S + 1);
-    assert_eq!(takeover(&paired(0), S, late), Some(4 * S + S / 10), "by silence");
+    assert_eq!(
+        takeover(&paired(0), S, late),
+        Some(4 * S + S / 10),
+        "by silence"
+    );
     assert_eq!(takeover(&paired(1), S, late), None);
     let second = paired(1);
-    second.answered(7, ModeVersion { mode: Mode::Deciding, changes: 2 }, 3 * S);
-    assert_eq!(takeover(&second, S, late), None, "it answered, but not as one of a pair");
-    second.answered(7, ModeVersion { mode: Mode::Paired, changes: 2 }, 3 * S);
+    second.answered(
+        7,
+        ModeVersion {
+            mode: Mode::Deciding,
+            changes: 2,
+        },
+        3 * S,
+    );
+    assert_eq!(
+        takeover(&second, S, late),
+        None,
+        "it answered, but not as one of a pair"
+    );
+    second.answered(
+        7,
+        ModeVersion {
+            mode: Mode::Paired,
+            changes: 2,
+        },
+        3 * S,
+    );
     assert_eq!(takeover(&second, S, late), Some(5 * S + S / 10));
 }
 
@@ -112,27 +191,62 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
 fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
     for own in [0, 1] {
         let (node, other) = (paired(own), paired(1 - own));
-        assert!(node.may_leave(2 * S) && !node.may_leave(4 * S), "only while the other node answers");
+        assert!(
+            node.may_leave(2 * S) && !node.may_leave(4 * S),
+            "only while the other node answers"
+        );
         assert_eq!((node.leave(), node.leave()), (Some(Mode::Leaving), None));
         assert!(!node.is_relieved() && !node.must_record());
-        assert_eq!(node.role(&Cluster::new(vec![Node::new("a", 1), Node::new("b", 1)], own), 0, true), None);
-        assert_eq!(hear(&other, node.reported_mode().mode, 2 * S), Some(Mode::Ahead));
-        assert_eq!((hear(&node, Mode::Deciding, 2 * S), node.is_relieved()), (None, true));
-        assert_eq!((hear(&node, Mode::Ahead, 2 * S), takeover(&node, 2 * S, Some(2 * S))), (None, None));
+        assert_eq!(
+            node.role(
+                &Cluster::new(vec![Node::new("a", 1), Node::new("b", 1)], own),
+                0,
+                true
+            ),
+            None
+        );
+        assert_eq!(
+            hear(&other, node.reported_mode().mode, 2 * S),
+            Some(Mode::Ahead)
+        );
+        assert_eq!(
+            (hear(&node, Mode::Deciding, 2 * S), node.is_relieved()),
+            (None, true)
+        );
+        assert_eq!(
+            (
+                hear(&node, Mode::Ahead, 2 * S),
+                takeover(&node, 2 * S, Some(2 * S))
+            ),
+            (None, None)
+        );
     }
     // A node that is ahead has nobody who could take over.
     let alone = paired(0);
     takeover(&alone, S, None).unwrap();
-    assert_eq!((alone.may_leave(9 * S), alone.leave(), alone.is_relieved()), (false, None, true));
+    assert_eq!(
+        (alone.may_leave(9 * S), alone.leave(), alone.is_relieved()),
+        (false, None, true)
+    );
 }
 
 #[test]
 fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
     assert_eq!(takeover(&pair(0), S, Some(S)), None);
     let starting = pair(0);
-    assert_eq!(hear(&starting, Mode::Deciding, S), None, "it may die before it has recorded that it is ahead");
+    assert_eq!(
+        hear(&starting, Mode::Deciding, S),
+        None,
+        "it may die before it has recorded that it is ahead"
+    );
     assert_eq!(hear(&starting, Mode::Ahead, S), Some(Mode::Behind));
-    assert_eq!((hear(&starting, Mode::Starting, S), takeover(&starting, S, Some(S))), (None, None));
+    assert_eq!(
+        (
+            hear(&starting, Mode::Starting, S),
+            takeover(&starting, S, Some(S))
+        ),
+        (None, None)
+    );
 }
 
 #[test]
@@ -141,22 +255,45 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     record(&pair);
     takeover(&pair, S, None).unwrap();
     assert!(pair.must_wait(pair.word()) && pair.must_record());
-    assert_eq!((pair.mode(), pair.reported_mode().mode), (Mode::Ahead, Mode::Deciding));
+    assert_eq!(
+        (pair.mode(), pair.reported_mode().mode),
+        (Mode::Ahead, Mode::Deciding)
+    );
     // Without a write, the other node has all records, too.
     assert_eq!(pair.begin_record(), Some(Mode::AheadUnused));
     pair.end_record(Some(Mode::AheadUnused));
-    assert!(!pair.must_record() && pair.must_wait(pair.word()) && pair.reported_mode().mode == Mode::Ahead);
+    assert!(
+        !pair.must_record()
+            && pair.must_wait(pair.word())
+            && pair.reported_mode().mode == Mode::Ahead
+    );
     pair.begin_use();
     assert_eq!(pair.reported_mode().mode, Mode::Ahead);
-    assert_eq!((pair.begin_record(), pair.begin_record()), (Some(Mode::Ahead), None));
+    assert_eq!(
+        (pair.begin_record(), pair.begin_record()),
+        (Some(Mode::Ahead), None)
+    );
     assert!(!pair.must_record() && pair.must_wait(pair.word()));
     assert_eq!(pair.end_record(None), None);
     assert!(pair.must_record() && pair.must_wait(pair.word()));
     record(&pair);
-    assert!(!pair.must_record() && !pair.must_wait(pair.word()) && pair.reported_mode().mode == Mode::Ahead);
+    assert!(
+        !pair.must_record()
+            && !pair.must_wait(pair.word())
+            && pair.reported_mode().mode == Mode::Ahead
+    );
     let again = super::tests::pair(0);
-    assert_eq!(again.started(found(Some(Mode::Ahead), true, false)), Some(Mode::Ahead));
-    assert_eq!((again.must_wait(again.word()), hear(&again, Mode::Starting, S)), (false, None));
+    assert_eq!(
+        again.started(found(Some(Mode::Ahead), true, false)),
+        Some(Mode::Ahead)
+    );
+    assert_eq!(
+        (
+            again.must_wait(again.word()),
+            hear(&again, Mode::Starting, S)
+        ),
+        (false, None)
+    );
 }
 
 #[test]
@@ -165,12 +302,31 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     takeover(&pair, S, Some(2 * S)).unwrap();
     record(&pair);
     assert_eq!(pair.comparison(), None);
-    greet(&pair, 8, ModeVersion { mode: Mode::Behind, changes: 1 }, 9 * S);
-    let Some(Comparison { changes: number, is_sender: true, .. }) = pair.comparison() else { panic!("{pair:?}") };
+    greet(
+        &pair,
+        8,
+        ModeVersion {
+            mode: Mode::Behind,
+            changes: 1,
+        },
+        9 * S,
+    );
+    let Some(Comparison {
+        changes: number,
+        is_sender: true,
+        ..
+    }) = pair.comparison()
+    else {
+        panic!("{pair:?}")
+    };
     compare(&pair);
     assert_eq!(pair.other_compared(number, 0, 2), None);
     pair.compare_again();
-    assert_eq!(pair.other_compared(number, 1, 2), None, "of the comparison before");
+    assert_eq!(
+        pair.other_compared(number, 1, 2),
+        None,
+        "of the comparison before"
+    );
     let number = pair.comparison().unwrap().changes;
     compare(&pair);
     pair.other_compared(number, 0, 2);
@@ -182,7 +338,10 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     pair.drained(number, 1);
     assert!(!pair.must_record());
     pair.drained(handing, 1);
-    assert_eq!((record(&pair), pair.mode()), (Some(Mode::Paired), Mode::Paired));
+    assert_eq!(
+        (record(&pair), pair.mode()),
+        (Some(Mode::Paired), Mode::Paired)
+    );
     // Records are compared with a new process, whatever mode the process reports.
     for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
         let pair = paired(1);
@@ -227,12 +386,24 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
             (maybe(own), Mode::Fresh, ahead),
             (maybe(own), Mode::Ahead, gets),
             (paired(own), Mode::NewAhead, Some(Mode::Starting)),
-            (paired(own), Mode::MaybeAhead, Some(if own == 0 { Mode::Ahead } else { Mode::Starting })),
+            (
+                paired(own),
+                Mode::MaybeAhead,
+                Some(if own == 0 {
+                    Mode::Ahead
+                } else {
+                    Mode::Starting
+                }),
+            ),
             (behind(own), Mode::Starting, None),
             (behind(own), Mode::Fresh, None),
         ] {
             let before = node.mode();
-            assert_eq!(hear(&node, other, S), mode, "{before:?} {own} hears {other:?}");
+            assert_eq!(
+                hear(&node, other, S),
+                mode,
+                "{before:?} {own} hears {other:?}"
+            );
         }
     }
 }
@@ -240,14 +411,23 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 /// A node with records, and with new devices for the namespaces whose bits are set in `empty`.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
-    let devices = DeviceIdentity { device_sets: 1, lost_blocks: 0 };
-    pair.started(DeviceContents { devices, nonempty: 15 & !empty, ..found(recorded, true, false) });
+    let devices = DeviceIdentity {
+        device_sets: 1,
+        lost_blocks: 0,
+    };
+    pair.started(DeviceContents {
+        devices,
+        nonempty: 15 & !empty,
+        ..found(recorded, true, false)
+    });
     pair
 }
 
 #[test]
 fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
-    let (ahead, first) = (Some(Mode::Ahead), |own| Some(Mode::Ahead).filter(|_| own == 0));
+    let (ahead, first) = (Some(Mode::Ahead), |own| {
+        Some(Mode::Ahead).filter(|_| own == 0)
+    });
     for own in [0, 1] {
         for (recorded, empty, other, others, mode) in [
             (Mode::Paired, 2, Mode::New, 2, first(own)),
@@ -270,29 +450,63 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             (Mode::MaybeAhead, 2, Mode::Starting, 2, None),
         ] {
             let node = new(own, Some(recorded), empty);
-            let word = ModeVersion { mode: other, changes: 1 };
-            let what = format!("{:?} {own} without {empty} hears {other:?} without {others}", node.mode());
+            let word = ModeVersion {
+                mode: other,
+                changes: 1,
+            };
+            let what = format!(
+                "{:?} {own} without {empty} hears {other:?} without {others}",
+                node.mode()
+            );
             assert_eq!(greet_without(&node, 7, word, others, S), mode, "{what}");
         }
     }
     // The mode is the same after a restart, when the devices are not new any more.
     for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
         let node = new(0, Some(recorded), 2);
-        assert_eq!((node.mode(), node.begin_record(), node.greeting(1).empty_namespaces), (mode, Some(mode), 2));
+        assert_eq!(
+            (
+                node.mode(),
+                node.begin_record(),
+                node.greeting(1).empty_namespaces
+            ),
+            (mode, Some(mode), 2)
+        );
         let again = pair(0);
         again.started(without(2, mode));
-        assert_eq!((again.mode(), again.greeting(1).empty_namespaces), (mode, 2));
+        assert_eq!(
+            (again.mode(), again.greeting(1).empty_namespaces),
+            (mode, 2)
+        );
     }
 }
 
 #[test]
 fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
-    let now = DeviceIdentity { device_sets: 7, lost_blocks: 3 };
+    let now = DeviceIdentity {
+        device_sets: 7,
+        lost_blocks: 3,
+    };
     let mode = |recorded: Option<ModeRecord>, full| {
-        DeviceContents { recorded, devices: now, replicated: 6, nonempty: full }.mode()
+        DeviceContents {
+            recorded,
+            devices: now,
+            replicated: 6,
+            nonempty: full,
+        }
+        .mode()
     };
     let with = |device_sets, lost_blocks| {
-        move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets, lost_blocks }, pairings: 1 })
+        move |mode| {
+            Some(ModeRecord {
+                mode,
+                devices: DeviceIdentity {
+                    device_sets,
+                    lost_blocks,
+                },
+                pairings: 1,
+            })
+        }
     };
     let (same, new, damaged) = (with(7, 3), with(6, 3), with(7, 2));
     use Mode::*;
@@ -319,18 +533,35 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
         // A node that was never paired.
         (None, 6, Some(Damaged)),
     ] {
-        assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
+        assert_eq!(
+            mode(recorded, full),
+            expected,
+            "{recorded:?} with records in {full}"
+        );
     }
     // The devices have no recorded mode and no damage.
-    let mode = |full| DeviceContents { nonempty: full, replicated: 6, ..DeviceContents::default() }.mode();
-    assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
+    let mode = |full| {
+        DeviceContents {
+            nonempty: full,
+            replicated: 6,
+            ..DeviceContents::default()
+        }
+        .mode()
+    };
+    assert_eq!(
+        [mode(0), mode(2), mode(4)],
+        [Some(Fresh), None, Some(MaybeAhead)]
+    );
 }
 
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written() {
     let recorded = ModeRecord {
         mode: Mode::NewAhead,
-        devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: 1 << 40 },
+        devices: DeviceIdentity {
+            device_sets: u64::MAX - 1,
+            lost_blocks: 1 << 40,
+        },
         pairings: 9,
     };
     assert_eq!(ModeRecord::read(&recorded.to_text()), Some(recorded));
@@ -342,11 +573,29 @@ fn an_older_copy_never_wins_over_newer_records() {
     // A node with `own` pairings hears a new process of a node with `other` pairings.
     let hears = |place: usize, own: u64, recorded: Mode, other: u64, mode: Mode| {
         let node = pair(place);
-        let of = DeviceContents { recorded: None, ..found(Some(recorded), true, false) };
-        let record = ModeRecord { mode: recorded, devices: DeviceIdentity::default(), pairings: own };
-        node.started(DeviceContents { recorded: Some(record), ..of });
+        let of = DeviceContents {
+            recorded: None,
+            ..found(Some(recorded), true, false)
+        };
+        let record = ModeRecord {
+            mode: recorded,
+            devices: DeviceIdentity::default(),
+            pairings: own,
+        };
+        node.started(DeviceContents {
+            recorded: Some(record),
+            ..of
+        });
         let mode_version = ModeVersion { mode, changes: 1 };
-        let heard = node.on_greeting(Greeting { process: 7, mode_version, empty_namespaces: 0, pairings: other }, S);
+        let heard = node.on_greeting(
+            Greeting {
+                process: 7,
+                mode_version,
+                empty_namespaces: 0,
+                pairings: other,
+            },
+            S,
+        );
         (heard, node.is_stuck(mode))
     };
     use Mode::*;
@@ -367,7 +616,9 @@ fn an_older_copy_never_wins_over_newer_records() {
             (5, Paired, 4, Behind, (Some(Ahead), false)),
             (5, Paired, 0, Fresh, (Some(Ahead), false)),
         ] {
-            let what = format!("node {place}, {recorded:?} after {own} pairings, hears {mode:?} after {other}");
+            let what = format!(
+                "node {place}, {recorded:?} after {own} pairings, hears {mode:?} after {other}"
+            );
             assert_eq!(hears(place, own, recorded, other, mode), expected, "{what}");
         }
     }
@@ -382,7 +633,10 @@ fn both_nodes_count_the_same_pairings() {
     record(&ahead);
     let behind = Greeting {
         process: 8,
-        mode_version: ModeVersion { mode: Mode::Behind, changes: 1 },
+        mode_version: ModeVersion {
+            mode: Mode::Behind,
+            changes: 1,
+        },
         empty_namespaces: 0,
         pairings: 0,
     };
@@ -392,9 +646,16 @@ fn both_nodes_count_the_same_pairings() {
     (0..2).for_each(|core| _ = ahead.other_compared(number, core, 2));
     let handing = ahead.word().changes;
     (0..2).for_each(|core| ahead.drained(handing, core));
-    assert_eq!(ahead.record_of(Mode::Paired).pairings, known[0] + 1, "counted before the other node knows");
+    assert_eq!(
+        ahead.record_of(Mode::Paired).pairings,
+        known[0] + 1,
+        "counted before the other node knows"
+    );
     record(&ahead);
-    assert_eq!((ahead.mode(), ahead.pairings()), (Mode::Paired, [known[0] + 1; 2]));
+    assert_eq!(
+        (ahead.mode(), ahead.pairings()),
+        (Mode::Paired, [known[0] + 1; 2])
+    );
     // The same process connects again later.
     ahead.on_greeting(behind, 10 * S);
     assert_eq!(ahead.pairings(), [known[0] + 1; 2]);
@@ -406,11 +667,17 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
     node.started(without(2, Mode::Paired));
     assert_eq!(node.greeting(1).empty_namespaces, 2);
     hear(&node, Mode::Ahead, S);
-    assert_eq!((node.mode(), node.greeting(1).empty_namespaces), (Mode::Behind, 0));
+    assert_eq!(
+        (node.mode(), node.greeting(1).empty_namespaces),
+        (Mode::Behind, 0)
+    );
     for recorded in [Mode::Ahead, Mode::Behind] {
         let node = pair(1);
         node.started(without(2, recorded));
-        assert_eq!((node.mode(), node.greeting(1).empty_namespaces), (recorded, 0));
+        assert_eq!(
+            (node.mode(), node.greeting(1).empty_namespaces),
+            (recorded, 0)
+        );
     }
 }
 
@@ -418,39 +685,98 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
 fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
     let (pair, word) = (pair(1), |mode, changes| ModeVersion { mode, changes });
     assert_eq!(greet(&pair, 7, word(Mode::Paired, 4094), S), None);
-    assert_eq!(pair.on_mode_reported(7, word(Mode::Ahead, 4095), S), Some(Mode::Behind));
+    assert_eq!(
+        pair.on_mode_reported(7, word(Mode::Ahead, 4095), S),
+        Some(Mode::Behind)
+    );
     record(&pair);
     compare(&pair);
-    for (process, mode, changes) in [(7, Mode::Paired, 4094), (6, Mode::Paired, 1), (7, Mode::Handing, 0)] {
-        assert_eq!((pair.on_mode_reported(process, word(mode, changes), S), pair.mode()), (None, Mode::Behind));
+    for (process, mode, changes) in [
+        (7, Mode::Paired, 4094),
+        (6, Mode::Paired, 1),
+        (7, Mode::Handing, 0),
+    ] {
+        assert_eq!(
+            (
+                pair.on_mode_reported(process, word(mode, changes), S),
+                pair.mode()
+            ),
+            (None, Mode::Behind)
+        );
     }
-    assert_eq!(pair.on_mode_reported(7, word(Mode::Paired, 1), S), Some(Mode::Paired));
+    assert_eq!(
+        pair.on_mode_reported(7, word(Mode::Paired, 1), S),
+        Some(Mode::Paired)
+    );
 }
 
 #[test]
 fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
     let behind = |compares: bool, number| {
         let pair = pair(1);
-        greet(&pair, 7, ModeVersion { mode: Mode::Ahead, changes: number }, S);
+        greet(
+            &pair,
+            7,
+            ModeVersion {
+                mode: Mode::Ahead,
+                changes: number,
+            },
+            S,
+        );
         record(&pair);
         if compares {
             compare(&pair);
         }
-        pair.on_mode_reported(7, ModeVersion { mode: Mode::Paired, changes: 9 }, S)
+        pair.on_mode_reported(
+            7,
+            ModeVersion {
+                mode: Mode::Paired,
+                changes: 9,
+            },
+            S,
+        )
     };
-    assert_eq!([behind(true, 7), behind(false, 7), behind(true, 5)], [Some(Mode::Paired), None, None]);
+    assert_eq!(
+        [behind(true, 7), behind(false, 7), behind(true, 5)],
+        [Some(Mode::Paired), None, None]
+    );
     let begins = pair(1);
     begins.started(found(Some(Mode::Behind), true, false));
-    assert_eq!(greet(&begins, 7, ModeVersion { mode: Mode::Paired, changes: 2 }, S), None);
+    assert_eq!(
+        greet(
+            &begins,
+            7,
+            ModeVersion {
+                mode: Mode::Paired,
+                changes: 2
+            },
+            S
+        ),
+        None
+    );
 }
 
 #[test]
 fn other_clusters_have_no_takeover() {
     let nodes: Vec<_> = (0..3).map(|port| Node::new("127.0.0.1", port)).collect();
-    let all = [(nodes.clone(), true), (nodes[..2].to_vec(), false), (nodes[..1].to_vec(), true)];
+    let all = [
+        (nodes.clone(), true),
+        (nodes[..2].to_vec(), false),
+        (nodes[..1].to_vec(), true),
+    ];
     for (nodes, has_copies) in all {
         let pair = Pair::new(&Cluster::new(nodes, 0), has_copies, 1);
-        assert_eq!((hear(&pair, Mode::Ahead, S), takeover(&pair, S, Some(S)), pair.mode()), (None, None, Mode::Paired));
-        assert_eq!((pair.started(found(None, false, true)), pair.begin_record()), (None, None));
+        assert_eq!(
+            (
+                hear(&pair, Mode::Ahead, S),
+                takeover(&pair, S, Some(S)),
+                pair.mode()
+            ),
+            (None, None, Mode::Paired)
+        );
+        assert_eq!(
+            (pair.started(found(None, false, true)), pair.begin_record()),
+            (None, None)
+        );
     }
 }

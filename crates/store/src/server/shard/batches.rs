@@ -31,17 +31,32 @@ impl Batch {
         self.output.capacity() + self.bytes
     }
 
-    pub(super) fn new(reply_address: ReplyAddress, requests: Vec<BatchKey>, deadline_ns: u64) -> Self {
+    pub(super) fn new(
+        reply_address: ReplyAddress,
+        requests: Vec<BatchKey>,
+        deadline_ns: u64,
+    ) -> Self {
         let bytes = requests.iter().map(held).sum();
         let mut output = Vec::new();
         frame::begin(&mut output, wire::FrameKind::Message);
-        Self { reply_address, keys_left: requests.into_iter(), in_flight: 0, deadline_ns, output, bytes }
+        Self {
+            reply_address,
+            keys_left: requests.into_iter(),
+            in_flight: 0,
+            deadline_ns,
+            output,
+            bytes,
+        }
     }
 }
 
 /// Bytes of memory that one key of a batch takes.
 fn held(keyed: &BatchKey) -> usize {
-    let ops = match keyed.request.as_ref().map(|request| &request.transaction.work) {
+    let ops = match keyed
+        .request
+        .as_ref()
+        .map(|request| &request.transaction.work)
+    {
         Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
         Ok(Work::Read(ops, _)) => ops.len(),
         _ => 0,
@@ -62,10 +77,18 @@ impl Shard {
     /// Starts as many keys of a batch as the limit allows, and sends the available part of its reply.
     pub(super) fn pump(&mut self, batch_number: u32) {
         loop {
-            let Some(batch) = self.batches.get(batch_number) else { return };
-            let ReplyAddress { connection: connection_number, serial, number } = batch.reply_address;
-            let Some(connection) =
-                self.connections.get(connection_number).filter(|of| of.serial == serial && !of.is_closed)
+            let Some(batch) = self.batches.get(batch_number) else {
+                return;
+            };
+            let ReplyAddress {
+                connection: connection_number,
+                serial,
+                number,
+            } = batch.reply_address;
+            let Some(connection) = self
+                .connections
+                .get(connection_number)
+                .filter(|of| of.serial == serial && !of.is_closed)
             else {
                 batch.keys_left = Vec::new().into_iter();
                 if batch.in_flight == 0 {
@@ -89,17 +112,30 @@ impl Shard {
                 return;
             }
             match batch.keys_left.next() {
-                Some(BatchKey { index, request: Ok(request) }) => {
+                Some(BatchKey {
+                    index,
+                    request: Ok(request),
+                }) => {
                     batch.in_flight += 1;
                     let deadline_ns = batch.deadline_ns;
-                    self.start(Origin::Batch { batch: batch_number, index }, request, deadline_ns);
+                    self.start(
+                        Origin::Batch {
+                            batch: batch_number,
+                            index,
+                        },
+                        request,
+                        deadline_ns,
+                    );
                 }
-                Some(BatchKey { index, request: Err(code) }) => {
-                    message::put_entry(&mut batch.output, index, &Reply::of(code))
-                }
+                Some(BatchKey {
+                    index,
+                    request: Err(code),
+                }) => message::put_entry(&mut batch.output, index, &Reply::of(code)),
                 None if batch.in_flight > 0 => return,
                 None => {
-                    let Some(Batch { mut output, .. }) = self.batches.remove(batch_number) else { return };
+                    let Some(Batch { mut output, .. }) = self.batches.remove(batch_number) else {
+                        return;
+                    };
                     message::put_last(&mut output, ResultCode::OK);
                     self.counts.batches.success += 1;
                     frame::end(&mut output, 0);

@@ -19,8 +19,16 @@ use sys::net::{Op, Outcome};
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
-    let (id, greeting) = (state.setup.cluster.own_node().id, state.pair.greeting(state.process));
-    NodeMessage::Hello { id, greeting, common: &state.common() }.put(out);
+    let (id, greeting) = (
+        state.setup.cluster.own_node().id,
+        state.pair.greeting(state.process),
+    );
+    NodeMessage::Hello {
+        id,
+        greeting,
+        common: &state.common(),
+    }
+    .put(out);
 }
 
 impl Shard {
@@ -32,7 +40,12 @@ impl Shard {
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
 
-        let at = self.connections.insert(Connection::new(Arc::new(socket), self.serial, role, self.now_ns));
+        let at = self.connections.insert(Connection::new(
+            Arc::new(socket),
+            self.serial,
+            role,
+            self.now_ns,
+        ));
         self.receive(at);
         at
     }
@@ -40,15 +53,26 @@ impl Shard {
     /// Starts to receive on a connection, if another request may be taken.
     fn receive(&mut self, at: u32) {
         let token = self.token(at, RECEIVE);
-        let Some(connection) = self.connections.get(at) else { return };
-        if !connection.is_receiving && !connection.is_half_closed && !connection.is_closed && connection.may_take() {
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
+        if !connection.is_receiving
+            && !connection.is_half_closed
+            && !connection.is_closed
+            && connection.may_take()
+        {
             connection.is_receiving = true;
-            self.net.submit(Op::Receive { token, socket: connection.socket.clone() });
+            self.net.submit(Op::Receive {
+                token,
+                socket: connection.socket.clone(),
+            });
         }
     }
 
     pub(super) fn on_received(&mut self, at: u32, outcome: Outcome, is_over: bool) {
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         connection.is_receiving &= !is_over;
         match outcome {
             Outcome::Received(buf, len) => {
@@ -69,30 +93,52 @@ impl Shard {
     fn arrived(&mut self, at: u32, bytes: &[u8]) {
         let cancel_token = self.token(at, CANCEL);
         let receive_token = self.token(at, RECEIVE);
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         if connection.is_closed {
             return;
         }
         let consumed;
         if connection.input.is_empty() {
             consumed = self.take(at, bytes);
-            let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return };
+            let Some(connection) = self
+                .connections
+                .get(at)
+                .filter(|connection| !connection.is_closed)
+            else {
+                return;
+            };
             connection.input.extend_from_slice(&bytes[consumed..]);
         } else {
             let input = connection.take_input(bytes);
             consumed = self.take(at, &input);
-            let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return };
+            let Some(connection) = self
+                .connections
+                .get(at)
+                .filter(|connection| !connection.is_closed)
+            else {
+                return;
+            };
             connection.keep_input(input, consumed);
         }
         self.limit_memory(bytes.len());
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         let is_incomplete = !connection.input.is_empty() && connection.may_take();
-        let since_ns = connection.incomplete_since_ns.filter(|_| consumed == 0).unwrap_or(self.now_ns);
+        let since_ns = connection
+            .incomplete_since_ns
+            .filter(|_| consumed == 0)
+            .unwrap_or(self.now_ns);
         connection.incomplete_since_ns = is_incomplete.then_some(since_ns);
         let is_too_long = connection.input.len() > UNTAKEN_BYTES_MAX && !connection.may_take();
         if is_too_long && connection.is_receiving && !connection.is_cancelling {
             connection.is_cancelling = true;
-            self.net.submit(Op::Cancel { token: cancel_token, cancelled_token: receive_token });
+            self.net.submit(Op::Cancel {
+                token: cancel_token,
+                cancelled_token: receive_token,
+            });
         }
     }
 
@@ -100,7 +146,9 @@ impl Shard {
     fn take(&mut self, at: u32, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         loop {
-            let Some(connection) = self.connections.get(at) else { return bytes.len() };
+            let Some(connection) = self.connections.get(at) else {
+                return bytes.len();
+            };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
             // A node that leaves answers the other node until its end.
             let is_over = self.is_quiet && self.state.pair.mode() != Mode::Leaving;
@@ -110,7 +158,11 @@ impl Shard {
             if !connection.may_take() {
                 break;
             }
-            let result = if is_node { self.take_node_message(at, &mut rest) } else { self.take_frame(at, &mut rest) };
+            let result = if is_node {
+                self.take_node_message(at, &mut rest)
+            } else {
+                self.take_frame(at, &mut rest)
+            };
             match result {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -129,24 +181,48 @@ impl Shard {
     /// Takes one frame and executes it. `false` if the frame is incomplete.
     fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let state = self.state.clone();
-        let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
-        let Some(connection) = self.connections.get(at) else { return Ok(false) };
+        let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else {
+            return Ok(false);
+        };
+        let Some(connection) = self.connections.get(at) else {
+            return Ok(false);
+        };
         let (number, serial) = (connection.ask(), connection.serial);
-        let reply_address = ReplyAddress { connection: at, serial, number };
+        let reply_address = ReplyAddress {
+            connection: at,
+            serial,
+            number,
+        };
         match kind {
             FrameKind::Info => {
-                connection.answer(number, |out| state.facts(|facts| wire::info::put(out, body, facts)));
+                connection.answer(number, |out| {
+                    state.facts(|facts| wire::info::put(out, body, facts))
+                });
                 self.counts.info_requests += 1;
             }
             FrameKind::Security | FrameKind::Compressed => {
                 connection.answer(number, |out| message::put_unsupported(out, kind))
             }
             FrameKind::Message => match state.parse(body) {
-                Ok(Command::Single { request, timeout_ms }) => {
-                    self.start(Origin::Single(reply_address), request, state.deadline_ns(self.now_ns, timeout_ms));
+                Ok(Command::Single {
+                    request,
+                    timeout_ms,
+                }) => {
+                    self.start(
+                        Origin::Single(reply_address),
+                        request,
+                        state.deadline_ns(self.now_ns, timeout_ms),
+                    );
                 }
-                Ok(Command::Batch { requests, timeout_ms }) => {
-                    let batch = Batch::new(reply_address, requests, state.deadline_ns(self.now_ns, timeout_ms));
+                Ok(Command::Batch {
+                    requests,
+                    timeout_ms,
+                }) => {
+                    let batch = Batch::new(
+                        reply_address,
+                        requests,
+                        state.deadline_ns(self.now_ns, timeout_ms),
+                    );
                     let batch_bytes = batch.held();
                     let batch = self.batches.insert(batch);
                     connection.batch = Some((batch, batch_bytes));
@@ -165,17 +241,32 @@ impl Shard {
 
     /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
-        let Some(node_message) = cluster::take(rest)? else { return Ok(false) };
+        let Some(node_message) = cluster::take(rest)? else {
+            return Ok(false);
+        };
         let state = self.state.clone();
-        let Some(connection) = self.connections.get(at) else { return Ok(false) };
+        let Some(connection) = self.connections.get(at) else {
+            return Ok(false);
+        };
         if connection.role == Role::Inbound && state.pair.is_past(connection.greeting_changes) {
             connection.end();
             return Ok(false);
         }
         let serial = connection.serial;
-        let reply_address = |number| ReplyAddress { connection: at, serial, number };
+        let reply_address = |number| ReplyAddress {
+            connection: at,
+            serial,
+            number,
+        };
         match (node_message, connection.role) {
-            (NodeMessage::Hello { id, greeting, common }, Role::Client) => {
+            (
+                NodeMessage::Hello {
+                    id,
+                    greeting,
+                    common,
+                },
+                Role::Client,
+            ) => {
                 let is_known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !is_known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
@@ -196,54 +287,127 @@ impl Shard {
             {
                 connection.process = greeting.process;
                 state.on_greeting(greeting, self.now_ns);
-                state.pair.answered(greeting.process, greeting.mode_version, connection.heard_ns);
+                state
+                    .pair
+                    .answered(greeting.process, greeting.mode_version, connection.heard_ns);
                 self.linked(at, node);
             }
-            (NodeMessage::Ping { number, mode_version }, Role::Inbound) => {
+            (
+                NodeMessage::Ping {
+                    number,
+                    mode_version,
+                },
+                Role::Inbound,
+            ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
-                let (mode_version, wall_ns) = (state.pair.reported_mode(), state.wall_ns(self.now_ns));
-                NodeMessage::Pong { number, mode_version, wall_ns }.put(connection.out());
+                let (mode_version, wall_ns) =
+                    (state.pair.reported_mode(), state.wall_ns(self.now_ns));
+                NodeMessage::Pong {
+                    number,
+                    mode_version,
+                    wall_ns,
+                }
+                .put(connection.out());
                 self.list(at);
             }
-            (NodeMessage::Pong { number, mode_version, wall_ns }, Role::Outbound(node)) => {
+            (
+                NodeMessage::Pong {
+                    number,
+                    mode_version,
+                    wall_ns,
+                },
+                Role::Outbound(node),
+            ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
                 if self.core == 0 {
                     state.on_peer_time(node, wall_ns, self.now_ns, number);
                 }
                 // A number greater than that of the last ping must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
-                state.pair.answered(connection.process, mode_version, connection.heard_ns);
+                state
+                    .pair
+                    .answered(connection.process, mode_version, connection.heard_ns);
             }
-            (NodeMessage::Image { number, namespace, digest, image }, Role::Inbound) => {
+            (
+                NodeMessage::Image {
+                    number,
+                    namespace,
+                    digest,
+                    image,
+                },
+                Role::Inbound,
+            ) => {
                 let origin = Origin::Node(reply_address(number));
                 self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
             }
-            (NodeMessage::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+            (NodeMessage::Done { number, result }, Role::Outbound(node))
+                if self.links[node] == Some(at) =>
+            {
                 self.on_done(number, result);
             }
-            (NodeMessage::Compare { number, namespace, digest, version }, Role::Inbound) => {
-                let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
-                self.start_for_node(Origin::Compared(reply_address(number), namespace), namespace, digest, work)?;
+            (
+                NodeMessage::Compare {
+                    number,
+                    namespace,
+                    digest,
+                    version,
+                },
+                Role::Inbound,
+            ) => {
+                let work = if state.pair.mode() == Mode::Ahead {
+                    Work::Compare(version)
+                } else {
+                    Work::Version
+                };
+                self.start_for_node(
+                    Origin::Compared(reply_address(number), namespace),
+                    namespace,
+                    digest,
+                    work,
+                )?;
             }
-            (NodeMessage::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+            (NodeMessage::Compared { number, version }, Role::Outbound(node))
+                if self.links[node] == Some(at) =>
+            {
                 self.on_compared(number, version);
             }
             // The answer is for a request on an earlier link, and the transaction has failed already.
             (NodeMessage::Done { .. } | NodeMessage::Compared { .. }, Role::Outbound(_)) => {}
-            (NodeMessage::ComparedAll { comparison, core, cores }, Role::Inbound) => {
+            (
+                NodeMessage::ComparedAll {
+                    comparison,
+                    core,
+                    cores,
+                },
+                Role::Inbound,
+            ) => {
                 if core >= cores || cores > u32::from(u16::MAX) {
                     return Err(INVALID_NODE_MESSAGE);
                 }
-                state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
+                state.on_mode(
+                    state
+                        .pair
+                        .other_compared(comparison, core as usize, cores as usize),
+                );
             }
-            (NodeMessage::Proxy { number, mode_version, message }, Role::Inbound) => {
+            (
+                NodeMessage::Proxy {
+                    number,
+                    mode_version,
+                    message,
+                },
+                Role::Inbound,
+            ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
                 let origin = Origin::Proxied(reply_address(number));
                 match state.parse(message) {
                     Ok(Command::Single { .. }) if self.is_quiet => {
                         self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
                     }
-                    Ok(Command::Single { request, timeout_ms }) => {
+                    Ok(Command::Single {
+                        request,
+                        timeout_ms,
+                    }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }
                     Err(MessageError::Refused(code)) => self.answer(origin, Reply::of(code)),
@@ -262,18 +426,40 @@ impl Shard {
     }
 
     /// Begins a request of another node.
-    fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
+    fn start_for_node(
+        &mut self,
+        origin: Origin,
+        namespace: u16,
+        digest: Digest,
+        work: Work,
+    ) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() {
             return Err(INVALID_NODE_MESSAGE);
         }
-        let transaction = Transaction { digest, set: Box::default(), work };
-        self.start(origin, wire::Request { namespace: namespace.into(), transaction, at_master: false }, u64::MAX);
+        let transaction = Transaction {
+            digest,
+            set: Box::default(),
+            work,
+        };
+        self.start(
+            origin,
+            wire::Request {
+                namespace: namespace.into(),
+                transaction,
+                at_master: false,
+            },
+            u64::MAX,
+        );
         Ok(())
     }
 
     /// Lists a connection, so that its replies are sent at the end of this pass.
     pub(super) fn list(&mut self, at: u32) {
-        if let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_listed) {
+        if let Some(connection) = self
+            .connections
+            .get(at)
+            .filter(|connection| !connection.is_listed)
+        {
             connection.is_listed = true;
             self.unsent_connections.push(at);
         }
@@ -290,9 +476,11 @@ impl Shard {
     /// requests. Replies to pipelined requests are sent together at the end of the pass.
     pub(super) fn send_last(&mut self) {
         let last = self.unsent_connections.last().copied();
-        if let Some(at) =
-            last.filter(|at| self.connections.get(*at).is_some_and(|of| of.role == Role::Client && !of.awaits_reply()))
-        {
+        if let Some(at) = last.filter(|at| {
+            self.connections
+                .get(*at)
+                .is_some_and(|of| of.role == Role::Client && !of.awaits_reply())
+        }) {
             self.unsent_connections.pop();
             self.send_to(at);
         }
@@ -301,9 +489,13 @@ impl Shard {
     /// Bytes for which the kernel has no room now are sent by the ring.
     fn send_to(&mut self, at: u32) {
         let token = self.token(at, SEND);
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         connection.is_listed = false;
-        let Some(mut bytes) = connection.take_out(self.now_ns) else { return };
+        let Some(mut bytes) = connection.take_out(self.now_ns) else {
+            return;
+        };
         // A send by the ring would need a second call in this pass, only to take its completion.
         let sent_bytes = sys::net::send(&connection.socket, &bytes).unwrap_or(0);
         if sent_bytes == bytes.len() {
@@ -311,12 +503,18 @@ impl Shard {
             self.handle_replies();
         } else {
             bytes.drain(..sent_bytes);
-            self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
+            self.net.submit(Op::Send {
+                token,
+                socket: connection.socket.clone(),
+                bytes,
+            });
         }
     }
 
     pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         connection.sent(bytes);
         if !matches!(outcome, Outcome::Sent) {
             connection.end();
@@ -324,10 +522,18 @@ impl Shard {
         if connection.unsent() > 0 {
             self.list(at);
         }
-        if let Some((batch, _)) = self.connections.get(at).and_then(|connection| connection.batch) {
+        if let Some((batch, _)) = self
+            .connections
+            .get(at)
+            .and_then(|connection| connection.batch)
+        {
             self.pump(batch);
         }
-        if self.connections.get(at).is_some_and(|connection| !connection.input.is_empty() && connection.may_take()) {
+        if self
+            .connections
+            .get(at)
+            .is_some_and(|connection| !connection.input.is_empty() && connection.may_take())
+        {
             self.arrived(at, &[]);
         }
         self.receive(at);
@@ -343,11 +549,14 @@ impl Shard {
 
     /// Removes a closed connection, once none of its operations is in the ring.
     fn finish(&mut self, at: u32) {
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         if connection.is_half_closed && connection.is_idle() {
             connection.end();
         }
-        let is_in_use = connection.is_receiving || connection.is_cancelling || connection.is_sending();
+        let is_in_use =
+            connection.is_receiving || connection.is_cancelling || connection.is_sending();
         if !connection.is_closed || is_in_use {
             return;
         }
@@ -361,14 +570,18 @@ impl Shard {
         }
         match role {
             Role::Outbound(node) => self.lost(at, node),
-            Role::Client | Role::Inbound => _ = self.state.connections.fetch_sub(1, Ordering::Relaxed),
+            Role::Client | Role::Inbound => {
+                _ = self.state.connections.fetch_sub(1, Ordering::Relaxed)
+            }
         }
         link.inspect(|link| link.store(false, Ordering::Release));
     }
 
     /// Greets a node on a new connection.
     pub(super) fn greet(&mut self, at: u32, link: Arc<AtomicBool>) {
-        let Some(connection) = self.connections.get(at) else { return };
+        let Some(connection) = self.connections.get(at) else {
+            return;
+        };
         connection.link = Some(link);
         connection.heard_ns = self.now_ns;
         hello(&self.state, connection.out());
@@ -385,7 +598,11 @@ impl Shard {
             *lock(&self.state.requests_at_loss) = None;
             let peer = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (peer.name(), &peer.host, peer.port);
-            self.state.inform("hb", "hb.c", format!("connected to node {name} at {host}:{port}"));
+            self.state.inform(
+                "hb",
+                "hb.c",
+                format!("connected to node {name} at {host}:{port}"),
+            );
         }
     }
 
@@ -408,17 +625,30 @@ impl Shard {
                 _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
                 _ => fail.to_owned(),
             };
-            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
+            self.state
+                .warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
         }
-        for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
+        for number in self
+            .pending
+            .iter()
+            .filter(|(_, of)| of.waits_for(node))
+            .map(|(at, _)| at)
+            .collect::<Vec<_>>()
+        {
             self.unanswered(number);
         }
     }
 
     /// Sends a message to a node. `false` if there is no link to that node.
     pub(super) fn send_to_node(&mut self, node: usize, message: &NodeMessage<'_>) -> bool {
-        let Some(at) = self.links[node] else { return false };
-        let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else {
+        let Some(at) = self.links[node] else {
+            return false;
+        };
+        let Some(connection) = self
+            .connections
+            .get(at)
+            .filter(|connection| !connection.is_closed)
+        else {
             return false;
         };
         message.put(connection.out());

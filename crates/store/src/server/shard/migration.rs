@@ -46,7 +46,10 @@ const QUIET_NS: u64 = 10_000 * MS;
 
 /// True if the refusal is temporary: the other node is overloaded, or has a version that this node did not know.
 fn is_passing(result: ResultCode) -> bool {
-    matches!(result, ResultCode::DEVICE_OVERLOAD | ResultCode::KEY_BUSY | ResultCode::GENERATION)
+    matches!(
+        result,
+        ResultCode::DEVICE_OVERLOAD | ResultCode::KEY_BUSY | ResultCode::GENERATION
+    )
 }
 
 /// A core's part of a comparison.
@@ -75,12 +78,15 @@ impl Shard {
         }
         if self.state.pair.mode() == Mode::Handing {
             if self.pending.iter().all(|(_, of)| !of.may_write()) {
-                self.state.pair.drained(self.state.pair.word().changes, self.core);
+                self.state
+                    .pair
+                    .drained(self.state.pair.word().changes, self.core);
                 self.state.record();
             }
             return u64::MAX;
         }
-        let (Some(comparison), Some(node)) = (self.state.pair.comparison(), self.other_node()) else {
+        let (Some(comparison), Some(node)) = (self.state.pair.comparison(), self.other_node())
+        else {
             self.end_migration();
             return u64::MAX;
         };
@@ -90,12 +96,25 @@ impl Shard {
             }
             return u64::MAX;
         }
-        if self.migration.as_ref().is_none_or(|migration| migration.comparison != comparison) {
-            let pause_ns = if self.migration.is_some() { AGAIN_NS } else { 0 };
-            self.begin_migration(comparison, pause_ns.max(self.next_comparison_ns.saturating_sub(self.now_ns)));
+        if self
+            .migration
+            .as_ref()
+            .is_none_or(|migration| migration.comparison != comparison)
+        {
+            let pause_ns = if self.migration.is_some() {
+                AGAIN_NS
+            } else {
+                0
+            };
+            self.begin_migration(
+                comparison,
+                pause_ns.max(self.next_comparison_ns.saturating_sub(self.now_ns)),
+            );
         }
         for _ in 0..TURN {
-            let Some(migration) = &mut self.migration else { return u64::MAX };
+            let Some(migration) = &mut self.migration else {
+                return u64::MAX;
+            };
             if migration.is_over || migration.in_flight >= FLYING_MAX {
                 return u64::MAX;
             }
@@ -104,82 +123,163 @@ impl Shard {
             }
             // Wait for pending writes that are not sent to the other node. Such a write could reach the store after its
             // record was compared.
-            if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node.is_none()) {
+            if !migration.is_begun
+                && self
+                    .pending
+                    .iter()
+                    .any(|(_, of)| of.may_write() && of.node.is_none())
+            {
                 return self.now_ns + MS;
             }
-            let Some(migration) = &mut self.migration else { return u64::MAX };
+            let Some(migration) = &mut self.migration else {
+                return u64::MAX;
+            };
             migration.is_begun = true;
             if let Some((namespace, digest)) = migration.retries.pop() {
                 migration.in_flight += 1;
-                let origin = Origin::Comparison { serial: migration.serial };
-                self.compare(origin, node, namespace, digest, Version { number: 0, is_tombstone: false });
+                let origin = Origin::Comparison {
+                    serial: migration.serial,
+                };
+                self.compare(
+                    origin,
+                    node,
+                    namespace,
+                    digest,
+                    Version {
+                        number: 0,
+                        is_tombstone: false,
+                    },
+                );
                 continue;
             }
-            let (serial, namespace, number) = (migration.serial, migration.namespace, migration.next_number);
+            let (serial, namespace, number) =
+                (migration.serial, migration.namespace, migration.next_number);
             let Some((store, _)) = self.stores.get(namespace) else {
                 if migration.in_flight == 0 {
                     migration.is_over = true;
-                    self.state.on_mode(self.state.pair.compared(comparison, self.core));
+                    self.state
+                        .on_mode(self.state.pair.compared(comparison, self.core));
                     let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
                     if !comparison.is_sender {
                         let comparison = comparison.changes;
-                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison, core, cores });
+                        self.send_to_node(
+                            node,
+                            &NodeMessage::ComparedAll {
+                                comparison,
+                                core,
+                                cores,
+                            },
+                        );
                     }
                 }
                 return u64::MAX;
             };
-            if number >= store.end() || self.state.setup.config.namespaces[namespace].replication_factor < 2 {
+            if number >= store.end()
+                || self.state.setup.config.namespaces[namespace].replication_factor < 2
+            {
                 (migration.namespace, migration.next_number) = (namespace + 1, 0);
                 continue;
             }
             migration.next_number += 1;
             // A node that is behind also compares tombstones, because later writes must get greater versions.
-            let is_wanted = |(_, version): &(Digest, Version)| !(comparison.is_sender && version.is_tombstone);
-            let Some((digest, version)) = store.nth(number).filter(is_wanted) else { continue };
+            let is_wanted =
+                |(_, version): &(Digest, Version)| !(comparison.is_sender && version.is_tombstone);
+            let Some((digest, version)) = store.nth(number).filter(is_wanted) else {
+                continue;
+            };
             migration.in_flight += 1;
             let namespace = namespace as u16;
-            self.compare(Origin::Comparison { serial }, node, namespace, digest, version);
+            self.compare(
+                Origin::Comparison { serial },
+                node,
+                namespace,
+                digest,
+                version,
+            );
         }
         self.now_ns
     }
 
     /// Sends this node's version of a record to another node, and asks for that node's version.
-    pub(super) fn compare(&mut self, origin: Origin, node: usize, namespace: u16, digest: Digest, version: Version) {
+    pub(super) fn compare(
+        &mut self,
+        origin: Origin,
+        node: usize,
+        namespace: u16,
+        digest: Digest,
+        version: Version,
+    ) {
         let number = self.pend(origin, namespace, digest);
         if let Some(pending) = self.pending.get(number) {
             pending.is_sent_to(node);
         }
-        self.send_to_node(node, &NodeMessage::Compare { number: number.into(), namespace, digest, version });
+        self.send_to_node(
+            node,
+            &NodeMessage::Compare {
+                number: number.into(),
+                namespace,
+                digest,
+                version,
+            },
+        );
     }
 
     fn begin_migration(&mut self, comparison: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
-        self.migration = Some(CoreComparison { comparison, serial, due_ns, ..CoreComparison::default() });
+        self.migration = Some(CoreComparison {
+            comparison,
+            serial,
+            due_ns,
+            ..CoreComparison::default()
+        });
     }
 
     /// Ends the comparison, because the other node is gone. Writes continue without it, so all records must be compared
     /// again.
     pub(super) fn end_migration(&mut self) {
-        if self.migration.take().is_some_and(|migration| migration.comparison.is_sender) {
+        if self
+            .migration
+            .take()
+            .is_some_and(|migration| migration.comparison.is_sender)
+        {
             self.state.pair.compare_again();
         }
     }
 
     fn other_node(&self) -> Option<usize> {
-        self.state.setup.cluster.others().next().map(|(node, _)| node)
+        self.state
+            .setup
+            .cluster
+            .others()
+            .next()
+            .map(|(node, _)| node)
     }
 
     /// The node that must also get a write of this record, if there is one. `mode_version`: this node's mode when the
     /// write began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
-    pub(super) fn receiver(&mut self, mode_version: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
+    pub(super) fn receiver(
+        &mut self,
+        mode_version: ModeVersion,
+        digest: &Digest,
+    ) -> Result<Option<usize>, ResultCode> {
         if mode_version.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
-            return replica.and_then(|node| self.refusal(node)).map_or(Ok(replica), Err);
+            return replica
+                .and_then(|node| self.refusal(node))
+                .map_or(Ok(replica), Err);
         }
-        let is_of = |Comparison { changes, is_sender, .. }: Comparison| is_sender && changes == mode_version.changes;
-        let is_sender = self.migration.as_ref().is_some_and(|migration| is_of(migration.comparison));
-        let Some(node) = self.other_node().filter(|_| is_sender) else { return Ok(None) };
+        let is_of =
+            |Comparison {
+                 changes, is_sender, ..
+             }: Comparison| is_sender && changes == mode_version.changes;
+        let is_sender = self
+            .migration
+            .as_ref()
+            .is_some_and(|migration| is_of(migration.comparison));
+        let Some(node) = self.other_node().filter(|_| is_sender) else {
+            return Ok(None);
+        };
         match self.refusal(node) {
             None => Ok(Some(node)),
             Some(ResultCode::UNAVAILABLE) => {
@@ -192,25 +292,59 @@ impl Shard {
 
     /// True if this core is comparing: each new write goes to the other node, and all earlier writes are in the stores.
     pub(super) fn compares(&self) -> bool {
-        self.migration.as_ref().is_some_and(|migration| migration.is_begun)
+        self.migration
+            .as_ref()
+            .is_some_and(|migration| migration.is_begun)
     }
 
     /// Handles the answer to a comparison. `version`: the other node's version of the record, which the other node may
     /// just have received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
-        let Ok(number) = u32::try_from(number) else { return };
-        let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
+        let Ok(number) = u32::try_from(number) else {
+            return;
+        };
+        let Some(pending) = self
+            .pending
+            .get(number)
+            .filter(|pending| pending.is_comparison())
+        else {
+            return;
+        };
         let (namespace, digest) = (pending.namespace, pending.digest);
         if self.state.pair.mode() != Mode::Behind {
-            let work = Work::Compare(Version { number: version, is_tombstone: false });
-            return self.execute(number, namespace, Transaction { digest, set: Box::default(), work }, false);
+            let work = Work::Compare(Version {
+                number: version,
+                is_tombstone: false,
+            });
+            return self.execute(
+                number,
+                namespace,
+                Transaction {
+                    digest,
+                    set: Box::default(),
+                    work,
+                },
+                false,
+            );
         }
-        self.complete(number, Reply { version, ..Reply::of(ResultCode::OK) });
+        self.complete(
+            number,
+            Reply {
+                version,
+                ..Reply::of(ResultCode::OK)
+            },
+        );
     }
 
     /// Handles the end of the comparison of a record, including the copy if there was one.
     pub(super) fn on_comparison(&mut self, serial: u32, key: RecordKey, reply: &Reply) {
-        let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
+        let Some(migration) = self
+            .migration
+            .as_mut()
+            .filter(|migration| migration.serial == serial)
+        else {
+            return;
+        };
         migration.in_flight = migration.in_flight.saturating_sub(1);
         match reply.result {
             ResultCode::OK => {}
@@ -229,10 +363,18 @@ impl Shard {
 
     /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
     pub(super) fn may_copy_later(&self, mode_version: ModeVersion) -> bool {
-        let Some(CoreComparison { comparison, is_begun: true, is_over: false, .. }) = &self.migration else {
+        let Some(CoreComparison {
+            comparison,
+            is_begun: true,
+            is_over: false,
+            ..
+        }) = &self.migration
+        else {
             return false;
         };
-        comparison.is_sender && mode_version.mode == Mode::Ahead && comparison.changes == mode_version.changes
+        comparison.is_sender
+            && mode_version.mode == Mode::Ahead
+            && comparison.changes == mode_version.changes
     }
 
     /// Schedules another copy of a record that the other node could not take now.
@@ -252,13 +394,18 @@ impl Shard {
     /// Begins the comparison again, because a record could not be compared or copied.
     pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<RecordKey>) {
         let current = self.state.pair.comparison();
-        let comparison =
-            self.migration.as_ref().map(|migration| migration.comparison).filter(|of| Some(*of) == current);
+        let comparison = self
+            .migration
+            .as_ref()
+            .map(|migration| migration.comparison)
+            .filter(|of| Some(*of) == current);
         match comparison {
             None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
             // This core already begins again for another reason.
             None => return,
-            Some(Comparison { is_sender: true, .. }) => self.state.pair.compare_again(),
+            Some(Comparison {
+                is_sender: true, ..
+            }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
         }
         // Other log lines have the reason for a lost link, or for a core that has not begun to compare.
@@ -269,12 +416,18 @@ impl Shard {
         if self.now_ns >= self.next_warning_ns {
             self.next_warning_ns = self.now_ns + QUIET_NS;
             let record = key.map_or(String::new(), |(namespace, digest)| {
-                let name = &self.state.setup.config.namespaces[usize::from(namespace)].settings.name;
+                let name = &self.state.setup.config.namespaces[usize::from(namespace)]
+                    .settings
+                    .name;
                 let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!(" {digest} of namespace {name}")
             });
-            let what = "all records are compared again until the record is copied, replaced or deleted";
-            let what = format!("record{record} could not be compared or copied - result code {} - {what}", result.0);
+            let what =
+                "all records are compared again until the record is copied, replaced or deleted";
+            let what = format!(
+                "record{record} could not be compared or copied - result code {} - {what}",
+                result.0
+            );
             self.state.warn("migrate", "migrate.c", what);
         }
     }
@@ -289,16 +442,28 @@ impl Shard {
             let is_copied = self.state.setup.config.namespaces[at].replication_factor > 1;
             let end = u64::from(self.stores[at].0.end()).max(1);
             let remaining = match &self.migration {
-                Some(core_comparison) if is_copied && core_comparison.namespace < at => partition_count as u64,
+                Some(core_comparison) if is_copied && core_comparison.namespace < at => {
+                    partition_count as u64
+                }
                 Some(core_comparison) if is_copied && core_comparison.namespace == at => {
-                    (partition_count as u64 * end.saturating_sub(core_comparison.next_number.into())).div_ceil(end)
+                    (partition_count as u64
+                        * end.saturating_sub(core_comparison.next_number.into()))
+                    .div_ceil(end)
                 }
                 _ => 0,
             };
-            let remaining = if is_copied { remaining.max(std::mem::take(&mut remaining_min)) } else { 0 };
+            let remaining = if is_copied {
+                remaining.max(std::mem::take(&mut remaining_min))
+            } else {
+                0
+            };
             let is_behind = pair.mode() == Mode::Behind;
             let migration = &mut counts.migration;
-            (migration.tx_remaining, migration.rx_remaining) = if is_behind { (0, remaining) } else { (remaining, 0) };
+            (migration.tx_remaining, migration.rx_remaining) = if is_behind {
+                (0, remaining)
+            } else {
+                (remaining, 0)
+            };
         }
     }
 }
@@ -339,16 +504,26 @@ impl Shard {
         if self.copies.suspect_copies.contains_key(&key) {
             return Some(Reply::of(ResultCode::UNAVAILABLE));
         }
-        let writer = self.copies.writes.get(&key).and_then(|writes| writes.last());
-        let Some(writer) = writer.and_then(|writer| self.pending.get(*writer)) else { return Some(reply) };
+        let writer = self
+            .copies
+            .writes
+            .get(&key)
+            .and_then(|writes| writes.last());
+        let Some(writer) = writer.and_then(|writer| self.pending.get(*writer)) else {
+            return Some(reply);
+        };
         writer.readers.push((number, reply));
         None
     }
 
     /// Handles the answer of the replica to a write.
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
-        let Ok(number) = u32::try_from(number) else { return };
-        let Some(pending) = self.pending.get(number) else { return };
+        let Ok(number) = u32::try_from(number) else {
+            return;
+        };
+        let Some(pending) = self.pending.get(number) else {
+            return;
+        };
         let key = (pending.namespace, pending.digest);
         let Some(reply) = pending.reply.take() else {
             // The other node could not return its version.
@@ -369,7 +544,9 @@ impl Shard {
 
     /// Handles a transaction whose answer was lost with the link to a node.
     pub(super) fn unanswered(&mut self, number: u32) {
-        let Some(pending) = self.pending.get(number) else { return };
+        let Some(pending) = self.pending.get(number) else {
+            return;
+        };
         let key = (pending.namespace, pending.digest);
         let reply = match pending.reply.take() {
             Some(reply) => self.not_copied(number, key, reply, ResultCode::TIMEOUT),
@@ -380,7 +557,13 @@ impl Shard {
 
     /// The reply to a write that this node has and the other node may lack. A node that is ahead acknowledges the write
     /// nevertheless.
-    pub(super) fn not_copied(&mut self, number: u32, key: RecordKey, reply: Reply, result: ResultCode) -> Reply {
+    pub(super) fn not_copied(
+        &mut self,
+        number: u32,
+        key: RecordKey,
+        reply: Reply,
+        result: ResultCode,
+    ) -> Reply {
         let mode_version = self.state.pair.word();
         if matches!(mode_version.mode, Mode::Ahead | Mode::Handing) {
             if is_passing(result) && self.may_copy_later(mode_version) {
@@ -389,7 +572,8 @@ impl Shard {
                 self.compare_again(result, Some(key));
             }
             // A node acknowledges writes without the other node only after it has recorded that it is ahead.
-            let is_recorded = mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
+            let is_recorded =
+                mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
@@ -413,7 +597,14 @@ impl Shard {
             if let Some(pending) = self.pending.get(number) {
                 pending.has_failed |= has_failed;
             }
-            self.complete(number, if has_failed { Reply::of(ResultCode::UNAVAILABLE) } else { reply });
+            self.complete(
+                number,
+                if has_failed {
+                    Reply::of(ResultCode::UNAVAILABLE)
+                } else {
+                    reply
+                },
+            );
         }
     }
 
@@ -430,19 +621,40 @@ impl Shard {
         if self.copies.retry_ns > self.now_ns {
             return self.copies.retry_ns;
         }
-        let in_flight = self.copies.suspect_copies.values().filter(|is_flying| **is_flying).count();
-        let waiting_keys = self.copies.suspect_copies.iter().filter(|(_, is_flying)| !**is_flying).map(|(key, _)| *key);
+        let in_flight = self
+            .copies
+            .suspect_copies
+            .values()
+            .filter(|is_flying| **is_flying)
+            .count();
+        let waiting_keys = self
+            .copies
+            .suspect_copies
+            .iter()
+            .filter(|(_, is_flying)| !**is_flying)
+            .map(|(key, _)| *key);
         let waiting_keys: Vec<_> = waiting_keys.collect();
         let mut free_slots = FLYING_MAX.saturating_sub(in_flight);
         for key @ (namespace, digest) in waiting_keys {
             let replica = self.state.setup.cluster.replica(partition(&digest));
-            let Some(node) = replica.filter(|node| self.refusal(*node).is_none()) else { continue };
+            let Some(node) = replica.filter(|node| self.refusal(*node).is_none()) else {
+                continue;
+            };
             if free_slots == 0 {
                 break;
             }
             free_slots -= 1;
             self.copies.suspect_copies.insert(key, true);
-            self.compare(Origin::CopyAgain, node, namespace, digest, Version { number: 0, is_tombstone: false });
+            self.compare(
+                Origin::CopyAgain,
+                node,
+                namespace,
+                digest,
+                Version {
+                    number: 0,
+                    is_tombstone: false,
+                },
+            );
         }
         self.copies.retry_ns = self.now_ns + AGAIN_NS;
         self.copies.retry_ns

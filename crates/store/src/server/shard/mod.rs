@@ -36,7 +36,10 @@ use sys::op;
 use transactions::{AnsweredTransaction, Origin, PendingTransaction};
 
 /// Receive buffers of a shard.
-const ARRIVALS: ReceiveBuffers = ReceiveBuffers { buffers: 512, bytes: 8 << 10 };
+const ARRIVALS: ReceiveBuffers = ReceiveBuffers {
+    buffers: 512,
+    bytes: 8 << 10,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -161,21 +164,40 @@ pub(super) struct Shard {
 
 impl Shard {
     /// The shard of core `core`, created on its thread.
-    pub(super) fn new(core: usize, state: &Arc<State>, listeners: Vec<Arc<TcpListener>>) -> Result<Self, String> {
+    pub(super) fn new(
+        core: usize,
+        state: &Arc<State>,
+        listeners: Vec<Arc<TcpListener>>,
+    ) -> Result<Self, String> {
         let setup = &state.setup;
         // Time since 1970 at instant 0 of the clock. All cores have the same clock.
         let wall_ms = state.process / 1_000_000;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
         let cores = state.mailboxes.len() as u16;
-        for (NamespaceConfig { settings: namespace, .. }, devices) in setup.config.namespaces.iter().zip(&setup.devices)
+        for (
+            NamespaceConfig {
+                settings: namespace,
+                ..
+            },
+            devices,
+        ) in setup.config.namespaces.iter().zip(&setup.devices)
         {
             let mut spaces = Vec::new();
             for (target, header) in devices {
                 let target_id = targets.len() as u16;
-                let space = header.space(target.size_bytes(), target_id, core as u16, target.min_io_bytes());
-                let space = space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
-                spaces.push(Space { write_unit_bytes: write_unit_bytes(target), ..space });
+                let space = header.space(
+                    target.size_bytes(),
+                    target_id,
+                    core as u16,
+                    target.min_io_bytes(),
+                );
+                let space =
+                    space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
+                spaces.push(Space {
+                    write_unit_bytes: write_unit_bytes(target),
+                    ..space
+                });
                 targets.push(target.clone());
             }
             let namespace = namespace.per_core(cores);
@@ -186,17 +208,32 @@ impl Shard {
         }
         let connections = setup.limits.connections + setup.cluster.nodes().len();
         let tokens = first_token as usize + listeners.len() + connections * TOKENS_EACH as usize;
-        let devices = targets.iter().map(|target| target.name().to_string()).collect();
-        let size = Setup { in_flight_max: tokens, memory_bytes, epoch: state.began, harmless_gap_ns: u64::MAX };
+        let devices = targets
+            .iter()
+            .map(|target| target.name().to_string())
+            .collect();
+        let size = Setup {
+            in_flight_max: tokens,
+            memory_bytes,
+            epoch: state.began,
+            harmless_gap_ns: u64::MAX,
+        };
         let (mut net, _) = NetEngine::new(targets, ARRIVALS, size)
             .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
         state.mailboxes[core].set_waker(net.waker().clone());
         let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
             let seed = wall_ms << 8 | core as u64;
             let now_ns = net.now();
-            let store =
-                Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net, now_ns));
-            let mut store = store.map_err(|error| format!("cannot open namespace {} - {error}", namespace.name))?;
+            let store = Store::open(
+                &namespace,
+                &spaces,
+                tokens.clone(),
+                wall_ms,
+                seed,
+                &mut RingDisk(&mut net, now_ns),
+            );
+            let mut store = store
+                .map_err(|error| format!("cannot open namespace {} - {error}", namespace.name))?;
             store.count_into(state.io.clone());
             Ok((store, tokens))
         };
@@ -273,13 +310,28 @@ impl Shard {
                 self.publish();
                 return self.failure.map_or(Ok(()), Err);
             }
-            for (core, mailed) in self.cores_to_wake.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
+            for (core, mailed) in self
+                .cores_to_wake
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, mailed)| **mailed)
+            {
                 *mailed = false;
                 self.state.mailboxes[core].wake();
             }
-            let until_ns = if self.state.mailboxes[self.core].may_sleep() { due_ns } else { 0 };
+            let until_ns = if self.state.mailboxes[self.core].may_sleep() {
+                due_ns
+            } else {
+                0
+            };
             self.lend(until_ns);
-            let reaped = self.net.reap(Wait { until_ns, completions: 1 }, &mut completions);
+            let reaped = self.net.reap(
+                Wait {
+                    until_ns,
+                    completions: 1,
+                },
+                &mut completions,
+            );
             self.take_back();
             self.state.mailboxes[self.core].is_awake();
             reaped.map_err(|error| format!("the ring of core {} failed - {error}", self.core))?;
@@ -288,7 +340,10 @@ impl Shard {
             for completion in completions.drain(..) {
                 match completion {
                     Completion::Block(completion) => {
-                        let of = self.stores.iter_mut().find(|(_, tokens)| tokens.contains(&completion.token));
+                        let of = self
+                            .stores
+                            .iter_mut()
+                            .find(|(_, tokens)| tokens.contains(&completion.token));
                         if let Some((store, _)) = of {
                             let disk = &mut RingDisk(&mut self.net, self.now_ns);
                             store.on_completion(completion, disk, &mut self.replies);
@@ -310,8 +365,17 @@ impl Shard {
                 let at = self.connect(socket, Role::Outbound(node));
                 self.greet(at, link);
             }
-            Message::Transaction { from_core, number, namespace, transaction, at_master } => {
-                let origin = Origin::Core { core: from_core, number };
+            Message::Transaction {
+                from_core,
+                number,
+                namespace,
+                transaction,
+                at_master,
+            } => {
+                let origin = Origin::Core {
+                    core: from_core,
+                    number,
+                };
                 let number = self.pend(origin, namespace, transaction.digest);
                 self.execute(number, namespace, transaction, at_master);
             }
@@ -326,7 +390,9 @@ impl Shard {
     }
 
     fn on_event(&mut self, event: SocketCompletion) {
-        let SocketCompletion { token, outcome, op, .. } = event;
+        let SocketCompletion {
+            token, outcome, op, ..
+        } = event;
         let number = token - self.first_token;
         let listeners = self.listeners.len() as u32;
         if number < listeners {
@@ -335,8 +401,13 @@ impl Shard {
                 Outcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
-                    self.state.warn("service", "service.c", format!("cannot accept a connection - {error} - {what}"));
-                    self.paused_listeners.push((number as usize, self.now_ns + REST_NS));
+                    self.state.warn(
+                        "service",
+                        "service.c",
+                        format!("cannot accept a connection - {error} - {what}"),
+                    );
+                    self.paused_listeners
+                        .push((number as usize, self.now_ns + REST_NS));
                     return;
                 }
                 _ => {}
@@ -346,7 +417,10 @@ impl Shard {
             }
             return;
         }
-        let (at, kind) = ((number - listeners) / TOKENS_EACH, (number - listeners) % TOKENS_EACH);
+        let (at, kind) = (
+            (number - listeners) / TOKENS_EACH,
+            (number - listeners) % TOKENS_EACH,
+        );
         let is_over = op.is_some();
         match (kind, outcome, op) {
             (RECEIVE, outcome, _) => self.on_received(at, outcome, is_over),
@@ -367,7 +441,9 @@ impl Shard {
     /// Gives a connection to the next core in turn, if the limit allows one more.
     fn assign_connection(&mut self, socket: TcpStream) {
         let state = self.state.clone();
-        if self.stops_ns.is_some() || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections {
+        if self.stops_ns.is_some()
+            || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections
+        {
             return;
         }
         state.connections.fetch_add(1, Ordering::Relaxed);
@@ -397,7 +473,9 @@ impl Shard {
         let mut lent = lock(&self.state.lent[self.core]);
         self.stores = std::mem::take(&mut lent.stores);
         self.has_changed |= std::mem::take(&mut lent.is_touched);
-        lent.ops.drain(..).for_each(|op| self.net.submit(Op::Block(op)));
+        lent.ops
+            .drain(..)
+            .for_each(|op| self.net.submit(Op::Block(op)));
     }
 
     /// Does due work. Returns the time of the next call.
@@ -429,25 +507,40 @@ impl Shard {
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
                 let name = &self.state.setup.config.namespaces[at].settings.name;
-                let device = remark.device.and_then(|target| self.devices.get(usize::from(target)));
+                let device = remark
+                    .device
+                    .and_then(|target| self.devices.get(usize::from(target)));
                 let device = device.map_or(String::new(), |device| format!(" {device}:"));
-                self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}}{device} {}", remark.text));
+                self.state.warn(
+                    "drv_ssd",
+                    "drv_ssd.c",
+                    format!("{{{name}}}{device} {}", remark.text),
+                );
             }
         }
         self.leave_failing_device();
-        for (at, _) in
-            self.paused_listeners.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>()
+        for (at, _) in self
+            .paused_listeners
+            .extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns)
+            .collect::<Vec<_>>()
         {
             self.accept(at);
         }
-        due_ns = self.paused_listeners.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
+        due_ns = self
+            .paused_listeners
+            .iter()
+            .fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let is_busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let is_busy = is_busy || self.core == 0 && self.state.pair.takes_over();
         // Report a new mode at once: until the other node knows the mode, it passes requests on to this node, which
         // refuses them.
         let mode_version = self.state.pair.reported_mode();
         if std::mem::replace(&mut self.sent_mode_version, mode_version) != mode_version {
-            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
+            self.links
+                .clone()
+                .into_iter()
+                .flatten()
+                .for_each(|at| self.ping(at));
         }
         if self.swept_ns + SWEEP_NS <= self.now_ns {
             self.swept_ns = self.now_ns;
@@ -459,7 +552,11 @@ impl Shard {
                 at_ns => due_ns = due_ns.min(at_ns),
             }
         }
-        if is_busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
+        if is_busy {
+            due_ns.min(self.now_ns + SWEEP_NS)
+        } else {
+            due_ns
+        }
     }
 
     /// Ends the server if a device fails and the other node can take over.
@@ -467,12 +564,21 @@ impl Shard {
         if self.failure.is_some() || self.stops_ns.is_some() || !self.state.pair.takes_over() {
             return;
         }
-        let failing = self.stores.iter().zip(0..).find_map(|((store, _), at)| Some((at, store.failing_device()?)));
-        let Some((_, device)) = failing.filter(|(at, _)| self.has_copies(*at)) else { return };
+        let failing = self
+            .stores
+            .iter()
+            .zip(0..)
+            .find_map(|((store, _), at)| Some((at, store.failing_device()?)));
+        let Some((_, device)) = failing.filter(|(at, _)| self.has_copies(*at)) else {
+            return;
+        };
         if !self.state.pair.may_leave(self.now_ns) {
             return;
         }
-        let name = self.devices.get(usize::from(device)).map_or("", String::as_str);
+        let name = self
+            .devices
+            .get(usize::from(device))
+            .map_or("", String::as_str);
         self.failure = Some(format!(
             "cannot write to {name} - the log has the error - this node ends, so that the other node answers all \
              requests - replace the drive, then start this node again: it gets all records from the other node"
@@ -489,9 +595,17 @@ impl Shard {
             return;
         }
         self.moved_bytes = 0;
-        let mut total_bytes: usize = self.connections.iter().map(|(_, connection)| connection.held()).sum();
+        let mut total_bytes: usize = self
+            .connections
+            .iter()
+            .map(|(_, connection)| connection.held())
+            .sum();
         while total_bytes > limit {
-            let Some((_, largest)) = self.connections.iter().max_by_key(|(_, connection)| connection.held()) else {
+            let Some((_, largest)) = self
+                .connections
+                .iter()
+                .max_by_key(|(_, connection)| connection.held())
+            else {
                 return;
             };
             let bytes = largest.held();
@@ -518,14 +632,25 @@ impl Shard {
         let limits = &self.state.setup.limits;
         let (idle_ns, stalled_ns) = (limits.idle_ms * MS, limits.stalled_ms * MS);
         let now_ns = self.now_ns;
-        let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
+        let late = |since_ns: u64, limit_ns: u64| {
+            limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns
+        };
         let (mut reaped, mut due) = (0, Vec::new());
-        for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.is_closed) {
+        for (at, connection) in self
+            .connections
+            .iter()
+            .filter(|(_, connection)| !connection.is_closed)
+        {
             // The node does not answer: another program uses its port, its process hangs, or the network is broken.
-            let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
-            let is_stalled = connection.incomplete_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
+            let is_deaf =
+                matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
+            let is_stalled = connection
+                .incomplete_since_ns
+                .is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
-            let idles = connection.role == Role::Client && connection.is_idle() && late(connection.arrived_ns, idle_ns);
+            let idles = connection.role == Role::Client
+                && connection.is_idle()
+                && late(connection.arrived_ns, idle_ns);
             if is_stalled || idles || is_deaf {
                 reaped += 1;
                 connection.end();
@@ -540,49 +665,78 @@ impl Shard {
     /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
         let (mode_version, number) = (self.state.pair.reported_mode(), self.now_ns);
-        let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed) else { return };
+        let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed) else {
+            return;
+        };
         connection.pinged_ns = number;
-        NodeMessage::Ping { number, mode_version }.put(connection.out());
+        NodeMessage::Ping {
+            number,
+            mode_version,
+        }
+        .put(connection.out());
         self.list(at);
     }
 
     /// True if the shard has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
-        let Some(since_ns) = self.stops_ns else { return false };
+        let Some(since_ns) = self.stops_ns else {
+            return false;
+        };
         let stopping_ns = self.now_ns.saturating_sub(since_ns);
         let is_parting = stopping_ns < PARTING_NS;
-        let all_answered = self.pending.iter().all(|(_, of)| matches!(of.origin, Origin::Node(_)))
-            && self.connections.iter().all(|(_, of)| of.is_closed || of.role != Role::Client || of.is_idle());
+        let all_answered = self
+            .pending
+            .iter()
+            .all(|(_, of)| matches!(of.origin, Origin::Node(_)))
+            && self
+                .connections
+                .iter()
+                .all(|(_, of)| of.is_closed || of.role != Role::Client || of.is_idle());
         if all_answered && self.answered_ns.is_none() {
             self.answered_ns = Some(self.now_ns);
-            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
+            self.links
+                .clone()
+                .into_iter()
+                .flatten()
+                .for_each(|at| self.ping(at));
         }
         // An answer to this ping proves that the other node has all writes sent before, also those that nobody awaits.
         let answered_ns = self.answered_ns.unwrap_or(u64::MAX);
-        let are_copied = self
-            .links
-            .iter()
-            .flatten()
-            .all(|at| self.connections.get(*at).is_none_or(|link| link.is_closed || link.heard_ns >= answered_ns));
+        let are_copied = self.links.iter().flatten().all(|at| {
+            self.connections
+                .get(*at)
+                .is_none_or(|link| link.is_closed || link.heard_ns >= answered_ns)
+        });
         let may_leave = all_answered && are_copied && !self.state.pair.is_handing_back();
         if !self.is_quiet && (may_leave || !is_parting) {
             self.is_quiet = true;
             // Clients go on with another node, or see that there is none.
-            self.connections.iter().filter(|(_, of)| of.role == Role::Client).for_each(|(_, of)| of.end());
-            if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+            self.connections
+                .iter()
+                .filter(|(_, of)| of.role == Role::Client)
+                .for_each(|(_, of)| of.end());
+            if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1
+                == self.state.mailboxes.len()
+            {
                 self.state.on_mode(self.state.pair.leave());
                 self.cores_to_wake.fill(true);
             }
         }
-        let all_quiet = self.state.quiet_shards.load(Ordering::Acquire) >= self.state.mailboxes.len();
+        let all_quiet =
+            self.state.quiet_shards.load(Ordering::Acquire) >= self.state.mailboxes.len();
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }
         let is_leaving = self.state.pair.mode() == Mode::Leaving;
         let is_alone = self.state.links.load(Ordering::Acquire) == 0;
-        let mut all_idle = is_alone || self.state.pair.is_relieved() || stopping_ns >= 2 * PARTING_NS;
+        let mut all_idle =
+            is_alone || self.state.pair.is_relieved() || stopping_ns >= 2 * PARTING_NS;
         // A store in its cold start has nothing to write.
-        for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
+        for (store, _) in self
+            .stores
+            .iter_mut()
+            .filter(|(store, _)| store.is_ready() && !store.is_idle())
+        {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
             // The other node has the records that a failing device does not get.
             all_idle &= store.is_idle() || is_leaving && store.failing_device().is_some();
@@ -593,7 +747,11 @@ impl Shard {
                 "write buffers were not written within {} s - the device fails or hangs - the data in these buffers is lost",
                 flush_ms as f64 / 1_000.0
             );
-            self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));
+            self.state.warn(
+                "drv_ssd",
+                "drv_ssd.c",
+                format!("core {}: {what}", self.core),
+            );
             return true;
         }
         all_idle

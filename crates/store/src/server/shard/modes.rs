@@ -14,20 +14,29 @@ const NO_COPY: &str = "start the node that had all records, with its devices, or
 
 /// Advice to clear the devices of a node.
 fn clear(node: &str) -> String {
-    format!("stop {node}, clear its devices and start it again: it then gets all records from its peer")
+    format!(
+        "stop {node}, clear its devices and start it again: it then gets all records from its peer"
+    )
 }
 
 impl State {
     /// Namespace and core that have the record of this node's mode. `None`: this node never takes over.
     pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
-        let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
+        let namespace = self
+            .setup
+            .config
+            .namespaces
+            .iter()
+            .position(|of| of.replication_factor > 1)?;
         self.pair.takes_over().then_some((namespace, 0))
     }
 
     /// Takes over if the other node is gone; the rules are in [`super::super::pair`].
     pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
-        let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
+        let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else {
+            return;
+        };
         self.took_over(since_ns, now_ns);
         self.on_mode(Some(Mode::Ahead));
     }
@@ -38,7 +47,13 @@ impl State {
         let before = lock(&self.requests_at_loss).unwrap_or(now);
         let [requests, failed] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
         let ms = now_ns.saturating_sub(since_ns) / 1_000_000;
-        self.facts(|facts| facts.node.takeover = Some(Takeover { ms, requests, failed }));
+        self.facts(|facts| {
+            facts.node.takeover = Some(Takeover {
+                ms,
+                requests,
+                failed,
+            })
+        });
         let other = self.other_node();
         let pct = failed as f64 * 100.0 / requests.max(1) as f64;
         let text = format!(
@@ -49,7 +64,12 @@ impl State {
     }
 
     /// Handles the mode that a process of another node reports on an existing connection.
-    pub(in crate::server) fn on_mode_reported(&self, process: u64, mode_version: ModeVersion, now_ns: u64) {
+    pub(in crate::server) fn on_mode_reported(
+        &self,
+        process: u64,
+        mode_version: ModeVersion,
+        now_ns: u64,
+    ) {
         let mode = self.pair.on_mode_reported(process, mode_version, now_ns);
         if mode == Some(Mode::Ahead) && mode_version.mode == Mode::Leaving {
             self.took_over(now_ns, now_ns);
@@ -59,12 +79,18 @@ impl State {
 
     /// Handles the greeting of a process of another node.
     pub(in crate::server) fn on_greeting(&self, greeting: Greeting, now_ns: u64) {
-        let Greeting { process, mode_version, .. } = greeting;
+        let Greeting {
+            process,
+            mode_version,
+            ..
+        } = greeting;
         let mode_before = self.pair.mode();
         self.on_mode(self.pair.on_greeting(greeting, now_ns));
         let mode = self.pair.mode();
         let text = self.older_state(mode_before, mode_version.mode);
-        let Some(text) = text.or_else(|| self.disagreement(mode, mode_version.mode)) else { return };
+        let Some(text) = text.or_else(|| self.disagreement(mode, mode_version.mode)) else {
+            return;
+        };
         // Log only once: each core has two connections with the other node.
         let event = Some((process, mode, mode_version.mode));
         if std::mem::replace(&mut *lock(&self.last_warning), event) != event {
@@ -77,10 +103,15 @@ impl State {
         let [own_pairings, peer_pairings] = self.pair.pairings();
         let peer = format!("node {}", self.other_node());
         let is_own = own_pairings < peer_pairings;
-        let (older, older_mode, newer_mode) =
-            if is_own { ("this node", own_mode, peer_mode) } else { (peer.as_str(), peer_mode, own_mode) };
-        let has_records =
-            matches!(older_mode, Mode::Starting | Mode::Ahead | Mode::Damaged | Mode::New | Mode::NewAhead);
+        let (older, older_mode, newer_mode) = if is_own {
+            ("this node", own_mode, peer_mode)
+        } else {
+            (peer.as_str(), peer_mode, own_mode)
+        };
+        let has_records = matches!(
+            older_mode,
+            Mode::Starting | Mode::Ahead | Mode::Damaged | Mode::New | Mode::NewAhead
+        );
         if own_pairings == peer_pairings || !has_records {
             return None;
         }
@@ -88,11 +119,17 @@ impl State {
             Mode::Behind => NO_COPY.to_owned(),
             _ if self.pair.is_stuck(peer_mode) && is_own => clear(older),
             _ if self.pair.is_stuck(peer_mode) => {
-                format!("if {older} does not get the records of its peer, {}", clear(older))
+                format!(
+                    "if {older} does not get the records of its peer, {}",
+                    clear(older)
+                )
             }
             _ => format!("{older} gets all records from its peer"),
         };
-        let (fewer, more) = (own_pairings.min(peer_pairings), own_pairings.max(peer_pairings));
+        let (fewer, more) = (
+            own_pairings.min(peer_pairings),
+            own_pairings.max(peer_pairings),
+        );
         Some(format!(
             "the devices of {older} hold an older state ({fewer} pairings, not {more}), as after the restoration of a copy - {what}"
         ))
@@ -103,7 +140,10 @@ impl State {
         let peer = format!("node {}", self.other_node());
         Some(match (own_mode, peer_mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
-                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))
+                format!(
+                    "both nodes took over, and each has writes that the other lacks - {}",
+                    clear("one node")
+                )
             }
             _ if self.pair.is_stuck(peer_mode) => format!(
                 "{} (damage or new devices), and each node may have records that the other lacks - {}",
@@ -116,7 +156,8 @@ impl State {
                     // The newer records are on the node that was ahead, or that was paired while the other was behind.
                     (Mode::NewAhead, _) | (_, Mode::Behind) => &peer,
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
-                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
+                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) =>
+                        "the node that did not take over last",
                     _ => "one node",
                 })
             ),
@@ -128,7 +169,12 @@ impl State {
     }
 
     /// Adds the contents of this shard's devices. The last shard sets this node's mode.
-    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost_blocks: u64) {
+    pub(in crate::server) fn started(
+        &self,
+        recorded: Option<ModeRecord>,
+        full: u32,
+        lost_blocks: u64,
+    ) {
         let mut start = lock(&self.reported_contents);
         let (shards, contents) = &mut *start;
         *shards += 1;
@@ -136,10 +182,17 @@ impl State {
         contents.nonempty |= full;
         contents.devices.lost_blocks += lost_blocks;
         if *shards == self.mailboxes.len() {
-            let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
+            let namespaces = self
+                .setup
+                .config
+                .namespaces
+                .iter()
+                .zip(&self.setup.devices)
+                .zip(0..);
             for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
                 contents.replicated |= 1 << at;
-                contents.devices.device_sets ^= devices.first().map_or(0, |(_, header)| header.device_set);
+                contents.devices.device_sets ^=
+                    devices.first().map_or(0, |(_, header)| header.device_set);
             }
             let contents = *contents;
             drop(start);
@@ -167,7 +220,9 @@ impl State {
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding | Mode::AheadUnused => return,
-            Mode::Fresh => format!("this node has no records and waits for node {other}, which may have records"),
+            Mode::Fresh => format!(
+                "this node has no records and waits for node {other}, which may have records"
+            ),
             Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
                 format!(
                     "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
@@ -175,13 +230,21 @@ impl State {
             }
             Mode::Leaving => format!("this node ends and leaves its partitions to node {other}"),
             Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => format!("this node starts without records, as node {other} does"),
-            Mode::Behind if was_fresh => format!("this node has no records and gets those of node {other}"),
+            Mode::Ahead if was_fresh => {
+                format!("this node starts without records, as node {other} does")
+            }
+            Mode::Behind if was_fresh => {
+                format!("this node has no records and gets those of node {other}")
+            }
             Mode::Ahead => {
-                format!("this node answers all requests until node {other} is connected and has all records")
+                format!(
+                    "this node answers all requests until node {other} is connected and has all records"
+                )
             }
             Mode::Behind => {
-                format!("this node passes all requests on to node {other} and gets the missing records from there")
+                format!(
+                    "this node passes all requests on to node {other} and gets the missing records from there"
+                )
             }
         };
         match mode {
@@ -193,14 +256,20 @@ impl State {
 
     /// The name of the other node.
     fn other_node(&self) -> String {
-        self.setup.cluster.others().map(|(_, node)| node.name()).collect()
+        self.setup
+            .cluster
+            .others()
+            .map(|(_, node)| node.name())
+            .collect()
     }
 }
 
 impl Shard {
     /// Called when all records of this core are indexed.
     pub(super) fn indexed(&mut self) {
-        let Some(namespace) = self.record_namespace() else { return self.ready(None) };
+        let Some(namespace) = self.record_namespace() else {
+            return self.ready(None);
+        };
         let (store, _) = &mut self.stores[namespace];
         match store.note() {
             Ok(Note { number: 0, .. }) => self.ready(None),
@@ -216,7 +285,10 @@ impl Shard {
 
     /// The namespace whose devices have the record of this node's mode, if this core writes the record.
     fn record_namespace(&self) -> Option<usize> {
-        self.state.record_place().filter(|(_, core)| *core == self.core).map(|(namespace, _)| namespace)
+        self.state
+            .record_place()
+            .filter(|(_, core)| *core == self.core)
+            .map(|(namespace, _)| namespace)
     }
 
     fn ready(&mut self, recorded: Option<ModeRecord>) {
@@ -243,12 +315,21 @@ impl Shard {
 
     /// Records this node's mode.
     pub(super) fn record(&mut self) {
-        let Some(namespace) = self.record_namespace() else { return };
-        let Some(mode) = self.state.pair.begin_record() else { return };
+        let Some(namespace) = self.record_namespace() else {
+            return;
+        };
+        let Some(mode) = self.state.pair.begin_record() else {
+            return;
+        };
         self.recording = Some(mode);
         self.record_number += 1;
-        let note = Note { number: self.record_number, text: self.state.pair.record_of(mode).to_text() };
-        self.stores[namespace].0.set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
+        let note = Note {
+            number: self.record_number,
+            text: self.state.pair.record_of(mode).to_text(),
+        };
+        self.stores[namespace]
+            .0
+            .set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
     }
 
     /// Handles the end of the recording of the mode. After a failure, the next check of timers tries again.
@@ -256,7 +337,9 @@ impl Shard {
         if self.recording.is_none() && self.found_record.is_none() {
             return;
         }
-        let Some(namespace) = self.record_namespace() else { return };
+        let Some(namespace) = self.record_namespace() else {
+            return;
+        };
         let result = self.stores[namespace].0.is_noted();
         if result == Ok(false) {
             return;
@@ -264,8 +347,11 @@ impl Shard {
         if let Some(found) = self.found_record.take() {
             return self.ready(Some(found));
         }
-        let Some(mode) = self.recording.take() else { return };
-        self.state.on_mode(self.state.pair.end_record(result.is_ok().then_some(mode)));
+        let Some(mode) = self.recording.take() else {
+            return;
+        };
+        self.state
+            .on_mode(self.state.pair.end_record(result.is_ok().then_some(mode)));
         if result.is_ok() {
             // The mode may have changed meanwhile.
             self.state.record();
@@ -276,7 +362,9 @@ impl Shard {
     /// Continues with the parked transactions.
     pub(super) fn resume(&mut self) {
         for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
-            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
+            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else {
+                continue;
+            };
             self.route(number, namespace, transaction, at_master);
         }
     }

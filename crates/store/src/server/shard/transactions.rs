@@ -76,7 +76,14 @@ pub(super) struct PendingTransaction {
 impl PendingTransaction {
     /// A transaction without a deadline, which no counter counts.
     fn new(origin: Origin, namespace: u16, digest: Digest, began_ns: u64) -> Self {
-        Self { origin, namespace, began_ns, digest, deadline_ns: u64::MAX, ..Self::default() }
+        Self {
+            origin,
+            namespace,
+            began_ns,
+            digest,
+            deadline_ns: u64::MAX,
+            ..Self::default()
+        }
     }
 
     pub(super) fn waits_for(&self, node: usize) -> bool {
@@ -100,35 +107,68 @@ impl PendingTransaction {
 
 /// True if a value to write is longer than any record. Such writes are refused at once.
 fn is_too_big(work: &Work, block_bytes: usize) -> bool {
-    let Work::Write(write) = work else { return false };
-    write.ops.len() > block_bytes && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
+    let Work::Write(write) = work else {
+        return false;
+    };
+    write.ops.len() > block_bytes
+        && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
 }
 
 impl Shard {
     /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
-        self.pending.insert(PendingTransaction::new(origin, namespace, digest, self.now_ns))
+        self.pending.insert(PendingTransaction::new(
+            origin,
+            namespace,
+            digest,
+            self.now_ns,
+        ))
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
-        let Request { namespace, transaction, at_master } = request;
-        let (namespace, kind, digest) = (namespace as u16, TransactionKind::of(&transaction.work), transaction.digest);
+        let Request {
+            namespace,
+            transaction,
+            at_master,
+        } = request;
+        let (namespace, kind, digest) = (
+            namespace as u16,
+            TransactionKind::of(&transaction.work),
+            transaction.digest,
+        );
         let pending = PendingTransaction::new(origin, namespace, digest, self.now_ns);
-        let number = self.pending.insert(PendingTransaction { kind, deadline_ns, ..pending });
+        let number = self.pending.insert(PendingTransaction {
+            kind,
+            deadline_ns,
+            ..pending
+        });
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
-            return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+            return self
+                .replies
+                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
         if kind == Some(TransactionKind::Write) && stops_writes(self.state.skew_ms(), settings) {
-            return self.replies.push((number.into(), Reply::of(ResultCode::FORBIDDEN)));
+            return self
+                .replies
+                .push((number.into(), Reply::of(ResultCode::FORBIDDEN)));
         }
         self.route(number, namespace, transaction, at_master);
     }
 
     /// Executes a transaction on this core, or passes it to the core or node that has the partition.
-    pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
-        let (kind, partition) = (TransactionKind::of(&transaction.work), partition(&transaction.digest));
+    pub(super) fn route(
+        &mut self,
+        number: u32,
+        namespace: u16,
+        transaction: Transaction,
+        at_master: bool,
+    ) {
+        let (kind, partition) = (
+            TransactionKind::of(&transaction.work),
+            partition(&transaction.digest),
+        );
         let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
         let has_copies = self.has_copies(namespace);
         let role = pair.role(cluster, partition, has_copies);
@@ -141,16 +181,31 @@ impl Shard {
             return self.proxy(number, &transaction, at_master);
         }
         // Without a lease, the other node may have taken over and written.
-        let replica = cluster.replica(partition).filter(|_| at_master && has_copies && pair.mode() == Mode::Paired);
+        let replica = cluster
+            .replica(partition)
+            .filter(|_| at_master && has_copies && pair.mode() == Mode::Paired);
         if replica.is_some_and(|node| !self.has_lease(node)) {
-            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
+            return self
+                .replies
+                .push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
         }
         let target_core = usize::from(partition) % self.state.mailboxes.len();
         if target_core == self.core {
             self.execute(number, namespace, transaction, at_master);
-        } else if let Some(transaction) = self.execute_there(target_core, number, namespace, transaction) {
+        } else if let Some(transaction) =
+            self.execute_there(target_core, number, namespace, transaction)
+        {
             let from_core = self.core;
-            self.mail(target_core, Message::Transaction { from_core, number, namespace, transaction, at_master });
+            self.mail(
+                target_core,
+                Message::Transaction {
+                    from_core,
+                    number,
+                    namespace,
+                    transaction,
+                    at_master,
+                },
+            );
         }
     }
 
@@ -167,18 +222,35 @@ impl Shard {
             return Some(transaction);
         }
         let store_number = self.store_number(number);
-        let Ok(mut lent) = self.state.lent[core].try_lock() else { return Some(transaction) };
-        let LentStores { stores, ops, is_touched, until_ns } = &mut *lent;
+        let Ok(mut lent) = self.state.lent[core].try_lock() else {
+            return Some(transaction);
+        };
+        let LentStores {
+            stores,
+            ops,
+            is_touched,
+            until_ns,
+        } = &mut *lent;
         // Earlier requests of the connection may still be in the mailbox.
-        let store = stores.get_mut(usize::from(namespace)).filter(|_| self.state.mailboxes[core].is_empty());
-        let Some((store, _)) = store else { return Some(transaction) };
+        let store = stores
+            .get_mut(usize::from(namespace))
+            .filter(|_| self.state.mailboxes[core].is_empty());
+        let Some((store, _)) = store else {
+            return Some(transaction);
+        };
         // Not the time of the pass, after which the other thread may have used the store.
         let (now_ns, replies_before) = (self.net.now(), self.replies.len());
-        store.execute(store_number, transaction, &mut LentDisk(ops, now_ns), &mut self.replies);
+        store.execute(
+            store_number,
+            transaction,
+            &mut LentDisk(ops, now_ns),
+            &mut self.replies,
+        );
         *is_touched = true;
         // The thread has to do the I/O, or it sleeps so long that counts or a buffer would be late.
-        self.cores_to_wake[core] |=
-            !ops.is_empty() || self.replies.len() == replies_before || *until_ns > now_ns + REPORT_NS;
+        self.cores_to_wake[core] |= !ops.is_empty()
+            || self.replies.len() == replies_before
+            || *until_ns > now_ns + REPORT_NS;
         None
     }
 
@@ -196,7 +268,8 @@ impl Shard {
     fn has_lease(&mut self, node: usize) -> bool {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
-        let is_alive = link.is_some_and(|link| !link.is_closed && now_ns < link.heard_ns + LEASE_NS);
+        let is_alive =
+            link.is_some_and(|link| !link.is_closed && now_ns < link.heard_ns + LEASE_NS);
         is_alive && self.state.pair.has_lease(now_ns)
     }
 
@@ -209,34 +282,61 @@ impl Shard {
         };
         let Some(node) = node else { return };
         let refusal = self.refusal(node);
-        let Some(pending) = self.pending.get(number) else { return };
+        let Some(pending) = self.pending.get(number) else {
+            return;
+        };
         // Two nodes that take each other for the master would pass the transaction back and forth.
         let is_again = matches!(pending.origin, Origin::Proxied(_));
-        if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refusal } {
+        if let Some(code) = if is_again {
+            Some(ResultCode::UNAVAILABLE)
+        } else {
+            refusal
+        } {
             return self.replies.push((number.into(), Reply::of(code)));
         }
-        let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
-        let name = self.state.setup.config.namespaces[usize::from(pending.namespace)].settings.name.as_bytes();
+        let timeout_ms =
+            (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
+        let name = self.state.setup.config.namespaces[usize::from(pending.namespace)]
+            .settings
+            .name
+            .as_bytes();
         let mut message = Vec::new();
         request::put(&mut message, name, transaction, at_master, timeout_ms);
         if message.len() > BODY_BYTES_MAX {
-            return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+            return self
+                .replies
+                .push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
         pending.is_sent_to(node);
         let mode_version = self.state.pair.reported_mode();
-        self.send_to_node(node, &NodeMessage::Proxy { number: number.into(), mode_version, message: &message });
+        self.send_to_node(
+            node,
+            &NodeMessage::Proxy {
+                number: number.into(),
+                mode_version,
+                message: &message,
+            },
+        );
     }
 
     /// Reason why a node cannot be sent anything now, if there is one.
     pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
-            Some(link) if link.is_closed || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
+            Some(link) if link.is_closed || self.now_ns >= link.heard_ns + LEASE_NS => {
+                Some(ResultCode::UNAVAILABLE)
+            }
             Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
         }
     }
 
-    pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction, at_master: bool) {
+    pub(super) fn execute(
+        &mut self,
+        number: u32,
+        namespace: u16,
+        mut transaction: Transaction,
+        at_master: bool,
+    ) {
         let (mut replica, mut is_writing, mut is_linearizable) = (None, false, false);
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
@@ -245,29 +345,43 @@ impl Shard {
             let mode_version = self.state.pair.word();
             // A linearizable read could return a write that is undone if this node dies before it has recorded its
             // mode.
-            if (is_write || at_master && mode_version.mode == Mode::Ahead) && self.state.pair.must_wait(mode_version) {
+            if (is_write || at_master && mode_version.mode == Mode::Ahead)
+                && self.state.pair.must_wait(mode_version)
+            {
                 return self.park(number, transaction, at_master);
             }
             // Since the transaction was routed, the other node may have got its partitions back.
             let is_paired = mode_version.mode == Mode::Paired && (is_write || at_master);
-            if is_paired && !self.state.setup.cluster.has(partition(&transaction.digest), 0) {
+            if is_paired
+                && !self
+                    .state
+                    .setup
+                    .cluster
+                    .has(partition(&transaction.digest), 0)
+            {
                 return self.route(number, namespace, transaction, at_master);
             }
             let refusal = match (&transaction.work, mode_version.mode) {
-                (Work::Compare(_), Mode::Ahead) if !self.compares() => Some(ResultCode::UNAVAILABLE),
-                (Work::Write(_) | Work::Delete(_) | Work::Compare(_), Mode::Paired | Mode::Ahead) => {
-                    match self.receiver(mode_version, &transaction.digest) {
-                        Ok(None) if !is_write => Some(ResultCode::UNAVAILABLE),
-                        receiver => receiver.map(|receiver| replica = receiver).err(),
-                    }
+                (Work::Compare(_), Mode::Ahead) if !self.compares() => {
+                    Some(ResultCode::UNAVAILABLE)
                 }
+                (
+                    Work::Write(_) | Work::Delete(_) | Work::Compare(_),
+                    Mode::Paired | Mode::Ahead,
+                ) => match self.receiver(mode_version, &transaction.digest) {
+                    Ok(None) if !is_write => Some(ResultCode::UNAVAILABLE),
+                    receiver => receiver.map(|receiver| replica = receiver).err(),
+                },
                 (Work::Version | Work::Image(_), Mode::Behind) if self.state.pair.is_recorded() => {
                     let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
                     counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
                     None
                 }
                 (Work::Version | Work::Image(_), Mode::Paired | Mode::Leaving) => None,
-                (Work::Exists | Work::ReadAll | Work::Read(..), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
+                (
+                    Work::Exists | Work::ReadAll | Work::Read(..),
+                    Mode::Paired | Mode::Ahead | Mode::Handing,
+                ) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refusal {
@@ -289,7 +403,12 @@ impl Shard {
         }
         let store_number = self.store_number(number);
         let (store, _) = &mut self.stores[usize::from(namespace)];
-        store.execute(store_number, transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+        store.execute(
+            store_number,
+            transaction,
+            &mut RingDisk(&mut self.net, self.now_ns),
+            &mut self.replies,
+        );
     }
 
     /// Handles all replies of the stores.
@@ -300,7 +419,9 @@ impl Shard {
                 let (core, number) = ((store_number >> 32) as usize, store_number as u32);
                 match core.checked_sub(1).filter(|core| *core != self.core) {
                     None => self.stored(number, reply),
-                    Some(core) if core < self.cores_to_wake.len() => self.mail(core, Message::Reply { number, reply }),
+                    Some(core) if core < self.cores_to_wake.len() => {
+                        self.mail(core, Message::Reply { number, reply })
+                    }
                     // A transaction of the store itself.
                     Some(_) => {}
                 }
@@ -313,7 +434,9 @@ impl Shard {
 
     /// Handles the reply of a store. A write goes to its replica before the client gets the reply.
     fn stored(&mut self, number: u32, mut reply: Reply) {
-        let Some(pending) = self.pending.get(number) else { return };
+        let Some(pending) = self.pending.get(number) else {
+            return;
+        };
         let (namespace, digest) = (pending.namespace, pending.digest);
         // A write with a replica has changed nothing if the store's reply has no image.
         let has_changed = reply.image.is_some() || pending.node.is_none();
@@ -324,16 +447,29 @@ impl Shard {
             return self.complete(number, reply);
         }
         if pending.is_careful && !is_written {
-            let Some(reply) = self.settle(number, (namespace, digest), reply) else { return };
+            let Some(reply) = self.settle(number, (namespace, digest), reply) else {
+                return;
+            };
             return self.complete(number, reply);
         }
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
             let is_paired = self.state.pair.mode() == Mode::Paired;
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let is_asynchronous = settings.answers_before_replica && is_paired;
-            let answer_number = if is_asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent = self
-                .send_to_node(node, &NodeMessage::Image { number: answer_number, namespace, digest, image: &image });
+            let answer_number = if is_asynchronous {
+                NO_ANSWER
+            } else {
+                number.into()
+            };
+            let is_sent = self.send_to_node(
+                node,
+                &NodeMessage::Image {
+                    number: answer_number,
+                    namespace,
+                    digest,
+                    image: &image,
+                },
+            );
             if !is_sent || is_asynchronous && !self.has_lease(node) {
                 reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
             } else if !is_asynchronous && let Some(pending) = self.pending.get(number) {
@@ -346,14 +482,22 @@ impl Shard {
 
     /// Handles the reply of the node that executed a transaction.
     pub(super) fn on_answer(&mut self, number: u64, reply: Reply) {
-        let Ok(number) = u32::try_from(number) else { return };
-        if self.pending.get(number).is_some_and(|pending| pending.is_proxied) {
+        let Ok(number) = u32::try_from(number) else {
+            return;
+        };
+        if self
+            .pending
+            .get(number)
+            .is_some_and(|pending| pending.is_proxied)
+        {
             self.complete(number, reply);
         }
     }
 
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
-        let Some(mut pending) = self.pending.remove(number) else { return };
+        let Some(mut pending) = self.pending.remove(number) else {
+            return;
+        };
         let key = (pending.namespace, pending.digest);
         if pending.is_careful {
             self.copies.end(key, number);
@@ -369,7 +513,11 @@ impl Shard {
     }
 
     pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
-        let ReplyAddress { connection: at, serial, number } = match origin {
+        let ReplyAddress {
+            connection: at,
+            serial,
+            number,
+        } = match origin {
             Origin::Single(asker) | Origin::Node(asker) | Origin::Proxied(asker) => asker,
             Origin::Compared(asker, namespace) => {
                 if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
@@ -378,10 +526,16 @@ impl Shard {
                 asker
             }
             Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
-            Origin::Core { core, number } => return self.mail(core, Message::Reply { number, reply }),
+            Origin::Core { core, number } => {
+                return self.mail(core, Message::Reply { number, reply });
+            }
             Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
         };
-        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.is_closed) else {
+        let Some(connection) = self
+            .connections
+            .get(at)
+            .filter(|of| of.serial == serial && !of.is_closed)
+        else {
             return;
         };
         match origin {
@@ -397,12 +551,24 @@ impl Shard {
                     entry.clear();
                     message::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
                 }
-                NodeMessage::Answer { number, reply: &entry }.put(connection.out());
+                NodeMessage::Answer {
+                    number,
+                    reply: &entry,
+                }
+                .put(connection.out());
             }
             Origin::Compared(..) if reply.result == ResultCode::OK => {
-                NodeMessage::Compared { number, version: reply.version }.put(connection.out());
+                NodeMessage::Compared {
+                    number,
+                    version: reply.version,
+                }
+                .put(connection.out());
             }
-            _ => NodeMessage::Done { number, result: reply.result }.put(connection.out()),
+            _ => NodeMessage::Done {
+                number,
+                result: reply.result,
+            }
+            .put(connection.out()),
         }
         self.list(at);
     }
@@ -410,12 +576,25 @@ impl Shard {
     /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let is_late = |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::NoClient;
-        let late: Vec<_> = self.pending.iter().filter(|(_, of)| is_late(of)).map(|(number, _)| number).collect();
+        let is_late =
+            |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::NoClient;
+        let late: Vec<_> = self
+            .pending
+            .iter()
+            .filter(|(_, of)| is_late(of))
+            .map(|(number, _)| number)
+            .collect();
         for number in late {
-            let Some(pending) = self.pending.get(number) else { continue };
+            let Some(pending) = self.pending.get(number) else {
+                continue;
+            };
             let (reply, readers) = (pending.reply.take(), std::mem::take(&mut pending.readers));
-            let nobody = PendingTransaction { origin: Origin::NoClient, reply, readers, ..*pending };
+            let nobody = PendingTransaction {
+                origin: Origin::NoClient,
+                reply,
+                readers,
+                ..*pending
+            };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
@@ -454,9 +633,21 @@ impl Shard {
             Origin::Proxied(_) => observe::Origin::Proxy,
             _ => return,
         };
-        let PendingTransaction { namespace, began_ns, is_proxied, .. } = *pending;
+        let PendingTransaction {
+            namespace,
+            began_ns,
+            is_proxied,
+            ..
+        } = *pending;
         let Some(kind) = pending.kind else { return };
-        self.answered.push(AnsweredTransaction { namespace, origin, kind, result, began_ns, is_proxied });
+        self.answered.push(AnsweredTransaction {
+            namespace,
+            origin,
+            kind,
+            result,
+            began_ns,
+            is_proxied,
+        });
     }
 
     /// Counts the transactions answered in this pass, after their replies were passed to the ring.
@@ -465,12 +656,29 @@ impl Shard {
             return;
         }
         let now_ns = self.net.now();
-        let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for AnsweredTransaction { namespace, origin, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+        let unit_ns = if self.state.setup.config.microsecond_histograms {
+            1_000
+        } else {
+            MS
+        };
+        for AnsweredTransaction {
+            namespace,
+            origin,
+            kind,
+            result,
+            began_ns,
+            is_proxied,
+        } in self.answered.drain(..)
+        {
             let counts = &mut self.counts.namespaces[usize::from(namespace)];
             match is_proxied {
                 true => counts.record_proxied(origin, result),
-                false => counts.record(origin, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
+                false => counts.record(
+                    origin,
+                    kind,
+                    result,
+                    now_ns.saturating_sub(began_ns) / unit_ns,
+                ),
             }
         }
     }

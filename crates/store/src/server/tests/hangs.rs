@@ -17,7 +17,12 @@ struct Device {
 
 impl Device {
     fn new() -> Option<Self> {
-        let mut device = Self { dir: tempfile::tempdir().unwrap(), name: None, is_mounted: false, watchdog: None };
+        let mut device = Self {
+            dir: tempfile::tempdir().unwrap(),
+            name: None,
+            is_mounted: false,
+            watchdog: None,
+        };
         let image = device.dir.path().join("image").to_str().unwrap().to_owned();
         let of_size = |path: &str| File::create(path).unwrap().set_len(64 << 20).unwrap();
         std::fs::create_dir(device.mount()).unwrap();
@@ -28,7 +33,11 @@ impl Device {
         device.is_mounted = true;
         let file = format!("{mount}/device");
         of_size(&file);
-        device.name = Some(tool("losetup", &["--find", "--show", &file])?.trim().to_owned());
+        device.name = Some(
+            tool("losetup", &["--find", "--show", &file])?
+                .trim()
+                .to_owned(),
+        );
         Some(device)
     }
 
@@ -39,19 +48,38 @@ impl Device {
     /// From now on, writes to the device do not complete.
     fn freeze(&mut self) -> Option<String> {
         let (mount, name) = (self.mount(), self.name.as_ref()?);
-        println!("freezes {0}; by hand: fsfreeze --unfreeze {0}, losetup --detach {name}", mount.display());
+        println!(
+            "freezes {0}; by hand: fsfreeze --unfreeze {0}, losetup --detach {name}",
+            mount.display()
+        );
         let script = "sleep 60; fsfreeze --unfreeze $0; losetup --detach $1; umount --lazy $0";
         let mut watchdog = Command::new("sh");
-        watchdog.args(["-c", script]).arg(&mount).arg(name).stdin(Stdio::null()).stdout(Stdio::null());
+        watchdog
+            .args(["-c", script])
+            .arg(&mount)
+            .arg(name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         // The watchdog has its own process group, because Ctrl-C ends the test's group.
-        self.watchdog = Some(watchdog.stderr(Stdio::null()).process_group(0).spawn().ok()?);
+        self.watchdog = Some(
+            watchdog
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn()
+                .ok()?,
+        );
         tool("fsfreeze", &["--freeze", mount.to_str()?])
     }
 
     fn thaw(&mut self) {
-        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(self.mount()).output();
+        let _ = Command::new("fsfreeze")
+            .arg("--unfreeze")
+            .arg(self.mount())
+            .output();
         if let Some(mut watchdog) = self.watchdog.take() {
-            let _ = Command::new("kill").args(["--", &format!("-{}", watchdog.id())]).output();
+            let _ = Command::new("kill")
+                .args(["--", &format!("-{}", watchdog.id())])
+                .output();
             let _ = watchdog.wait();
         }
     }
@@ -64,7 +92,10 @@ impl Drop for Device {
             let _ = Command::new("losetup").args(["--detach", name]).output();
         }
         if self.is_mounted {
-            let _ = Command::new("umount").arg("--lazy").arg(self.mount()).output();
+            let _ = Command::new("umount")
+                .arg("--lazy")
+                .arg(self.mount())
+                .output();
         }
     }
 }
@@ -72,9 +103,14 @@ impl Drop for Device {
 /// Output of a program. Prints a message and returns `None` if the program fails or cannot run.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
-        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(output) if output.status.success() => {
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
         Ok(output) => {
-            println!("skipped: {name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            println!(
+                "skipped: {name} {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
             None
         }
         Err(error) => {
@@ -86,16 +122,26 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
 
 #[test]
 fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
-    let Some(mut device) = Device::new() else { return };
+    let Some(mut device) = Device::new() else {
+        return;
+    };
     let name = device.name.clone().unwrap();
     let listener = listener();
     let port = listener.local_addr().unwrap().port();
     let storage = format!("device {name}\n commit-to-device true\n write-block-size 256K");
-    let limits = Limits { flush_ms: 2_500, ..Limits::default() };
+    let limits = Limits {
+        flush_ms: 2_500,
+        ..Limits::default()
+    };
     let cluster = Cluster::new(vec![Node::new("127.0.0.1", port)], 0);
-    let request = Request { uses_whole_device: true, ..Request::new(name, "test") };
+    let request = Request {
+        uses_whole_device: true,
+        ..Request::new(name, "test")
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else { return };
+    let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else {
+        return;
+    };
     let mut client = bench.client();
     assert_eq!(client.ask(&put(1, b"x")).0, 0);
     if device.freeze().is_none() {
@@ -109,37 +155,67 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     let lines = lines.lock().unwrap();
     assert!(
-        lines.iter().any(|line| line.contains("were not written within 2.5 s - the device fails or hangs")),
+        lines
+            .iter()
+            .any(|line| line.contains("were not written within 2.5 s - the device fails or hangs")),
         "{lines:?}"
     );
 }
 
 #[test]
 fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
-    let Some(mut device) = Device::new() else { return };
+    let Some(mut device) = Device::new() else {
+        return;
+    };
     let name = device.name.clone().unwrap();
     let listeners = [listener(), listener()];
-    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let nodes = listeners
+        .each_ref()
+        .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
+        .to_vec();
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let [first, second] = listeners;
     let storage = format!("device {name}\n flush-max-ms 0\n write-block-size 256K");
-    let request = Request { uses_whole_device: true, ..Request::new(name, "test") };
+    let request = Request {
+        uses_whole_device: true,
+        ..Request::new(name, "test")
+    };
     let dir = tempfile::tempdir().unwrap();
-    let Some(a) = Bench::storing(dir, &storage, request, first, 2, Limits::default(), cluster(0)) else { return };
+    let Some(a) = Bench::storing(
+        dir,
+        &storage,
+        request,
+        first,
+        2,
+        Limits::default(),
+        cluster(0),
+    ) else {
+        return;
+    };
     let b = Bench::on(second, 1, Limits::default(), cluster(1)).unwrap();
-    [&a, &b].iter().for_each(|of| of.until("paired", |of| of.has_said("paired with")));
-    let key = (0..).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    [&a, &b]
+        .iter()
+        .for_each(|of| of.until("paired", |of| of.has_said("paired with")));
+    let key = (0..)
+        .find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0))
+        .unwrap();
     assert_eq!(a.client().ask(&put(key, b"x")).0, 0);
     let mut idle_client = a.client();
     if device.freeze().is_none() {
         return;
     }
     let ending = std::thread::spawn(move || a.stop());
-    b.until("it takes over", |of| of.has_said("this node answers all requests until"));
+    b.until("it takes over", |of| {
+        of.has_said("this node answers all requests until")
+    });
     let mut client = b.client();
     b.until("it writes", |_| client.ask(&put(key, b"y")).0 == 0);
     assert!(!ending.is_finished(), "the buffers are not written yet");
-    assert_eq!(idle_client.0.read(&mut [0; 1]).unwrap(), 0, "its clients are sent away");
+    assert_eq!(
+        idle_client.0.read(&mut [0; 1]).unwrap(),
+        0,
+        "its clients are sent away"
+    );
     device.thaw();
     ending.join().unwrap();
 }

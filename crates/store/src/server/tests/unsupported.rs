@@ -11,9 +11,22 @@ const WRITE: [u8; 4] = [0, info2::WRITE, 0, 0];
 fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, FrameKind::Message);
-    Header { info, fields: fields.len() as u16, ops: operation.is_some().into(), ..Header::default() }.put(&mut out);
-    fields.iter().for_each(|(kind, value)| message::put_field(&mut out, *kind, value));
-    let op = |operation| Entry { operation, particle: particle::BLOB, name: b"b", value: b"" };
+    Header {
+        info,
+        fields: fields.len() as u16,
+        ops: operation.is_some().into(),
+        ..Header::default()
+    }
+    .put(&mut out);
+    fields
+        .iter()
+        .for_each(|(kind, value)| message::put_field(&mut out, *kind, value));
+    let op = |operation| Entry {
+        operation,
+        particle: particle::BLOB,
+        name: b"b",
+        value: b"",
+    };
     operation.inspect(|operation| ops::put(&mut out, &op(*operation)));
     frame::end(&mut out, begin);
     out
@@ -24,7 +37,12 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
     let namespace: (u8, &[u8]) = (field::NAMESPACE, b"test");
     let key = [namespace, (field::DIGEST, &[9; 20])];
     let with = |info, more: (u8, &[u8])| frame_of(info, &[key[0], key[1], more], None);
-    let operations = |codes: [u8; 2]| codes.iter().map(|code| frame_of(WRITE, &key, Some(*code))).collect();
+    let operations = |codes: [u8; 2]| {
+        codes
+            .iter()
+            .map(|code| frame_of(WRITE, &key, Some(*code)))
+            .collect()
+    };
     let written = operation::WRITE;
     let info = |name: &str| {
         let mut out = Vec::new();
@@ -34,14 +52,27 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
         out
     };
     match phrase {
-        "creation of secondary indexes" => vec![info("sindex-create:ns=test;indexname=i;indexdata=b,numeric")],
-        "registration of user-defined functions" => vec![info("udf-put:filename=f.lua;content=;udf-type=LUA;")],
-        "truncation" => vec![info("truncate:namespace=test;set=s"), info("truncate-namespace:namespace=test")],
+        "creation of secondary indexes" => vec![info(
+            "sindex-create:ns=test;indexname=i;indexdata=b,numeric",
+        )],
+        "registration of user-defined functions" => {
+            vec![info("udf-put:filename=f.lua;content=;udf-type=LUA;")]
+        }
+        "truncation" => vec![
+            info("truncate:namespace=test;set=s"),
+            info("truncate-namespace:namespace=test"),
+        ],
         "changes of the configuration" => vec![info("set-config:context=service;proto-fd-max=100")],
-        "scans" => vec![frame_of(READ, &[namespace], None), frame_of(READ, &[namespace, (field::SET, b"s")], None)],
+        "scans" => vec![
+            frame_of(READ, &[namespace], None),
+            frame_of(READ, &[namespace, (field::SET, b"s")], None),
+        ],
         "queries" => vec![frame_of(READ, &[namespace, (22, b"\x01")], None)],
         "user-defined functions" => vec![with(WRITE, (field::FUNCTION, b"f"))],
-        "filter expressions" => vec![with(READ, (field::FILTER, b"f")), with(WRITE, (field::FILTER, b"f"))],
+        "filter expressions" => vec![
+            with(READ, (field::FILTER, b"f")),
+            with(WRITE, (field::FILTER, b"f")),
+        ],
         "operations on lists" | "maps" => operations([3, 4]),
         "bits" => operations([12, 13]),
         "HyperLogLog" => operations([15, 16]),
@@ -55,13 +86,28 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
                 &[key[0], key[1], (field::SET, b"<ERO~MRT")],
                 Some(4),
             ),
-            frame_of(WRITE, &[key[0], key[1], (field::TRANSACTION, &[1; 8])], Some(written)),
+            frame_of(
+                WRITE,
+                &[key[0], key[1], (field::TRANSACTION, &[1; 8])],
+                Some(written),
+            ),
         ],
         "durable deletions" => {
-            vec![frame_of([0, info2::WRITE | info2::DELETE | info2::DURABLE_DELETE, 0, 0], &key, None)]
+            vec![frame_of(
+                [
+                    0,
+                    info2::WRITE | info2::DELETE | info2::DURABLE_DELETE,
+                    0,
+                    0,
+                ],
+                &key,
+                None,
+            )]
         }
         "a login" => vec![vec![2, 2, 0, 0, 0, 0, 0, 0]],
-        "an unknown namespace" => vec![frame_of(READ, &[(field::NAMESPACE, b"none"), key[1]], None)],
+        "an unknown namespace" => {
+            vec![frame_of(READ, &[(field::NAMESPACE, b"none"), key[1]], None)]
+        }
         "a batch of too many keys" => vec![batch(0..5_001)],
         "a record larger than a write block" => vec![put(1, &[0; 300_000])],
         _ => panic!("docs/serve.md names {phrase:?}: add a request for it"),
@@ -70,10 +116,20 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn unsupported_requests_get_the_codes_of_the_documentation() {
-    let Some(bench) = Bench::new(2, Limits::default()) else { return };
-    let (_, table) = DOCS.split_once("| Request | Result code |\n|---|---|\n").unwrap();
-    let rows: Vec<_> =
-        table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")).collect();
+    let Some(bench) = Bench::new(2, Limits::default()) else {
+        return;
+    };
+    let (_, table) = DOCS
+        .split_once("| Request | Result code |\n|---|---|\n")
+        .unwrap();
+    let rows: Vec<_> = table
+        .lines()
+        .map_while(|line| {
+            line.strip_prefix("| ")?
+                .strip_suffix(" |")?
+                .split_once(" | ")
+        })
+        .collect();
     assert!(rows.len() > 5, "{rows:?}");
     for (asked, answer) in rows {
         let code: u8 = answer.split(',').next().unwrap().parse().unwrap();
@@ -86,7 +142,15 @@ fn unsupported_requests_get_the_codes_of_the_documentation() {
                     FrameKind::Security => body[1],
                     FrameKind::Info => {
                         let reply = String::from_utf8(body).unwrap();
-                        reply.split_once("\tERROR:").unwrap().1.split(':').next().unwrap().parse().unwrap()
+                        reply
+                            .split_once("\tERROR:")
+                            .unwrap()
+                            .1
+                            .split(':')
+                            .next()
+                            .unwrap()
+                            .parse()
+                            .unwrap()
                     }
                     _ => Header::take(&mut &body[..]).unwrap().result,
                 };

@@ -20,7 +20,14 @@ use std::fmt::Write;
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.
-const DEFAULT: [&str; 6] = ["node", "build", "edition", "version", "service", "statistics"];
+const DEFAULT: [&str; 6] = [
+    "node",
+    "build",
+    "edition",
+    "version",
+    "service",
+    "statistics",
+];
 
 /// Features that clients check: without `pscans` the Java client assumes a server before 4.9.
 const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelining;pquery;pscans;query-show;replicas;replicas-all;\
@@ -29,9 +36,14 @@ const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelin
 /// Appends the reply to the request `body`, as a frame.
 pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
     let begin = frame::begin(out, FrameKind::Info);
-    let mut names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).peekable();
+    let mut names = body
+        .split(|byte| *byte == b'\n')
+        .filter(|name| !name.is_empty())
+        .peekable();
     if names.peek().is_none() {
-        DEFAULT.iter().for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));
+        DEFAULT
+            .iter()
+            .for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));
     }
     for name in names.by_ref().take(NAMES_MAX) {
         let value = str::from_utf8(name).map_or_else(|_| unknown(), |name| answer(name, facts));
@@ -67,7 +79,10 @@ fn no_index() -> String {
 }
 
 fn unsupported(feature: &str) -> String {
-    error(ResultCode::UNSUPPORTED.0, &format!("this server does not have {feature}"))
+    error(
+        ResultCode::UNSUPPORTED.0,
+        &format!("this server does not have {feature}"),
+    )
 }
 
 fn answer(name: &str, facts: &Facts) -> String {
@@ -80,7 +95,11 @@ fn answer(name: &str, facts: &Facts) -> String {
         "version" => format!("flashproof {} build {BUILD}", env!("CARGO_PKG_VERSION")),
         "status" => "ok".to_owned(),
         "features" => FEATURES.to_owned(),
-        "cluster-name" => facts.config.cluster_name.clone().unwrap_or_else(|| "null".to_owned()),
+        "cluster-name" => facts
+            .config
+            .cluster_name
+            .clone()
+            .unwrap_or_else(|| "null".to_owned()),
         "cluster-stable" => stable(parameters, facts),
         "peers-generation" => facts.node.peers_generation.to_string(),
         "partition-generation" => facts.node.partition_generation.to_string(),
@@ -90,12 +109,25 @@ fn answer(name: &str, facts: &Facts) -> String {
             let (address, port) = facts.node.address;
             host_port(&address.to_string(), port)
         }
-        "services" | "services-alumni" => joined(facts.node.peers.iter().map(|peer| host_port(&peer.host, peer.port))),
+        "services" | "services-alumni" => joined(
+            facts
+                .node
+                .peers
+                .iter()
+                .map(|peer| host_port(&peer.host, peer.port)),
+        ),
         "replicas" => bitmaps(facts, |maps| format!("0,{},{}", maps.len(), maps.join(","))),
         "replicas-all" => bitmaps(facts, |maps| format!("{},{}", maps.len(), maps.join(","))),
         "replicas-master" => bitmaps(facts, |maps| maps[0].clone()),
-        "namespaces" => joined(facts.config.namespaces.iter().map(|namespace| namespace.settings.name.clone())),
-        "namespace" => index_of(argument, facts).map_or_else(no_namespace, |at| namespace_statistics(facts, at)),
+        "namespaces" => joined(
+            facts
+                .config
+                .namespaces
+                .iter()
+                .map(|namespace| namespace.settings.name.clone()),
+        ),
+        "namespace" => index_of(argument, facts)
+            .map_or_else(no_namespace, |at| namespace_statistics(facts, at)),
         "statistics" => statistics(facts),
         "latencies" => latencies(parameters, facts),
         "get-config" => get_config(parameters, facts),
@@ -105,15 +137,24 @@ fn answer(name: &str, facts: &Facts) -> String {
             format!("{index}:{path}")
         })),
         // Levels of a log, for example `info:INFO;drv_ssd:DETAIL`.
-        "log" => match argument.parse().ok().and_then(|index: usize| facts.config.logs.get(index)) {
-            Some(log) => format!("info:{};drv_ssd:{}", log.any.word(), log.drv_ssd.unwrap_or(log.any).word()),
+        "log" => match argument
+            .parse()
+            .ok()
+            .and_then(|index: usize| facts.config.logs.get(index))
+        {
+            Some(log) => format!(
+                "info:{};drv_ssd:{}",
+                log.any.word(),
+                log.drv_ssd.unwrap_or(log.any).word()
+            ),
             None => error(4, "bad log id"),
         },
         "best-practices" => "failed_best_practices=none".to_owned(),
         // This server has no such objects, and does not count the records and sizes of sets.
         "sindex-stat" => no_index(),
         "sindex" if argument.contains('/') => no_index(),
-        "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
+        "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show"
+        | "histogram" => String::new(),
         "health-stats" | "health-outliers" | "smd-info" | "tps" => String::new(),
         "user-agent-set" => "ok".to_owned(),
         // As in the real server, removing an object that does not exist succeeds.
@@ -123,7 +164,9 @@ fn answer(name: &str, facts: &Facts) -> String {
         "udf-get" => "error=not_found".to_owned(),
         "sindex-create" => unsupported("secondary indexes"),
         "udf-put" => unsupported("user-defined functions"),
-        "truncate" | "truncate-namespace" | "truncate-undo" | "truncate-namespace-undo" => unsupported("truncation"),
+        "truncate" | "truncate-namespace" | "truncate-undo" | "truncate-namespace-undo" => {
+            unsupported("truncation")
+        }
         "set-config" => unsupported("settings that change while it runs"),
         "feature-key" | "rack-ids" | "roster" => error(25, "enterprise only"),
         _ => unknown(),
@@ -132,11 +175,18 @@ fn answer(name: &str, facts: &Facts) -> String {
 
 /// The value of `key` among `key=value;key=value`.
 fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
-    parameters.split(';').find_map(|pair| pair.split_once('=').filter(|(name, _)| *name == key)).map(|(_, value)| value)
+    parameters
+        .split(';')
+        .find_map(|pair| pair.split_once('=').filter(|(name, _)| *name == key))
+        .map(|(_, value)| value)
 }
 
 fn index_of(namespace: &str, facts: &Facts) -> Option<usize> {
-    facts.config.namespaces.iter().position(|of| of.settings.name == namespace)
+    facts
+        .config
+        .namespaces
+        .iter()
+        .position(|of| of.settings.name == namespace)
 }
 
 fn joined(parts: impl Iterator<Item = String>) -> String {
@@ -157,28 +207,50 @@ impl Pairs {
 /// Latencies of all histograms, or of the requested histogram. This server has no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let histogram = parameter(parameters, "hist");
-    let entries = facts.latencies.iter().filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
-    let entries: Vec<_> = entries.map(|(name, values)| format!("{name}:{values}")).collect();
+    let entries = facts
+        .latencies
+        .iter()
+        .filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
+    let entries: Vec<_> = entries
+        .map(|(name, values)| format!("{name}:{values}"))
+        .collect();
     match histogram {
-        Some(name) if entries.is_empty() && !name.contains("benchmarks-") => error(4, "bad hist name"),
+        Some(name) if entries.is_empty() && !name.contains("benchmarks-") => {
+            error(4, "bad hist name")
+        }
         _ => entries.join(";"),
     }
 }
 
 fn host_port(host: &str, port: u16) -> String {
-    Host { name: host.to_owned(), port }.to_string()
+    Host {
+        name: host.to_owned(),
+        port,
+    }
+    .to_string()
 }
 
 /// The cluster key: the same on all nodes that see each other.
 fn key(facts: &Facts) -> String {
-    let all = facts.node.peers.iter().map(|peer| peer.id).chain([facts.node.id]);
-    format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
+    let all = facts
+        .node
+        .peers
+        .iter()
+        .map(|peer| peer.id)
+        .chain([facts.node.id]);
+    format!(
+        "{:X}",
+        all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1)
+    )
 }
 
 /// The cluster key, if the cluster has the requested size and no migrations. A request may ignore migrations.
 fn stable(parameters: &str, facts: &Facts) -> String {
-    let argument =
-        |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+    let argument = |name: &str| {
+        parameters
+            .split(';')
+            .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+    };
     let size = (facts.node.peers.len() + 1).to_string();
     if argument("size").is_some_and(|wanted| wanted != size) {
         "ERROR::cluster-not-specified-size".to_owned()
@@ -192,25 +264,56 @@ fn stable(parameters: &str, facts: &Facts) -> String {
 /// The list of peers: `generation,default port,[[id,,[host:port]],...]`.
 fn peers(facts: &Facts) -> String {
     let peers = facts.node.peers.iter();
-    let peers = peers.map(|peer| format!("[{:X},,[{}]]", peer.id, host_port(&peer.host, peer.port)));
-    format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
+    let peers =
+        peers.map(|peer| format!("[{:X},,[{}]]", peer.id, host_port(&peer.host, peer.port)));
+    format!(
+        "{},3000,[{}]",
+        facts.node.peers_generation,
+        peers.collect::<Vec<_>>().join(",")
+    )
 }
 
 /// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those of which it is the
 /// replica.
 fn bitmaps(facts: &Facts, text: impl Fn(&[String]) -> String) -> String {
-    joined(facts.config.namespaces.iter().enumerate().map(|(index, namespace)| {
-        let maps: Vec<_> = facts.columns(index).iter().map(|bitmap| STANDARD.encode(bitmap)).collect();
-        format!("{}:{}", namespace.settings.name, text(&maps))
-    }))
+    joined(
+        facts
+            .config
+            .namespaces
+            .iter()
+            .enumerate()
+            .map(|(index, namespace)| {
+                let maps: Vec<_> = facts
+                    .columns(index)
+                    .iter()
+                    .map(|bitmap| STANDARD.encode(bitmap))
+                    .collect();
+                format!("{}:{}", namespace.settings.name, text(&maps))
+            }),
+    )
 }
 
 fn statistics(facts: &Facts) -> String {
     let counts = &facts.counts;
     let mut pairs = Pairs::default();
-    let objects: u64 = counts.namespaces.iter().map(|namespace| namespace.store.objects).sum();
-    let tombstones: u64 = counts.namespaces.iter().map(|namespace| namespace.store.tombstones).sum();
-    let principal = facts.node.peers.iter().map(|peer| peer.id).chain([facts.node.id]).max().unwrap_or(0);
+    let objects: u64 = counts
+        .namespaces
+        .iter()
+        .map(|namespace| namespace.store.objects)
+        .sum();
+    let tombstones: u64 = counts
+        .namespaces
+        .iter()
+        .map(|namespace| namespace.store.tombstones)
+        .sum();
+    let principal = facts
+        .node
+        .peers
+        .iter()
+        .map(|peer| peer.id)
+        .chain([facts.node.id])
+        .max()
+        .unwrap_or(0);
     pairs.add("cluster_size", facts.node.peers.len() + 1);
     pairs.add("cluster_key", key(facts));
     pairs.add("cluster_principal", format!("{principal:X}"));
@@ -221,7 +324,12 @@ fn statistics(facts: &Facts) -> String {
     pairs.add("objects", objects);
     pairs.add("tombstones", tombstones);
     pairs.add("rw_in_progress", counts.in_progress);
-    pairs.add("client_connections", counts.connections_opened.saturating_sub(counts.connections_closed));
+    pairs.add(
+        "client_connections",
+        counts
+            .connections_opened
+            .saturating_sub(counts.connections_closed),
+    );
     pairs.add("client_connections_opened", counts.connections_opened);
     pairs.add("client_connections_closed", counts.connections_closed);
     pairs.add("reaped_fds", counts.connections_reaped);
@@ -250,7 +358,10 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     let mut pairs = Pairs::default();
     let nodes = facts.node.peers.len() + 1;
     pairs.add("ns_cluster_size", nodes);
-    pairs.add("effective_replication_factor", nodes.min(config.replication_factor.into()));
+    pairs.add(
+        "effective_replication_factor",
+        nodes.min(config.replication_factor.into()),
+    );
     pairs.add("objects", store.objects);
     pairs.add("tombstones", store.tombstones);
     pairs.add("master_objects", masters);
@@ -260,11 +371,24 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("non_replica_objects", others);
     pairs.add("non_replica_tombstones", 0);
     pairs.add("dead_partitions", 0);
-    pairs.add("unavailable_partitions", if config.replication_factor > 1 { facts.node.unavailable } else { 0 });
-    pairs.add("clock_skew_stop_writes", server::stops_writes(facts.node.clock_skew_ms, &config.settings));
+    pairs.add(
+        "unavailable_partitions",
+        if config.replication_factor > 1 {
+            facts.node.unavailable
+        } else {
+            0
+        },
+    );
+    pairs.add(
+        "clock_skew_stop_writes",
+        server::stops_writes(facts.node.clock_skew_ms, &config.settings),
+    );
     pairs.add("stop_writes", store.stop_writes);
     pairs.add("hwm_breached", store.hwm_breached);
-    pairs.add("current_time", (facts.wall_ms / 1_000).saturating_sub(crate::record_store::EPOCH_SEC));
+    pairs.add(
+        "current_time",
+        (facts.wall_ms / 1_000).saturating_sub(crate::record_store::EPOCH_SEC),
+    );
     pairs.add("expired_objects", store.expired);
     pairs.add("evicted_objects", 0);
     pairs.add("deleted_last_bin", store.deleted_last_bin);
@@ -280,7 +404,9 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("cache_read_pct", store.cache_reads * 100 / reads.max(1));
     for (device, counters) in store.devices.iter().enumerate() {
         let kind = config.device_kind();
-        let mut add = |name: &str, value: u64| pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value);
+        let mut add = |name: &str, value: u64| {
+            pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value)
+        };
         add("used_bytes", counters.used_bytes);
         add("free_wblocks", counters.free_wblocks);
         add("write_q", counters.write_q);
@@ -318,7 +444,11 @@ fn transactions(pairs: &mut Pairs, origin: &str, counts: &Transactions) {
         pairs.add(&format!("{origin}_proxy_error"), counts.proxy.error);
         pairs.add(&format!("{origin}_proxy_timeout"), counts.proxy.timeout);
     }
-    for (kind, outcomes) in [("read", counts.read), ("write", counts.write), ("delete", counts.delete)] {
+    for (kind, outcomes) in [
+        ("read", counts.read),
+        ("write", counts.write),
+        ("delete", counts.delete),
+    ] {
         let mut add = |name: &str, value: u64| pairs.add(&format!("{origin}_{kind}_{name}"), value);
         add("success", outcomes.success);
         add("error", outcomes.error);
@@ -337,10 +467,14 @@ fn get_config(parameters: &str, facts: &Facts) -> String {
         Some("network") => network(facts),
         Some("security" | "xdr") => String::new(),
         // The parameter had another name before 8.1.
-        Some("namespace") => match parameter(parameters, "id").or(parameter(parameters, "namespace")) {
-            Some(name) => index_of(name, facts).map_or_else(no_namespace, |at| namespace(facts, at)),
-            None => error(4, "bad id"),
-        },
+        Some("namespace") => {
+            match parameter(parameters, "id").or(parameter(parameters, "namespace")) {
+                Some(name) => {
+                    index_of(name, facts).map_or_else(no_namespace, |at| namespace(facts, at))
+                }
+                None => error(4, "bad id"),
+            }
+        }
         Some(_) => error(4, "bad context"),
     }
 }
@@ -348,7 +482,10 @@ fn get_config(parameters: &str, facts: &Facts) -> String {
 fn service(facts: &Facts) -> String {
     let config = &facts.config;
     let mut pairs = Pairs::default();
-    pairs.add("cluster-name", config.cluster_name.as_deref().unwrap_or("null"));
+    pairs.add(
+        "cluster-name",
+        config.cluster_name.as_deref().unwrap_or("null"),
+    );
     pairs.add("node-id", format!("{:X}", facts.node.id));
     if let Some(threads) = config.service_threads {
         pairs.add("service-threads", threads);
@@ -365,7 +502,12 @@ fn service(facts: &Facts) -> String {
 
 fn network(facts: &Facts) -> String {
     let mut pairs = Pairs::default();
-    facts.config.listen.addresses.iter().for_each(|address| pairs.add("service.address", address));
+    facts
+        .config
+        .listen
+        .addresses
+        .iter()
+        .for_each(|address| pairs.add("service.address", address));
     pairs.add("service.port", facts.config.listen.port);
     if let Some((address, port)) = facts.config.access {
         pairs.add("service.access-address", address);
@@ -382,7 +524,14 @@ fn namespace(facts: &Facts, index: usize) -> String {
     let settings = &config.settings;
     let mut pairs = Pairs::default();
     pairs.add("replication-factor", config.replication_factor);
-    pairs.add("write-commit-level-override", if config.answers_before_replica { "master" } else { "off" });
+    pairs.add(
+        "write-commit-level-override",
+        if config.answers_before_replica {
+            "master"
+        } else {
+            "off"
+        },
+    );
     pairs.add("migrate-sleep", config.migrate_sleep_us);
     pairs.add("indexes-memory-budget", settings.memory_bytes);
     pairs.add("default-ttl", settings.default_ttl_sec);
@@ -391,18 +540,36 @@ fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("index-type", "mem");
     pairs.add("storage-engine", "device");
     for (device, path) in config.devices.iter().enumerate() {
-        pairs.add(&format!("storage-engine.{}[{device}]", config.device_kind()), path);
+        pairs.add(
+            &format!("storage-engine.{}[{device}]", config.device_kind()),
+            path,
+        );
     }
     pairs.add("storage-engine.filesize", config.file_bytes.unwrap_or(0));
-    pairs.add("storage-engine.write-block-size", settings.write_block_bytes);
+    pairs.add(
+        "storage-engine.write-block-size",
+        settings.write_block_bytes,
+    );
     pairs.add("storage-engine.defrag-lwm-pct", settings.defrag_lwm_pct);
     pairs.add("storage-engine.defrag-sleep", settings.defrag_sleep_us);
     pairs.add("storage-engine.flush-max-ms", settings.flush_max_ms);
-    pairs.add("storage-engine.post-write-queue", settings.post_write_blocks);
-    pairs.add("storage-engine.max-write-cache", settings.max_write_cache_bytes);
+    pairs.add(
+        "storage-engine.post-write-queue",
+        settings.post_write_blocks,
+    );
+    pairs.add(
+        "storage-engine.max-write-cache",
+        settings.max_write_cache_bytes,
+    );
     pairs.add("storage-engine.commit-to-device", settings.commit_to_device);
-    pairs.add("storage-engine.stop-writes-avail-pct", settings.min_avail_pct);
-    pairs.add("storage-engine.enable-benchmarks-storage", config.benchmarks_storage);
+    pairs.add(
+        "storage-engine.stop-writes-avail-pct",
+        settings.min_avail_pct,
+    );
+    pairs.add(
+        "storage-engine.enable-benchmarks-storage",
+        config.benchmarks_storage,
+    );
     pairs.0
 }
 

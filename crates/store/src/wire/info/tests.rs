@@ -24,10 +24,19 @@ fn everything_that_clients_and_asadm_ask_is_answered_in_order() {
     let facts = facts();
     for request in REQUESTS.lines().map(|line| line.replace("\\n", "\n")) {
         let reply = reply(request.as_bytes(), &facts);
-        let names: Vec<_> = reply.lines().map(|line| line.split_once('\t').unwrap()).collect();
-        assert_eq!(names.iter().map(|(name, _)| *name).collect::<Vec<_>>(), request.lines().collect::<Vec<_>>());
+        let names: Vec<_> = reply
+            .lines()
+            .map(|line| line.split_once('\t').unwrap())
+            .collect();
+        assert_eq!(
+            names.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            request.lines().collect::<Vec<_>>()
+        );
         for (name, value) in names {
-            let is_refused = matches!(name, "feature-key" | "rack-ids" | "latencies:hist={test}-proxy");
+            let is_refused = matches!(
+                name,
+                "feature-key" | "rack-ids" | "latencies:hist={test}-proxy"
+            );
             assert_eq!(value.starts_with("ERROR"), is_refused, "{name} {value}");
         }
     }
@@ -38,10 +47,16 @@ fn a_node_alone_answers_as_the_real_server_did() {
     let facts = facts();
     let names = format!("node\t32C901000000FC02\npartition-generation\t0\nbuild\t{BUILD}\n");
     assert_eq!(reply(b"node\npartition-generation\nbuild\n", &facts), names);
-    assert_eq!(reply(b"peers-clear-std\n", &facts), "peers-clear-std\t0,3000,[]\n");
+    assert_eq!(
+        reply(b"peers-clear-std\n", &facts),
+        "peers-clear-std\t0,3000,[]\n"
+    );
     let all = format!("replicas\ttest:0,1,{}8=\n", "/".repeat(682));
     assert_eq!(reply(b"replicas", &facts), all);
-    assert_eq!(reply(b"service\nservices\nlogs\n", &facts), "service\t127.0.0.1:3000\nservices\t\nlogs\t\n");
+    assert_eq!(
+        reply(b"service\nservices\nlogs\n", &facts),
+        "service\t127.0.0.1:3000\nservices\t\nlogs\t\n"
+    );
     assert!(reply(b"", &facts).starts_with("node\t"));
     // Clients look for single-bin among the counters.
     assert!(reply(b"namespace/test\n", &facts).contains(";single-bin=false;"));
@@ -50,41 +65,92 @@ fn a_node_alone_answers_as_the_real_server_did() {
 #[test]
 fn the_clock_skew_is_shown_and_stops_the_writes_of_namespaces_with_expiration() {
     let mut facts = facts();
-    for (skew_ms, nsup_period_sec, stops) in
-        [(0, 120, false), (40_000, 120, false), (40_001, 120, true), (40_001, 0, false)]
-    {
+    for (skew_ms, nsup_period_sec, stops) in [
+        (0, 120, false),
+        (40_000, 120, false),
+        (40_001, 120, true),
+        (40_001, 0, false),
+    ] {
         facts.node.clock_skew_ms = skew_ms;
         facts.config.namespaces[0].settings.nsup_period_sec = nsup_period_sec;
-        assert!(reply(b"statistics\n", &facts).contains(&format!(";cluster_clock_skew_ms={skew_ms};")));
-        assert!(reply(b"namespace/test\n", &facts).contains(&format!(";clock_skew_stop_writes={stops};")));
+        assert!(
+            reply(b"statistics\n", &facts).contains(&format!(";cluster_clock_skew_ms={skew_ms};"))
+        );
+        assert!(
+            reply(b"namespace/test\n", &facts)
+                .contains(&format!(";clock_skew_stop_writes={stops};"))
+        );
     }
 }
 
 #[test]
 fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
     let mut facts = facts();
-    let device = DeviceStatistics { read_errors: 3, write_errors: 4, ..DeviceStatistics::default() };
-    let store = Statistics { deleted_last_bin: 5, devices: vec![device; 2], ..Statistics::default() };
-    let mut counts = NamespaceCounts { store, ..NamespaceCounts::default() };
-    counts.record(Origin::Client, TransactionKind::Write, ResultCode::GENERATION, 1);
+    let device = DeviceStatistics {
+        read_errors: 3,
+        write_errors: 4,
+        ..DeviceStatistics::default()
+    };
+    let store = Statistics {
+        deleted_last_bin: 5,
+        devices: vec![device; 2],
+        ..Statistics::default()
+    };
+    let mut counts = NamespaceCounts {
+        store,
+        ..NamespaceCounts::default()
+    };
+    counts.record(
+        Origin::Client,
+        TransactionKind::Write,
+        ResultCode::GENERATION,
+        1,
+    );
     facts.counts.namespaces = vec![counts];
     let reply = reply(b"namespace/test", &facts);
     let device = "storage-engine.device[1]";
-    for pair in [format!("{device}.read_errors=3"), format!("{device}.write_errors=4")] {
+    for pair in [
+        format!("{device}.read_errors=3"),
+        format!("{device}.write_errors=4"),
+    ] {
         assert!(reply.contains(&format!(";{pair};")), "{reply}");
     }
-    assert!(reply.contains(";deleted_last_bin=5;") && reply.contains(";fail_generation=1;"), "{reply}");
+    assert!(
+        reply.contains(";deleted_last_bin=5;") && reply.contains(";fail_generation=1;"),
+        "{reply}"
+    );
 }
 
 #[test]
 fn what_does_not_exist_is_removed_as_by_the_real_server() {
-    let value =
-        |name: &str| reply(name.as_bytes(), &facts()).trim_end_matches('\n').split_once('\t').unwrap().1.to_owned();
+    let value = |name: &str| {
+        reply(name.as_bytes(), &facts())
+            .trim_end_matches('\n')
+            .split_once('\t')
+            .unwrap()
+            .1
+            .to_owned()
+    };
     assert_eq!(value("sindex-delete:ns=test;indexname=i"), "OK");
     assert_eq!(value("sindex-exists:ns=test;indexname=i"), "false");
-    assert_eq!([value("sindex/test/i"), value("sindex-stat:ns=test;indexname=i")], ["FAIL:201:NO INDEX"; 2]);
-    assert_eq!([value("udf-remove:filename=f.lua"), value("udf-get:filename=f.lua")], ["ok", "error=not_found"]);
-    assert_eq!([value("sindex"), value("sindex/test"), value("udf-list")], [""; 3]);
+    assert_eq!(
+        [
+            value("sindex/test/i"),
+            value("sindex-stat:ns=test;indexname=i")
+        ],
+        ["FAIL:201:NO INDEX"; 2]
+    );
+    assert_eq!(
+        [
+            value("udf-remove:filename=f.lua"),
+            value("udf-get:filename=f.lua")
+        ],
+        ["ok", "error=not_found"]
+    );
+    assert_eq!(
+        [value("sindex"), value("sindex/test"), value("udf-list")],
+        [""; 3]
+    );
 }
 
 #[test]
@@ -92,8 +158,16 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
-        Node { id: 0xB9, host: "db2".to_owned(), port: 3_000 },
-        Node { id: 0xC9, host: "fe80::1".to_owned(), port: 3_100 },
+        Node {
+            id: 0xB9,
+            host: "db2".to_owned(),
+            port: 3_000,
+        },
+        Node {
+            id: 0xC9,
+            host: "fe80::1".to_owned(),
+            port: 3_100,
+        },
     ];
     facts.node.peers_generation = 4;
     let mut masters = [0; 512];
@@ -101,12 +175,30 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     facts.node.partitions = vec![masters, [0xff; 512]];
     let value = reply(b"peers-clear-std\n", &facts);
     let peers = crate::nodes::peers(value.trim_end().split_once('\t').unwrap().1).unwrap();
-    let hosts: Vec<_> = peers.iter().map(|peer| (peer.node.as_str(), peer.hosts[0].to_string())).collect();
-    assert_eq!(hosts, [("B9", "db2:3000".to_owned()), ("C9", "[fe80::1]:3100".to_owned())]);
-    assert_eq!(reply(b"services\n", &facts), "services\tdb2:3000;[fe80::1]:3100\n");
+    let hosts: Vec<_> = peers
+        .iter()
+        .map(|peer| (peer.node.as_str(), peer.hosts[0].to_string()))
+        .collect();
+    assert_eq!(
+        hosts,
+        [
+            ("B9", "db2:3000".to_owned()),
+            ("C9", "[fe80::1]:3100".to_owned())
+        ]
+    );
+    assert_eq!(
+        reply(b"services\n", &facts),
+        "services\tdb2:3000;[fe80::1]:3100\n"
+    );
     let first = format!("gA{}=", "A".repeat(681));
-    assert_eq!(reply(b"replicas\n", &facts), format!("replicas\ttest:0,2,{first},{}8=\n", "/".repeat(682)));
-    assert_eq!(reply(b"replicas-master\n", &facts), format!("replicas-master\ttest:{first}\n"));
+    assert_eq!(
+        reply(b"replicas\n", &facts),
+        format!("replicas\ttest:0,2,{first},{}8=\n", "/".repeat(682))
+    );
+    assert_eq!(
+        reply(b"replicas-master\n", &facts),
+        format!("replicas-master\ttest:{first}\n")
+    );
     assert!(reply(b"statistics\n", &facts).contains("cluster_size=3;"));
     // Both nodes compute the same key.
     let key = reply(b"cluster-stable:\n", &facts);
@@ -124,8 +216,13 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
     store.devices.resize_with(2, Default::default);
     store.devices[1].writes = 11;
     store.devices[1].free_wblocks = 500;
-    facts.latencies.push(("{test}-read".to_owned(), format!("usec,1404.2{}", ",12.50".repeat(17))));
-    facts.latencies.push(("{test}-write".to_owned(), String::new()));
+    facts.latencies.push((
+        "{test}-read".to_owned(),
+        format!("usec,1404.2{}", ",12.50".repeat(17)),
+    ));
+    facts
+        .latencies
+        .push(("{test}-write".to_owned(), String::new()));
     let names = [
         &b"namespace/test\nget-config:context=namespace;id=test\nlatencies:\nbuild\nnode\n"[..],
         b"latencies:hist={test}-read",
@@ -134,23 +231,52 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
     let mut read = sizing::info::InfoReplies::default();
     read.read("node.info", file.as_bytes()).unwrap();
     let namespace = &read.namespaces["test"];
-    assert_eq!(namespace.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>(), ["/dev/x", "/dev/y"]);
-    let numbers = ["objects", "device[1].writes", "data_avail_pct", "defrag-lwm-pct", "post-write-queue"];
-    assert_eq!(numbers.map(|name| namespace.number(name)), [7, 11, 25, 50, 256].map(Some));
+    assert_eq!(
+        namespace
+            .devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect::<Vec<_>>(),
+        ["/dev/x", "/dev/y"]
+    );
+    let numbers = [
+        "objects",
+        "device[1].writes",
+        "data_avail_pct",
+        "defrag-lwm-pct",
+        "post-write-queue",
+    ];
+    assert_eq!(
+        numbers.map(|name| namespace.number(name)),
+        [7, 11, 25, 50, 256].map(Some)
+    );
     assert_eq!(namespace.write_block_bytes(read.build), Some(128 << 10));
     assert_eq!(namespace.flag("enable-benchmarks-storage"), Some(true));
     let read = format!("{{test}}-read:usec,1404.2{}", ",12.50".repeat(17));
-    assert_eq!(reply(names[1], &facts), format!("latencies:hist={{test}}-read\t{read}\n"));
-    assert_eq!(reply(b"latencies:\n", &facts), format!("latencies:\t{read};{{test}}-write:\n"));
+    assert_eq!(
+        reply(names[1], &facts),
+        format!("latencies:hist={{test}}-read\t{read}\n")
+    );
+    assert_eq!(
+        reply(b"latencies:\n", &facts),
+        format!("latencies:\t{read};{{test}}-write:\n")
+    );
 }
 
 #[test]
 fn a_file_is_told_as_one_and_logs_by_their_numbers() {
     let mut facts = facts();
     facts.config.namespaces[0].file_bytes = Some(1 << 30);
-    facts.config.logs = vec![Log { path: None, any: crate::conf::Level::Info, drv_ssd: None }];
+    facts.config.logs = vec![Log {
+        path: None,
+        any: crate::conf::Level::Info,
+        drv_ssd: None,
+    }];
     let config = reply(b"get-config:context=namespace;namespace=test", &facts);
-    assert!(config.contains("storage-engine.file[1]=/dev/y;storage-engine.filesize=1073741824;"), "{config}");
+    assert!(
+        config.contains("storage-engine.file[1]=/dev/y;storage-engine.filesize=1073741824;"),
+        "{config}"
+    );
     let logs = "logs\t0:stderr\nlog/0\tinfo:INFO;drv_ssd:INFO\nlog/1\tERROR:4:bad log id\n";
     assert_eq!(reply(b"logs\nlog/0\nlog/1\n", &facts), logs);
 }
@@ -169,8 +295,15 @@ fn what_nobody_asks_gets_an_error_and_a_request_cannot_ask_for_a_gigabyte() {
         let reply = reply(name.as_bytes(), &facts);
         assert!(reply.starts_with(&format!("{name}\tERROR:")), "{reply}");
     }
-    assert_eq!(reply(b"\xff\xfe\n", &facts), "\u{fffd}\u{fffd}\tERROR:4:unrecognized command\n");
+    assert_eq!(
+        reply(b"\xff\xfe\n", &facts),
+        "\u{fffd}\u{fffd}\tERROR:4:unrecognized command\n"
+    );
     let reply = reply(&b"a\n".repeat(500_000), &facts);
-    assert!(reply.ends_with("a\tERROR:4:unrecognized command\n\tERROR:4:too many names in one request\n"));
+    assert!(
+        reply.ends_with(
+            "a\tERROR:4:unrecognized command\n\tERROR:4:too many names in one request\n"
+        )
+    );
     assert_eq!(reply.lines().count(), 257);
 }

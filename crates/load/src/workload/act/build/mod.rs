@@ -80,10 +80,19 @@ impl<D> Builder<'_, D> {
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
-        let shards = self.config.shards.unwrap_or(shards_needed.min(self.choices.shards_max));
-        self.shards = if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts_max.max(1)) };
+        let shards = self
+            .config
+            .shards
+            .unwrap_or(shards_needed.min(self.choices.shards_max));
+        self.shards = if self.choices.shards_max == 1 {
+            1
+        } else {
+            shards.clamp(1, parts_max.max(1))
+        };
         self.plan_offsets = run.add(streams, self.shards as usize);
-        (0..self.shards).zip(&mut run.shards).for_each(|(shard, plan)| add(&self, shard, plan));
+        (0..self.shards)
+            .zip(&mut run.shards)
+            .for_each(|(shard, plan)| add(&self, shard, plan));
     }
 
     /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
@@ -91,21 +100,40 @@ impl<D> Builder<'_, D> {
         let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.config.arrival {
             Arrivals::Paced | Arrivals::Closed => {
-                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.plan_offsets.workload + stream));
+                return Arrival::even(
+                    rate,
+                    part,
+                    parts,
+                    phase(STREAMS_MAX * self.plan_offsets.workload + stream),
+                );
             }
             // ACT's threads all begin at the same moment, each with an equal part of the rate.
-            Arrivals::Act => {
-                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
-            }
+            Arrivals::Act => Schedule::Woken(Woken::new(
+                Even::new(rate.divided(parts)?, 0, 1, 0)?,
+                ACT_WAKES_LATE_NS,
+                random(),
+            )),
             Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
         };
         Some(Arrival::Scheduled(schedule))
     }
 
     /// This shard's part of a stream's arrivals on a device. The stream is divided among `shards` shards.
-    fn arrival_on(&self, stream: usize, rate: Rate, index: usize, shard: u32, shards: u32) -> Option<Arrival> {
+    fn arrival_on(
+        &self,
+        stream: usize,
+        rate: Rate,
+        index: usize,
+        shard: u32,
+        shards: u32,
+    ) -> Option<Arrival> {
         let devices = self.devices.len() as u64;
-        self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
+        self.arrival(
+            stream,
+            rate,
+            u64::from(shard) * devices + index as u64,
+            devices * u64::from(shards),
+        )
     }
 
     /// Random numbers of a stream on a device (or of a thread), on this shard.
@@ -116,8 +144,10 @@ impl<D> Builder<'_, D> {
     /// Fields that the operations of a recorded stream on a device share. `class`: buffer class within this workload.
     fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
         let target = self.devices[index].target;
-        let cell =
-            self.plan_offsets.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
+        let cell = self
+            .plan_offsets
+            .cell_of(stream, target)
+            .expect("only lanes of streams that are recorded are built");
         Request::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
@@ -129,7 +159,8 @@ impl<D> Builder<'_, D> {
 
     /// Name of a lane in messages.
     fn lane_name(&self, stream: &str, index: usize) -> String {
-        self.plan_offsets.lane_name(stream, &self.devices[index].name)
+        self.plan_offsets
+            .lane_name(stream, &self.devices[index].name)
     }
 
     /// ACT's threads, `threads` over all shards: each performs the operations of its `pattern` one at a time and has
@@ -143,7 +174,9 @@ impl<D> Builder<'_, D> {
     ) {
         let name = format!("{}{name}", self.plan_offsets.prefix);
         for thread in (shard..threads).step_by(self.shards as usize) {
-            let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
+            let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else {
+                continue;
+            };
             // ACT or the user chose the number of threads, so the limit counts as configured.
             let limit = plan.add_limit(1, true);
             plan.add_lane(pattern(thread as usize), arrival, limit, name.clone());
@@ -157,13 +190,18 @@ impl<D> Builder<'_, D> {
         let per_shard = |slots| share(slots, self.shards, shard).max(1);
         match self.config.service_threads {
             Some(threads) => vec![plan.add_limit(per_shard(threads), true); devices.len()],
-            None => devices.map(|index| plan.add_limit(per_shard(self.client_slots_on(index)), false)).collect(),
+            None => devices
+                .map(|index| plan.add_limit(per_shard(self.client_slots_on(index)), false))
+                .collect(),
         }
     }
 
     /// This shard's part of a device's closed loop if no rate is offered.
     fn closed_on(&self, index: usize, shard: u32) -> Arrival {
-        Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
+        Arrival::Closed {
+            depth: share(self.client_slots_on(index), self.shards, shard),
+            think_ns: 0,
+        }
     }
 
     /// Maximum number of client operations in flight, over all devices and shards.
@@ -171,7 +209,9 @@ impl<D> Builder<'_, D> {
         match (self.config.service_threads, self.config.arrival) {
             (Some(threads), _) => threads,
             (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
-            (None, _) => (0..self.devices.len()).map(|index| self.client_slots_on(index)).sum(),
+            (None, _) => (0..self.devices.len())
+                .map(|index| self.client_slots_on(index))
+                .sum(),
         }
     }
 
@@ -182,12 +222,19 @@ impl<D> Builder<'_, D> {
             (Some(threads), _) => share(threads, devices, index as u32).max(1),
             (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
             (None, _) => {
-                let fitting_slots = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
-                let fitting_slots = fitting_slots.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                let fitting_slots =
+                    CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
+                let fitting_slots =
+                    fitting_slots.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
                 // Operations that no client waits for also use the engine and the device's queue.
-                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
+                let carried = self
+                    .choices
+                    .in_flight_max
+                    .map_or(u32::MAX, |most| most / devices);
                 let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
-                fitting_slots.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
+                fitting_slots
+                    .min(carried.min(queued).saturating_sub(self.other_slots))
+                    .max(1)
             }
         }
     }
@@ -195,7 +242,9 @@ impl<D> Builder<'_, D> {
 
 /// Checks that a device holds one `unit` of `bytes`. Errors: the device is too small; the message ends with `advice`.
 fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
-    let DeviceShape { name, size_bytes, .. } = device;
+    let DeviceShape {
+        name, size_bytes, ..
+    } = device;
     match *size_bytes < u64::from(bytes) {
         true => Err(CannotRun(format!(
             "cannot use {name} - its {size_bytes} bytes do not hold one {unit} of {bytes} bytes - {advice}"

@@ -20,11 +20,18 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(bytes: &[u8]) -> Self {
-        let mut file = Self { lines: Vec::new(), added: Vec::new(), problems: Vec::new(), changes: Vec::new() };
+        let mut file = Self {
+            lines: Vec::new(),
+            added: Vec::new(),
+            problems: Vec::new(),
+            changes: Vec::new(),
+        };
         for line in dialect::lines(bytes) {
             match line {
                 Ok(Line { number, key, value }) => file.put(number, key, value),
-                Err((number, problem)) => file.problems.push((Some(number), Problem::Other(problem))),
+                Err((number, problem)) => {
+                    file.problems.push((Some(number), Problem::Other(problem)))
+                }
             }
         }
         file
@@ -46,7 +53,10 @@ impl Lines {
 
     /// The value of a key that stays.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
-        self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+        self.lines
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.value.as_str())
     }
 
     /// The value of a key that stays, as a number; the parser checks its range.
@@ -58,14 +68,21 @@ impl Lines {
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
         let mut entries = self.take_all(|there| there == key).into_iter();
         let first_entry = entries.next()?;
-        let again = entries.map(|entry| (Some(entry.number), Problem::given_twice(key, first_entry.number)));
+        let again = entries.map(|entry| {
+            (
+                Some(entry.number),
+                Problem::given_twice(key, first_entry.number),
+            )
+        });
         self.problems.extend(again);
         Some((first_entry.number, first_entry.value))
     }
 
     /// Removes and returns all lines whose key is `unwanted`.
     pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<Line<String>> {
-        let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
+        let (taken, kept) = std::mem::take(&mut self.lines)
+            .into_iter()
+            .partition(|entry| unwanted(&entry.key));
         self.lines = kept;
         taken
     }
@@ -78,10 +95,20 @@ impl Lines {
 
     /// Line and value of a key that is not in the option table, parsed as `kind`; removes the key's lines. A value that
     /// `kind` does not allow gives `None`, and is recorded as an error.
-    pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: OptionKind) -> Option<(usize, T)> {
+    pub(super) fn take_as<T: Setting + Default>(
+        &mut self,
+        key: &'static str,
+        kind: OptionKind,
+    ) -> Option<(usize, T)> {
         let (line, text) = self.take(key)?;
         let mut value = T::default();
-        match (OptionSpec { name: key, kind, ..ROW }).set(&mut value, &text) {
+        match (OptionSpec {
+            name: key,
+            kind,
+            ..ROW
+        })
+        .set(&mut value, &text)
+        {
             Ok(()) => Some((line, value)),
             Err(problem) => {
                 self.problem(Some(line), problem);
@@ -93,7 +120,14 @@ impl Lines {
     /// Inserts a line as line number `number`.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let index = self.lines.partition_point(|entry| entry.number <= number);
-        self.lines.insert(index, Line { number, key: key.to_owned(), value: value.to_string() });
+        self.lines.insert(
+            index,
+            Line {
+                number,
+                key: key.to_owned(),
+                value: value.to_string(),
+            },
+        );
     }
 
     /// Changes the value of a key that stays.
@@ -130,13 +164,23 @@ impl Lines {
             text.push_str(&format!("{}: {}\n", entry.key, entry.value));
             number += 1;
         }
-        self.added.iter().for_each(|(key, value)| text.push_str(&format!("{key}: {value}\n")));
+        self.added
+            .iter()
+            .for_each(|(key, value)| text.push_str(&format!("{key}: {value}\n")));
         text
     }
 
     /// The problems found here and those of the parser, in the order of the lines.
-    pub(super) fn problems(mut self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
-        self.problems.extend(parser.into_iter().map(|problem| (problem.line, problem.what)));
+    pub(super) fn problems(
+        mut self,
+        file: &str,
+        parser: Vec<Located<Problem>>,
+    ) -> Vec<Located<Problem>> {
+        self.problems.extend(
+            parser
+                .into_iter()
+                .map(|problem| (problem.line, problem.what)),
+        );
         located(file, self.problems)
     }
 }
@@ -161,7 +205,11 @@ mod tests {
         let mut lines = Lines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
         assert_eq!(lines.take_number("n", 1), None);
         assert_eq!(lines.take_as::<bool>("f", OptionKind::YesNo), None);
-        let texts: Vec<_> = lines.problems("x", Vec::new()).iter().map(ToString::to_string).collect();
+        let texts: Vec<_> = lines
+            .problems("x", Vec::new())
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             texts,
             [

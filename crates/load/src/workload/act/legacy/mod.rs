@@ -69,7 +69,10 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);
-    let is_own_file = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &lines, acts));
+    let is_own_file = reading.act.is_none()
+        && candidates
+            .as_ref()
+            .is_ok_and(|acts| is_own(bytes, &lines, acts));
     let newest = *MAJORS.end();
     let act = match (reading.act, &candidates) {
         _ if is_own_file => newest,
@@ -92,18 +95,42 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         translate::translate(&mut lines, test, act, reading.cpus);
     }
     let text = lines.text();
-    let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
-    let mut parse_problems = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
+    let parsed = parse(
+        test,
+        file,
+        if bytes.len() > FILE_BYTES_MAX {
+            bytes
+        } else {
+            text.as_bytes()
+        },
+    );
+    let mut parse_problems = parsed
+        .as_ref()
+        .err()
+        .map(|errors| errors.0.clone())
+        .unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
         // Only the release is in question, so errors about old keys or missing keys would mislead.
-        parse_problems.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
+        parse_problems.retain(|problem| {
+            !matches!(
+                problem.what,
+                Problem::OldKey(_) | Problem::MissingKey { .. }
+            )
+        });
     }
-    let given_keys = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
+    let given_keys = options_of(test)
+        .map(|spec| spec.name)
+        .filter(|key| lines.gives(key))
+        .collect();
     let changes = std::mem::take(&mut lines.changes);
     let problems = lines.problems(file, parse_problems);
     match parsed {
         Ok(Parsed { config, warnings }) if problems.is_empty() => {
-            let candidates = if reading.act.is_some() { None } else { candidates.ok() };
+            let candidates = if reading.act.is_some() {
+                None
+            } else {
+                candidates.ok()
+            };
             let test_by_default = reading.test.is_none() && test_in_file.is_none();
             Ok(Translation {
                 config,
@@ -126,9 +153,13 @@ pub const WRITTEN_BY: &str = "Written by flashproof";
 /// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
 /// only ACT releases before 6 read.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
-    let says_so =
-        || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
-    let is_own_key = |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
+    let says_so = || {
+        String::from_utf8_lossy(bytes)
+            .lines()
+            .any(|line| line.trim_start_matches('#').contains(WRITTEN_BY))
+    };
+    let is_own_key =
+        |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
     candidates.contains(MAJORS.end()) && (lines.keys().any(is_own_key) || says_so())
 }
 
@@ -136,11 +167,18 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
 fn test_of(lines: &Lines) -> Option<Test> {
     // Keys of old ACTs are in the table of `act_keys`.
     let is_distinctive = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
-    let keys_of = |test| options_of(test).filter(is_distinctive).map(|spec| spec.name);
+    let keys_of = |test| {
+        options_of(test)
+            .filter(is_distinctive)
+            .map(|spec| spec.name)
+    };
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     let has_key_of = |test: Test| keys_of(test).any(|key| lines.has(key));
     // If keys of both tests are present, the parser reports the keys of the wrong test.
-    match (has_key_of(Test::Storage), has_key_of(Test::Index) || lines.keys().any(of_index)) {
+    match (
+        has_key_of(Test::Storage),
+        has_key_of(Test::Index) || lines.keys().any(of_index),
+    ) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
         (false, false) => None,
@@ -152,9 +190,14 @@ fn test_of(lines: &Lines) -> Option<Test> {
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known_keys: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known_keys.iter().max_by_key(|key| key.since.0);
-    let oldest = known_keys.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
+    let oldest = known_keys
+        .iter()
+        .filter(|key| key.until.is_some())
+        .min_by_key(|key| key.until.map(|until| until.0));
     let first_major = newest.map_or(*MAJORS.start(), |key| key.since.0);
-    let last_major = oldest.and_then(|key| key.until).map_or(*MAJORS.end(), |until| until.0);
+    let last_major = oldest
+        .and_then(|key| key.until)
+        .map_or(*MAJORS.end(), |until| until.0);
     match (oldest, newest) {
         (Some(oldest), Some(newest)) if first_major > last_major => Err((oldest, newest)),
         _ => Ok(first_major..=last_major),
@@ -165,9 +208,18 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
 /// mandatory in ACT 4 and has a default in ACT 5.
 fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
-    let mandatory_keys =
-        ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
-    if newest == 5 && candidates.contains(&4) && mandatory_keys.iter().all(|key| lines.has(key)) { 4 } else { newest }
+    let mandatory_keys = [
+        "num-queues",
+        "threads-per-queue",
+        "report-interval-sec",
+        "large-block-op-kbytes",
+        "record-bytes",
+    ];
+    if newest == 5 && candidates.contains(&4) && mandatory_keys.iter().all(|key| lines.has(key)) {
+        4
+    } else {
+        newest
+    }
 }
 
 #[cfg(test)]

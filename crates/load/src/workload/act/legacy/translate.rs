@@ -54,19 +54,35 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 /// stay, too: the file may be of another program, and the parser then reports these keys first.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let lacks_mandatory_key = !missing(lines, act).is_empty();
-    let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
+    let absent: Vec<_> = options_of(test)
+        .map(|spec| spec.name)
+        .filter(|name| !lines.has(name))
+        .collect();
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
         None if lacks_mandatory_key => false,
-        None => !all().any(|spec| spec.name == key) && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act)),
+        None => {
+            !all().any(|spec| spec.name == key)
+                && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act))
+        }
     };
     for Line { key, value, .. } in lines.take_all(unknown) {
-        let suggestion = if act_keys::find(&key).is_some() { None } else { suggestion_for(&key) };
-        let suggestion = suggestion.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default();
-        let change = format!("was dropped: ACT {act} did not know that key and ignored it{suggestion}");
-        lines.changed("", format!("{}: {} {change}", bare_start(&key), bare_start(&value)));
+        let suggestion = if act_keys::find(&key).is_some() {
+            None
+        } else {
+            suggestion_for(&key)
+        };
+        let suggestion = suggestion
+            .map(|meant| format!("; if {meant} was meant, set that"))
+            .unwrap_or_default();
+        let change =
+            format!("was dropped: ACT {act} did not know that key and ignored it{suggestion}");
+        lines.changed(
+            "",
+            format!("{}: {} {change}", bare_start(&key), bare_start(&value)),
+        );
     }
 }
 
@@ -83,8 +99,10 @@ const MANDATORY_UNTIL_ACT4: [(&str, &str); 7] = [
 
 /// True if a file of ACT `act` must have `key`.
 fn is_mandatory(key: &str, act: u8) -> bool {
-    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, OptionDefault::Mandatory(_));
-    act <= 4 && MANDATORY_UNTIL_ACT4.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
+    let mandatory =
+        |spec: &OptionSpec| spec.name == key && matches!(spec.default, OptionDefault::Mandatory(_));
+    act <= 4 && MANDATORY_UNTIL_ACT4.iter().any(|(asked, _)| *asked == key) && known(key, act)
+        || all().any(mandatory)
 }
 
 fn known(key: &str, act: u8) -> bool {
@@ -94,8 +112,12 @@ fn known(key: &str, act: u8) -> bool {
 /// Keys without a default in ACT 1 to 4 that the file lacks, each with an example.
 fn missing(lines: &Lines, act: u8) -> Vec<(&'static str, &'static str)> {
     let own_queues = lines.value("queue-per-device") == Some("yes");
-    let is_missing = |key: &str| known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues);
-    MANDATORY_UNTIL_ACT4.into_iter().filter(|(key, _)| act <= 4 && is_missing(key)).collect()
+    let is_missing =
+        |key: &str| known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues);
+    MANDATORY_UNTIL_ACT4
+        .into_iter()
+        .filter(|(key, _)| act <= 4 && is_missing(key))
+        .collect()
 }
 
 fn report_missing(lines: &mut Lines, act: u8) {
@@ -110,15 +132,28 @@ fn large_blocks(lines: &mut Lines) {
     let record_bytes = read_size.map(|(_, blocks)| u64::from(blocks) * 512);
     if let (Some((line, blocks)), Some(bytes)) = (read_size, record_bytes) {
         lines.put(line, "record-bytes", bytes);
-        lines.changed("record-bytes", format!("was read-req-num-512-blocks: {blocks}, in units of 512 bytes"));
+        lines.changed(
+            "record-bytes",
+            format!("was read-req-num-512-blocks: {blocks}, in units of 512 bytes"),
+        );
     }
-    let Some((line, rate)) = lines.take_number("large-block-ops-per-sec", 1) else { return };
-    let block_bytes = lines.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
+    let Some((line, rate)) = lines.take_number("large-block-ops-per-sec", 1) else {
+        return;
+    };
+    let block_bytes = lines
+        .number("large-block-op-kbytes")
+        .map_or(0, |kbytes| u64::from(kbytes) * KIB);
     // If no whole record fits a block, the parser reports that, and the rate does not matter.
-    let records_per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
+    let records_per_block = record_bytes
+        .map_or(0, |record_bytes| block_bytes / record_bytes)
+        .max(1);
     // The parser reports a number that is too large for any configuration, with all its digits.
     let records = u128::from(rate) * u128::from(records_per_block);
-    let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
+    let (lwm_pct, writes) = if records.is_multiple_of(2) {
+        (50, records / 2)
+    } else {
+        (0, records)
+    };
     lines.put(line, "write-reqs-per-sec", writes);
     lines.add("defrag-lwm-pct", lwm_pct);
     let records_per_block = u32::try_from(records_per_block).unwrap_or(u32::MAX);
@@ -190,8 +225,12 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
     let queues = lines.take_number("num-queues", 1);
     let threads = lines.take_number("threads-per-queue", 1);
     if let Some((_, true)) = per_device {
-        let names = lines.value("device-names").map(|names| device_names(names).count());
-        let devices = names.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+        let names = lines
+            .value("device-names")
+            .map(|names| device_names(names).count());
+        let devices = names
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(0);
         if let Some((line, threads)) = threads {
             let change = format!(
                 "was queue-per-device: yes with {threads} threads for each of {devices} devices; today the limit is for \
@@ -206,7 +245,9 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
         lines.changed("", dropped("queue-per-device", "no", "there are no queues"));
     }
     match (queues, threads) {
-        (Some((line, queues)), Some((_, threads))) => queues_to_threads(lines, line, queues, threads),
+        (Some((line, queues)), Some((_, threads))) => {
+            queues_to_threads(lines, line, queues, threads)
+        }
         (Some((line, queues)), None) if act == 5 && !has_threads => {
             queues_to_threads(lines, line, queues, ACT5_THREADS_PER_QUEUE);
         }
@@ -220,7 +261,9 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
 }
 
 fn queues_to_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
-    let change = format!("was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues");
+    let change = format!(
+        "was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues"
+    );
     lines.changed("service-threads", change);
     put_service_threads(lines, line, queues, threads);
 }
@@ -244,7 +287,10 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
     let change = match cpus {
         Some(cpus) => {
             lines.take("service-threads");
-            lines.add("service-threads", u64::from(cpus) * u64::from(threads_per_cpu));
+            lines.add(
+                "service-threads",
+                u64::from(cpus) * u64::from(threads_per_cpu),
+            );
             format!("was the default of ACT {act}: {threads_per_cpu} per CPU, with {cpus} CPUs")
         }
         None => format!(
@@ -264,16 +310,22 @@ fn stored_sizes(lines: &mut Lines) {
             "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"
         )
     };
-    let (min, max) = (lines.number("record-bytes"), lines.number("record-bytes-range-max"));
+    let (min, max) = (
+        lines.number("record-bytes"),
+        lines.number("record-bytes-range-max"),
+    );
     if let Some(bytes) = min.filter(|bytes| stored(*bytes) != *bytes) {
         lines.change("record-bytes", stored(bytes));
         lines.changed("record-bytes", rounded(bytes));
     }
     // A descending range is not changed: the parser reports it.
-    let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else { return };
+    let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else {
+        return;
+    };
     if stored(min) == stored(max) {
-        let change =
-            format!("was {max}: ACT 3 and 4 stored records in steps of 128 bytes, so all records had one size");
+        let change = format!(
+            "was {max}: ACT 3 and 4 stored records in steps of 128 bytes, so all records had one size"
+        );
         lines.change("record-bytes-range-max", 0);
         lines.changed("record-bytes-range-max", change);
     } else if stored(max) != max {
@@ -299,7 +351,9 @@ fn odsync(lines: &mut Lines) {
 /// ACT 1 to 5 stopped when too many requests were waiting.
 fn queue_limit(lines: &mut Lines, act: u8) {
     let given = lines.has("max-reqs-queued");
-    let limit = lines.take_number("max-reqs-queued", 0).map(|(_, limit)| limit);
+    let limit = lines
+        .take_number("max-reqs-queued", 0)
+        .map(|(_, limit)| limit);
     if let Some(limit) = limit.or((!given).then_some(QUEUED_MAX)) {
         let change = format!(
             "ACT {act} stopped when {limit} requests were waiting in its queues; today a test stops when it is behind by \
@@ -312,10 +366,12 @@ fn queue_limit(lines: &mut Lines, act: u8) {
 /// Drops keys that did not affect the load.
 fn leftovers(lines: &mut Lines) {
     if let Some((_, value)) = lines.take("use-valloc") {
-        lines.changed("", dropped("use-valloc", &value, "it chose how ACT allocated memory"));
+        lines.changed(
+            "",
+            dropped("use-valloc", &value, "it chose how ACT allocated memory"),
+        );
     }
-    let left_alone =
-        "flashproof records the I/O scheduler and does not change it; set it in /sys/block/NAME/queue/scheduler";
+    let left_alone = "flashproof records the I/O scheduler and does not change it; set it in /sys/block/NAME/queue/scheduler";
     match lines.take("scheduler-mode") {
         Some((_, value)) => lines.changed("", dropped("scheduler-mode", &value, left_alone)),
         None => lines.changed(

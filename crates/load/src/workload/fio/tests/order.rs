@@ -5,8 +5,12 @@ use super::*;
 
 #[test]
 fn operations_stay_in_a_window_that_moves_on() {
-    let blocks =
-        |lines: &str| -> Vec<u64> { operations(lines, 0, 99).into_iter().map(|(_, offset, _)| offset >> 16).collect() };
+    let blocks = |lines: &str| -> Vec<u64> {
+        operations(lines, 0, 99)
+            .into_iter()
+            .map(|(_, offset, _)| offset >> 16)
+            .collect()
+    };
     // These are the offsets that fio 3.33 logs for the same job. The job transfers as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
@@ -14,19 +18,31 @@ fn operations_stay_in_a_window_that_moves_on() {
         blocks("rw=read bs=64k offset=512k zonemode=strided zonesize=256k zoneskip=25%"),
         [8, 9, 10, 11, 8, 9, 10, 11]
     );
-    let seen = blocks("rw=randread bs=64k zonemode=strided zonesize=128k zonerange=256k zoneskip=256k");
+    let seen =
+        blocks("rw=randread bs=64k zonemode=strided zonesize=128k zonerange=256k zoneskip=256k");
     assert_eq!(seen.len(), 16);
     for (pair, window) in seen.chunks(2).zip([0, 8].into_iter().cycle()) {
-        assert!(pair.iter().all(|block| (window..window + 4).contains(block)) && pair[0] != pair[1], "{seen:?}");
+        assert!(
+            pair.iter()
+                .all(|block| (window..window + 4).contains(block))
+                && pair[0] != pair[1],
+            "{seen:?}"
+        );
     }
     // As in fio, zonesize alone means zonemode=strided.
     let seen = blocks("rw=read bs=64k size=512k zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9]);
-    assert_eq!(blocks("rw=read bs=64k size=256k zonemode=none"), [0, 1, 2, 3]);
+    assert_eq!(
+        blocks("rw=read bs=64k size=256k zonemode=none"),
+        [0, 1, 2, 3]
+    );
     // Steps within a window.
     let seen = blocks("rw=read:64k bs=64k size=1m zonesize=256k");
     assert_eq!(seen, [0, 2, 0, 2, 4, 6, 4, 6, 8, 10, 8, 10, 12, 14, 12, 14]);
-    for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonesize=2m", "is larger than")] {
+    for (lines, says) in [
+        ("zonemode=strided", "give zonesize"),
+        ("zonesize=2m", "is larger than"),
+    ] {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{lines}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
@@ -36,10 +52,17 @@ fn operations_stay_in_a_window_that_moves_on() {
 #[test]
 fn beyond_the_end_of_a_device_there_is_nothing() {
     // Each job does as many operations as in fio 3.33, on a device of 1 MiB.
-    for (lines, most) in
-        [("rw=read", 16), ("rw=randwrite", 16), ("rw=read offset=512k", 8), ("rw=randread norandommap", 32)]
-    {
-        assert_eq!(operations(&format!("{lines} bs=64k size=2m"), 0, 99).len(), most, "{lines}");
+    for (lines, most) in [
+        ("rw=read", 16),
+        ("rw=randwrite", 16),
+        ("rw=read offset=512k", 8),
+        ("rw=randread norandommap", 32),
+    ] {
+        assert_eq!(
+            operations(&format!("{lines} bs=64k size=2m"), 0, 99).len(),
+            most,
+            "{lines}"
+        );
     }
 }
 
@@ -47,7 +70,10 @@ fn beyond_the_end_of_a_device_there_is_nothing() {
 fn jobs_wait_for_those_that_they_name() {
     let runs = |text: &str| -> Result<Vec<Vec<String>>, String> {
         let (loads, _) = read(&format!("[global]\nfilename=sim:\nrw=write\n{text}"))?;
-        Ok(loads.iter().map(|load| load.jobs().map(|job| job.name.clone()).collect()).collect())
+        Ok(loads
+            .iter()
+            .map(|load| load.jobs().map(|job| job.name.clone()).collect())
+            .collect())
     };
     let chain = "[w]\nnumjobs=2\n[r]\nwait_for=w\n[s]\nwait_for=w\n[t]\nstonewall\n[u]\nwait_for=w\n[v]\nwait_for=t";
     assert_eq!(
@@ -55,7 +81,10 @@ fn jobs_wait_for_those_that_they_name() {
         [vec!["w"], vec!["r", "s"], vec!["t"], vec!["u", "v"]]
     );
     let error = runs(chain).unwrap_err();
-    assert!(error.contains("the job waits only for \"t\", but \"u\" runs together with \"t\""), "{error}");
+    assert!(
+        error.contains("the job waits only for \"t\", but \"u\" runs together with \"t\""),
+        "{error}"
+    );
     let error = runs("[a]\nwait_for=b\n[b]").unwrap_err();
     assert!(error.contains("no earlier job has this name"), "{error}");
 }
@@ -69,9 +98,19 @@ fn a_full_queue_drains_before_it_is_refilled() {
     assert_eq!(refill_at(""), None);
     assert_eq!(refill_at("iodepth_low=4"), Some(4));
     assert_eq!(refill_at("iodepth_batch_complete=8"), Some(24));
-    assert_eq!(refill_at("iodepth_batch_complete_min=8\niodepth_low=10"), Some(10));
-    assert_eq!(refill_at("iodepth_batch_complete_min=99\nioengine=psync"), None, "a depth of one");
-    let mut stream = plan("rw=randread iodepth=8 iodepth_low=3").lanes.remove(0).stream;
+    assert_eq!(
+        refill_at("iodepth_batch_complete_min=8\niodepth_low=10"),
+        Some(10)
+    );
+    assert_eq!(
+        refill_at("iodepth_batch_complete_min=99\nioengine=psync"),
+        None,
+        "a depth of one"
+    );
+    let mut stream = plan("rw=randread iodepth=8 iodepth_low=3")
+        .lanes
+        .remove(0)
+        .stream;
     let mut requests: Vec<_> = (0..8).filter_map(|_| stream.next()).collect();
     let mut widths = Vec::new();
     while let Some(request) = requests.pop() {
@@ -84,25 +123,53 @@ fn a_full_queue_drains_before_it_is_refilled() {
 
 #[test]
 fn a_job_has_its_runtime_priority_and_cpus_to_the_fraction() {
-    let (loads, _) = read("[a]\nfilename=sim:\nruntime=1.5\n[b]\nfilename=sim:\nruntime=250ms").unwrap();
-    let ends: Vec<_> = loads[0].jobs().map(|job| job.end_ns() / 1_000_000).collect();
-    assert_eq!((&ends[..], loads[0].spec().duration_sec), (&[1_500, 250][..], 2));
-    let mut stream = plan("rw=randread prioclass=2 prio=3 cmdprio_percentage=100 cmdprio=1").lanes.remove(0).stream;
-    assert_eq!(stream.next().map(|request| request.priority.value()), Some(0x2001));
+    let (loads, _) =
+        read("[a]\nfilename=sim:\nruntime=1.5\n[b]\nfilename=sim:\nruntime=250ms").unwrap();
+    let ends: Vec<_> = loads[0]
+        .jobs()
+        .map(|job| job.end_ns() / 1_000_000)
+        .collect();
+    assert_eq!(
+        (&ends[..], loads[0].spec().duration_sec),
+        (&[1_500, 250][..], 2)
+    );
+    let mut stream = plan("rw=randread prioclass=2 prio=3 cmdprio_percentage=100 cmdprio=1")
+        .lanes
+        .remove(0)
+        .stream;
+    assert_eq!(
+        stream.next().map(|request| request.priority.value()),
+        Some(0x2001)
+    );
     let mut stream = plan("rw=write prioclass=3 fsync=1").lanes.remove(0).stream;
     let write = stream.next().unwrap();
     let flush = stream.on_completion(&write, Outcome::Done).unwrap();
-    assert_eq!([write, flush].map(|request| request.priority.value()), [0x6000; 2]);
+    assert_eq!(
+        [write, flush].map(|request| request.priority.value()),
+        [0x6000; 2]
+    );
     let about = |file: &str| (file == "node1/cpulist").then(|| "4-5,8\n".to_owned());
     assert_eq!(cpus_of_nodes("1", about), Ok(vec![4, 5, 8]));
-    assert!(cpus_of_nodes("0-1", about).unwrap_err().contains("no NUMA node 0"));
+    assert!(
+        cpus_of_nodes("0-1", about)
+            .unwrap_err()
+            .contains("no NUMA node 0")
+    );
 }
 
 #[test]
 fn a_null_engine_needs_no_device() {
     let (loads, _) = read("[a]\nioengine=null\nsize=1g\nnumjobs=2\nfilename=/dev/nvme0n1").unwrap();
-    assert!(loads[0].is_simulated() && loads[0].devices.len() == 2, "{:?}", loads[0].devices);
-    assert!(loads[0].devices.iter().all(|device| device.drive().is_some_and(|drive| drive.capacity_bytes == 1 << 30)));
+    assert!(
+        loads[0].is_simulated() && loads[0].devices.len() == 2,
+        "{:?}",
+        loads[0].devices
+    );
+    assert!(loads[0].devices.iter().all(|device| {
+        device
+            .drive()
+            .is_some_and(|drive| drive.capacity_bytes == 1 << 30)
+    }));
 }
 
 #[test]
@@ -111,20 +178,48 @@ fn operations_of_a_log_come_in_its_order_at_its_times() {
     let path = dir.path().join("log");
     let log = "fio version 3 iolog\n0 sim: read 4096 512\n1000 sim: write 8192 4096\n2000 sim: sync 0 0\n3000 sim: read 0 512\n";
     std::fs::write(&path, log).unwrap();
-    let (loads, _) = read(&format!("[a]\nrw=randwrite\nsize=1k\nread_iolog={}", path.display())).unwrap();
+    let (loads, _) = read(&format!(
+        "[a]\nrw=randwrite\nsize=1k\nread_iolog={}",
+        path.display()
+    ))
+    .unwrap();
     let mut run = build(&loads[0], 1 << 20, 1).unwrap();
     let Plan { lanes, .. } = run.shards.remove(0);
-    let Arrival::Scheduled(mut schedule) = lanes[0].arrival.clone() else { panic!("the log has times") };
-    let at: Vec<_> = std::iter::from_fn(|| schedule.next_ns()).map(|ns| ns / 1_000_000).collect();
+    let Arrival::Scheduled(mut schedule) = lanes[0].arrival.clone() else {
+        panic!("the log has times")
+    };
+    let at: Vec<_> = std::iter::from_fn(|| schedule.next_ns())
+        .map(|ns| ns / 1_000_000)
+        .collect();
     assert_eq!(at, [0, 1, 2, 3, 3], "the last time ends the job");
-    let seen = operations_of(Plan { lanes, ..Plan::default() }, 0, 99);
+    let seen = operations_of(
+        Plan {
+            lanes,
+            ..Plan::default()
+        },
+        0,
+        99,
+    );
     assert_eq!(
         seen,
-        [(OpKind::Read, 4_096, 512), (OpKind::Write, 8_192, 4_096), (OpKind::FlushFile, 0, 0), (OpKind::Read, 0, 512)]
+        [
+            (OpKind::Read, 4_096, 512),
+            (OpKind::Write, 8_192, 4_096),
+            (OpKind::FlushFile, 0, 0),
+            (OpKind::Read, 0, 512)
+        ]
     );
-    assert_eq!(loads[0].stream_names(), ["a-reads", "a-writes", "a-flushes"]);
+    assert_eq!(
+        loads[0].stream_names(),
+        ["a-reads", "a-writes", "a-flushes"]
+    );
     let error = build(&loads[0], 8_192, 1).map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("write of 4096 bytes at 8192, beyond the 8192 bytes"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("write of 4096 bytes at 8192, beyond the 8192 bytes"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -134,7 +229,13 @@ fn a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
             "[a]\nfilename=sim:\nrw=randrw\nnumber_ios=9\nexitall_on_error=1\nexit_what={exit_what}\n[b]\nfilename=sim:"
         );
         let (loads, _) = read(&text).unwrap();
-        let mut stream = build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0).lanes.remove(0).stream;
+        let mut stream = build(&loads[0], 1 << 20, 1)
+            .unwrap()
+            .shards
+            .remove(0)
+            .lanes
+            .remove(0)
+            .stream;
         let mut lost_ops = 0;
         for _ in 0..2 {
             stream.lose(4, &mut |_, count| lost_ops += count);
@@ -142,6 +243,9 @@ fn a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
         assert_eq!((lost_ops, loads[0].threads[1].ended_ns()), (8, u64::MAX));
         let last = stream.next().unwrap();
         stream.on_completion(&last, Outcome::Short(0));
-        assert_eq!((loads[0].threads[1].ended_ns(), loads[0].ends_all_runs()), (0, ends_later_runs));
+        assert_eq!(
+            (loads[0].threads[1].ended_ns(), loads[0].ends_all_runs()),
+            (0, ends_later_runs)
+        );
     }
 }

@@ -65,7 +65,14 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
         let (method, len) = (job.verify.method, job.block_bytes() as usize);
-        Self { job, method, number, len, sec, scratch: Vec::with_capacity(len) }
+        Self {
+            job,
+            method,
+            number,
+            len,
+            sec,
+            scratch: Vec::with_capacity(len),
+        }
     }
 
     /// Fills `block` with the contents that the write `origin` puts at `address`.
@@ -91,7 +98,11 @@ impl Blocks {
 
     fn put_data(&self, block: &mut [u8], address: BlockAddress, seed: u64) {
         match &self.job.verify.pattern {
-            Some(pattern) => pattern.fill(block, address.offset_in_op, address.offset - address.offset_in_op as u64),
+            Some(pattern) => pattern.fill(
+                block,
+                address.offset_in_op,
+                address.offset - address.offset_in_op as u64,
+            ),
             None => self.job.content.fill_mixed(block, seed, block.len(), None),
         }
     }
@@ -103,14 +114,25 @@ impl Blocks {
         address: BlockAddress,
         origin: Option<WriteOrigin>,
     ) -> Result<(), Box<Damage>> {
-        if self.is_right(block, address, origin) { Ok(()) } else { Err(self.explain(block, address, origin)) }
+        if self.is_right(block, address, origin) {
+            Ok(())
+        } else {
+            Err(self.explain(block, address, origin))
+        }
     }
 
-    fn is_right(&mut self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> bool {
+    fn is_right(
+        &mut self,
+        block: &[u8],
+        address: BlockAddress,
+        origin: Option<WriteOrigin>,
+    ) -> bool {
         if self.method == Method::Pattern {
             return self.has_pattern(block, address);
         }
-        let Ok(header) = Header::of(block) else { return false };
+        let Ok(header) = Header::of(block) else {
+            return false;
+        };
         let is_wanted = origin.is_none_or(|origin| origin.seed == header.seed);
         is_wanted && self.is_here(&header, address) && self.has_right_data(block, &header, address)
     }
@@ -142,19 +164,27 @@ impl Blocks {
             ),
             method => {
                 let stored = &block[header.bytes()..data_start];
-                let is_right = |digest: [u8; super::method::DIGEST_MAX]| digest[..stored.len()] == *stored;
+                let is_right =
+                    |digest: [u8; super::method::DIGEST_MAX]| digest[..stored.len()] == *stored;
                 if method.later_digest(data).is_some_and(is_right) {
                     return true;
                 }
                 // fio 3.33's sha512 digest covers only 128 bytes of the data, so the data is compared as well.
                 is_right(method.digest(data))
-                    && (method != Method::Sha512 || self.is_data_of(block, data_start, header, address))
+                    && (method != Method::Sha512
+                        || self.is_data_of(block, data_start, header, address))
             }
         }
     }
 
     /// True if the data of `block`, from byte `data_start` on, was generated from the seed in its header.
-    fn is_data_of(&mut self, block: &[u8], data_start: usize, header: &Header, address: BlockAddress) -> bool {
+    fn is_data_of(
+        &mut self,
+        block: &[u8],
+        data_start: usize,
+        header: &Header,
+        address: BlockAddress,
+    ) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(block.len(), 0);
         self.put_data(&mut scratch, address, header.seed);
@@ -169,26 +199,41 @@ impl Blocks {
 
     /// Compares sector by sector, so that no memory is needed for a whole block.
     fn has_pattern(&self, data: &[u8], address: BlockAddress) -> bool {
-        let Some(pattern) = &self.job.verify.pattern else { return false };
+        let Some(pattern) = &self.job.verify.pattern else {
+            return false;
+        };
         let mut expected = [0; SECTOR_BYTES];
         let offset = address.offset - address.offset_in_op as u64;
         data.chunks(SECTOR_BYTES).enumerate().all(|(number, part)| {
             let expected = &mut expected[..part.len()];
-            pattern.fill(expected, address.offset_in_op + number * SECTOR_BYTES, offset);
+            pattern.fill(
+                expected,
+                address.offset_in_op + number * SECTOR_BYTES,
+                offset,
+            );
             part == expected
         })
     }
 
     /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's block. fio derives
     /// the data of a whole operation from one seed.
-    fn candidate_blocks(&self, block: &[u8], header: &Header, address: BlockAddress) -> Vec<Vec<u8>> {
+    fn candidate_blocks(
+        &self,
+        block: &[u8],
+        header: &Header,
+        address: BlockAddress,
+    ) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
             let data_start = bytes + self.method.digest_bytes();
             if data_start <= image.len() {
                 let (head, data) = image.split_at_mut(data_start);
                 head[..bytes].copy_from_slice(&block[..bytes]);
-                let later = if header.is_later { self.method.later_digest(data) } else { None };
+                let later = if header.is_later {
+                    self.method.later_digest(data)
+                } else {
+                    None
+                };
                 let digest = later.unwrap_or_else(|| self.method.digest(data));
                 head[bytes..].copy_from_slice(&digest[..data_start - bytes]);
             }
@@ -200,7 +245,10 @@ impl Blocks {
         let mut image = vec![0; self.len];
         self.put_data(&mut image, address, header.seed);
         let mut candidates = vec![finished(image)];
-        if address.offset_in_op > 0 && self.job.verify.pattern.is_none() && self.job.content.compress_pct == 0 {
+        if address.offset_in_op > 0
+            && self.job.verify.pattern.is_none()
+            && self.job.content.compress_pct == 0
+        {
             let mut operation = vec![0; address.offset_in_op + self.len];
             fill_random(&mut operation, header.seed, None);
             candidates.push(finished(operation.split_off(address.offset_in_op)));
@@ -210,39 +258,75 @@ impl Blocks {
 
     /// Describes the damage of a block.
     #[cold]
-    fn explain(&self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> Box<Damage> {
+    fn explain(
+        &self,
+        block: &[u8],
+        address: BlockAddress,
+        origin: Option<WriteOrigin>,
+    ) -> Box<Damage> {
         let (text, expected) = self.damage(block, address, origin);
         let name = self.method.name();
-        let text = format!("{name}: verify failed at offset {}, length {}: {text}", address.offset, block.len());
-        Box::new(Damage { file: 0, offset: address.offset, text, received: block.to_vec(), expected })
+        let text = format!(
+            "{name}: verify failed at offset {}, length {}: {text}",
+            address.offset,
+            block.len()
+        );
+        Box::new(Damage {
+            file: 0,
+            offset: address.offset,
+            text,
+            received: block.to_vec(),
+            expected,
+        })
     }
 
     /// Description of a wrong block, and the right block if it can be computed.
-    fn damage(&self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> (String, Option<Vec<u8>>) {
-        let parsed = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
+    fn damage(
+        &self,
+        block: &[u8],
+        address: BlockAddress,
+        origin: Option<WriteOrigin>,
+    ) -> (String, Option<Vec<u8>>) {
+        let parsed = if self.method.has_header() {
+            Header::of(block)
+        } else {
+            Err(HeaderError::Magic(0))
+        };
         if let Ok(header) = &parsed {
             let is_whole = self.is_of_job(header)
-                && self.candidate_blocks(block, header, address).iter().any(|image| image == block);
+                && self
+                    .candidate_blocks(block, header, address)
+                    .iter()
+                    .any(|image| image == block);
             let is_elsewhere = !self.is_of_job(header) || header.offset != address.offset;
             let is_of_other = origin.is_some_and(|origin| origin.seed != header.seed);
             if is_elsewhere && (is_whole || origin.is_none()) || is_of_other && is_whole {
-                return (self.other_block(header, address, origin), origin.map(|origin| self.right(address, origin)));
+                return (
+                    self.other_block(header, address, origin),
+                    origin.map(|origin| self.right(address, origin)),
+                );
             }
         }
         let expected = match origin {
             Some(origin) => Some(self.right(address, origin)),
-            None if self.method == Method::Pattern => Some(self.right(address, WriteOrigin { write: 0, seed: 0 })),
+            None if self.method == Method::Pattern => {
+                Some(self.right(address, WriteOrigin { write: 0, seed: 0 }))
+            }
             None => self.nearest(block, address),
         };
         let difference = expected.as_ref().and_then(|right| difference(block, right));
         let mut text = match (difference, &parsed) {
             (Some(difference), _) => difference,
-            (None, Ok(header)) if header.offset != address.offset => self.other_block(header, address, origin),
+            (None, Ok(header)) if header.offset != address.offset => {
+                self.other_block(header, address, origin)
+            }
             (None, Ok(header)) => format!(
                 "the header is of write {} of job {}, but the data is of another write or was made with other options, so differing bits cannot be counted",
                 header.write, header.job
             ),
-            (None, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", describe_start(block)),
+            (None, Err(broken)) if self.method.has_header() => {
+                format!("foreign: {broken}, {}", describe_start(block))
+            }
             (None, Err(_)) => format!("foreign: {}", describe_start(block)),
         };
         let bytes = self.method.digest_bytes();
@@ -251,8 +335,17 @@ impl Blocks {
             && bytes > 0
         {
             let shown_bytes = bytes.min(SHOWN_BYTES);
-            let (stored, digest) = (&head[header.bytes()..][..shown_bytes], &self.method.digest(data)[..shown_bytes]);
-            let _ = write!(text, "; expected {} {}, found {}", self.method.name(), hex(stored), hex(digest));
+            let (stored, digest) = (
+                &head[header.bytes()..][..shown_bytes],
+                &self.method.digest(data)[..shown_bytes],
+            );
+            let _ = write!(
+                text,
+                "; expected {} {}, found {}",
+                self.method.name(),
+                hex(stored),
+                hex(digest)
+            );
         }
         (text, expected)
     }
@@ -273,13 +366,30 @@ impl Blocks {
             mended[bit / 8] ^= 1 << (bit % 8);
             Some(header)
         });
-        let images = self.candidate_blocks(&mended, &header.filter(|header| self.is_here(header, address))?, address);
-        images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
+        let images = self.candidate_blocks(
+            &mended,
+            &header.filter(|header| self.is_here(header, address))?,
+            address,
+        );
+        images
+            .into_iter()
+            .min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
     /// Description of a block that comes from another write, job or offset.
-    fn other_block(&self, header: &Header, address: BlockAddress, origin: Option<WriteOrigin>) -> String {
-        let Header { job, len, offset, write, .. } = *header;
+    fn other_block(
+        &self,
+        header: &Header,
+        address: BlockAddress,
+        origin: Option<WriteOrigin>,
+    ) -> String {
+        let Header {
+            job,
+            len,
+            offset,
+            write,
+            ..
+        } = *header;
         let expected_write = origin.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
         match () {
             () if !self.is_of_job(header) => format!(
@@ -289,7 +399,9 @@ impl Blocks {
                 self.method.name()
             ),
             () if offset != address.offset => {
-                format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
+                format!(
+                    "foreign: the block of offset {offset}, length {len} (write {write} of job {job})"
+                )
             }
             () if job != self.number => {
                 format!(
@@ -298,7 +410,11 @@ impl Blocks {
                 )
             }
             () => {
-                let run = if header.sec == self.sec { "this run" } else { "an earlier run" };
+                let run = if header.sec == self.sec {
+                    "this run"
+                } else {
+                    "an earlier run"
+                };
                 format!(
                     "stale: write {write} of {run}; the later write {expected_write} of this run to the same offset is missing"
                 )
@@ -315,15 +431,24 @@ fn hex(bytes: &[u8]) -> String {
 fn describe_start(block: &[u8]) -> String {
     match block.iter().all(|byte| *byte == 0) {
         true => "the block is all zeros, so it was never written, or was trimmed".to_owned(),
-        false => format!("the block begins with {}", hex(&block[..block.len().min(SHOWN_BYTES)])),
+        false => format!(
+            "the block begins with {}",
+            hex(&block[..block.len().min(SHOWN_BYTES)])
+        ),
     }
 }
 
 /// Number of bits that differ between a block and the right block, by sector.
 fn differing_bits(block: &[u8], expected: &[u8]) -> Vec<u64> {
-    let sectors = block.chunks(SECTOR_BYTES).zip(expected.chunks(SECTOR_BYTES));
+    let sectors = block
+        .chunks(SECTOR_BYTES)
+        .zip(expected.chunks(SECTOR_BYTES));
     let of_sector = |(found, expected): (&[u8], &[u8])| {
-        found.iter().zip(expected).map(|(a, b)| u64::from((a ^ b).count_ones())).sum()
+        found
+            .iter()
+            .zip(expected)
+            .map(|(a, b)| u64::from((a ^ b).count_ones()))
+            .sum()
     };
     sectors.map(of_sector).collect()
 }
@@ -332,7 +457,8 @@ fn differing_bits(block: &[u8], expected: &[u8]) -> Vec<u64> {
 fn difference(block: &[u8], expected: &[u8]) -> Option<String> {
     let bits = differing_bits(block, expected);
     let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();
-    let is_other = |sector: &usize| bits[*sector] as usize * OTHER_DATA > sectors[*sector].len() * 8;
+    let is_other =
+        |sector: &usize| bits[*sector] as usize * OTHER_DATA > sectors[*sector].len() * 8;
     let (other_sectors, similar_sectors): (Vec<_>, Vec<_>) = (0..bits.len()).partition(is_other);
     if similar_sectors.is_empty() {
         return None;
@@ -342,13 +468,21 @@ fn difference(block: &[u8], expected: &[u8]) -> Option<String> {
         (Some(first), Some(last)) => {
             let end = ((last + 1) * SECTOR_BYTES).min(block.len());
             let is_zero = |sector: &usize| sectors[*sector].iter().all(|byte| *byte == 0);
-            let what = if other_sectors.iter().all(is_zero) { "zeros" } else { "of another write" };
+            let what = if other_sectors.iter().all(is_zero) {
+                "zeros"
+            } else {
+                "of another write"
+            };
             let mut text = format!(
                 "torn: {} of {} from byte {} to {end} of the block {} {what}",
                 other_sectors.len(),
                 count(bits.len() as u64, "sector"),
                 first * SECTOR_BYTES,
-                if other_sectors.len() == 1 { "is" } else { "are" },
+                if other_sectors.len() == 1 {
+                    "is"
+                } else {
+                    "are"
+                },
             );
             if flipped > 0 {
                 let _ = write!(text, ", and {} differ elsewhere", count(flipped, "bit"));
@@ -358,7 +492,15 @@ fn difference(block: &[u8], expected: &[u8]) -> Option<String> {
         _ if flipped == 1 => "flipped: 1 bit differs".to_owned(),
         _ => format!("flipped: {} differ", count(flipped, "bit")),
     };
-    let at = block.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
-    let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", expected[at], block[at]);
+    let at = block
+        .iter()
+        .zip(expected)
+        .position(|(a, b)| a != b)
+        .unwrap_or(0);
+    let _ = write!(
+        text,
+        "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}",
+        expected[at], block[at]
+    );
     Some(text)
 }

@@ -66,7 +66,11 @@ pub(super) enum HeaderError {
 impl Header {
     /// Bytes of this header.
     pub(super) fn bytes(&self) -> usize {
-        if self.is_later { LATER_HEADER_BYTES } else { HEADER_BYTES }
+        if self.is_later {
+            LATER_HEADER_BYTES
+        } else {
+            HEADER_BYTES
+        }
     }
 
     /// Writes the header of fio 3.33 to the beginning of `block`.
@@ -110,7 +114,11 @@ impl Header {
             sec: u32_at(24),
             nsec: u32_at(28),
             job: u16_at(if is_later { 40 } else { 32 }),
-            write: if is_later { u64_at(32) } else { u16_at(34).into() },
+            write: if is_later {
+                u64_at(32)
+            } else {
+                u16_at(34).into()
+            },
             is_later,
         })
     }
@@ -120,7 +128,9 @@ impl Header {
         let mut bytes = padded(block);
         (0..block.len().min(LATER_HEADER_BYTES) * 8).find_map(|bit| {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            let header = Self::of(&bytes).ok().filter(|header| bit < header.bytes() * 8);
+            let header = Self::of(&bytes)
+                .ok()
+                .filter(|header| bit < header.bytes() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
             header.map(|header| (header, bit))
         })
@@ -164,36 +174,66 @@ pub enum LastWrites {
 impl State {
     /// Name of the state file of a clone of the job `name`. `number`: number among all clones, from 1.
     pub fn file_name(name: &str, number: usize) -> String {
-        format!("local-{}-{}-verify.state", name.replace('/', "."), number.saturating_sub(1))
+        format!(
+            "local-{}-{}-verify.state",
+            name.replace('/', "."),
+            number.saturating_sub(1)
+        )
     }
 
     /// The state file of a job that writes `files` files, in fio 3.33's format.
     pub fn encode(&self, name: &str, number: usize, files: u32) -> Vec<u8> {
-        let completed = if let LastWrites::Done(done) = &self.last_writes { done.as_slice() } else { &[] };
+        let completed = if let LastWrites::Done(done) = &self.last_writes {
+            done.as_slice()
+        } else {
+            &[]
+        };
         let room = self.depth as usize * files as usize;
         let depth_and_files = u64::from(self.depth) | u64::from(files) << 32;
-        let head = [completed.len().min(room) as u64, depth_and_files, self.writes, number.saturating_sub(1) as u64];
+        let head = [
+            completed.len().min(room) as u64,
+            depth_and_files,
+            self.writes,
+            number.saturating_sub(1) as u64,
+        ];
         let mut body: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
         body.resize(body.len() + GENERATOR_BYTES, 0);
         let name = &name.as_bytes()[..name.len().min(NAME_BYTES - 1)];
         body.extend_from_slice(name);
         body.resize(body.len() + NAME_BYTES - name.len(), 0);
-        let slots = completed.iter().copied().chain(std::iter::repeat((0, 0))).take(room);
-        body.extend(slots.flat_map(|(file, offset)| [file, offset]).flat_map(u64::to_le_bytes));
+        let slots = completed
+            .iter()
+            .copied()
+            .chain(std::iter::repeat((0, 0)))
+            .take(room);
+        body.extend(
+            slots
+                .flat_map(|(file, offset)| [file, offset])
+                .flat_map(u64::to_le_bytes),
+        );
         let header = [STATE_VERSION, body.len() as u64, crc32c(&body).into()];
-        header.into_iter().flat_map(u64::to_le_bytes).chain(body.iter().copied()).collect()
+        header
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .chain(body.iter().copied())
+            .collect()
     }
 
     /// Reads the file at `path`.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let bytes = files::read(path, Links::Refused, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+        let bytes =
+            files::read(path, Links::Refused, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
         Self::decode(&bytes)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let (header, body) = bytes.split_at_checked(STATE_HEAD_BYTES).ok_or("the file is too short")?;
+        let (header, body) = bytes
+            .split_at_checked(STATE_HEAD_BYTES)
+            .ok_or("the file is too short")?;
         let word = |bytes: &[u8], at: usize| {
-            let word = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            let word = bytes
+                .get(at..at + 8)
+                .and_then(|bytes| bytes.try_into().ok());
             word.map(u64::from_le_bytes).ok_or("the file is too short")
         };
         let (version, len) = (word(header, 0)?, word(header, 8)?);
@@ -218,10 +258,15 @@ impl State {
             LastWrites::NotDone(numbers.collect::<Result<_, _>>()?)
         } else {
             let count = word(body, 0)?.min(len) as usize;
-            let pair = |at: usize| Ok((word(body, list + at * 16)?, word(body, list + at * 16 + 8)?));
+            let pair =
+                |at: usize| Ok((word(body, list + at * 16)?, word(body, list + at * 16 + 8)?));
             LastWrites::Done((0..count).map(pair).collect::<Result<_, &str>>()?)
         };
-        Ok(Self { writes, depth, last_writes })
+        Ok(Self {
+            writes,
+            depth,
+            last_writes,
+        })
     }
 
     /// True if write number `number`, counted from 0, to `offset` of `file` is known to have completed.
@@ -244,11 +289,21 @@ mod tests {
     fn a_header_of_fio_is_read_and_written_alike() {
         // A block of fio 3.33 with verify=md5, up to the digest.
         let block: [u8; HEADER_BYTES] = [
-            0xca, 0xac, 0x02, 0x00, 0x00, 0x10, 0x00, 0x00, 0x2e, 0x56, 0xdb, 0xf6, 0x8c, 0x0a, 0xbb, 0x88, 0x00, 0x10,
-            0, 0, 0, 0, 0, 0, 0x5e, 0x01, 0, 0, 0x42, 0xf1, 0x11, 0x0f, 0x01, 0x00, 0x01, 0x00, 0x06, 0x34, 0x7c, 0xb0,
+            0xca, 0xac, 0x02, 0x00, 0x00, 0x10, 0x00, 0x00, 0x2e, 0x56, 0xdb, 0xf6, 0x8c, 0x0a,
+            0xbb, 0x88, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x5e, 0x01, 0, 0, 0x42, 0xf1, 0x11, 0x0f,
+            0x01, 0x00, 0x01, 0x00, 0x06, 0x34, 0x7c, 0xb0,
         ];
         let header = Header::of(&block).unwrap();
-        assert_eq!((header.method, header.len, header.offset, header.job, header.write), (2, 4096, 4096, 1, 1));
+        assert_eq!(
+            (
+                header.method,
+                header.len,
+                header.offset,
+                header.job,
+                header.write
+            ),
+            (2, 4096, 4096, 1, 1)
+        );
         let mut written = [0xff; HEADER_BYTES];
         header.put(&mut written);
         assert_eq!(written, block);
@@ -269,7 +324,10 @@ mod tests {
         let sum = crc32c(&block[..44]);
         block[44..48].copy_from_slice(&sum.to_le_bytes());
         let header = Header::of(&block).unwrap();
-        assert_eq!((header.method, header.write, header.job, header.bytes()), (5, 70_000, 3, 48));
+        assert_eq!(
+            (header.method, header.write, header.job, header.bytes()),
+            (5, 70_000, 3, 48)
+        );
         block[2] = 0x82;
         block[3] = 5;
         assert_eq!(Header::of(&block), Err(HeaderError::Version(0x82)));
@@ -278,12 +336,23 @@ mod tests {
 
     #[test]
     fn a_state_is_read_as_it_was_written_and_damage_is_seen() {
-        let state = State { writes: 100, depth: 4, last_writes: LastWrites::Done(vec![(0, 4096), (0, 8192)]) };
+        let state = State {
+            writes: 100,
+            depth: 4,
+            last_writes: LastWrites::Done(vec![(0, 4096), (0, 8192)]),
+        };
         let bytes = state.encode("a/b", 2, 1);
-        assert_eq!((bytes.len(), State::file_name("a/b", 2).as_str()), (24 + 152 + 64, "local-a.b-1-verify.state"));
+        assert_eq!(
+            (bytes.len(), State::file_name("a/b", 2).as_str()),
+            (24 + 152 + 64, "local-a.b-1-verify.state")
+        );
         assert_eq!(State::decode(&bytes), Ok(state.clone()));
         assert!(state.was_written(95, 0, 0) && state.was_written(97, 0, 8192));
-        assert!(!state.was_written(97, 0, 0) && !state.was_written(97, 1, 8192) && !state.was_written(100, 0, 8192));
+        assert!(
+            !state.was_written(97, 0, 0)
+                && !state.was_written(97, 1, 8192)
+                && !state.was_written(100, 0, 8192)
+        );
         for len in 0..bytes.len() {
             assert!(State::decode(&bytes[..len]).is_err(), "{len}");
         }
@@ -298,11 +367,24 @@ mod tests {
     fn the_later_form_names_writes_that_are_not_done() {
         let mut body = vec![0; 8 + 8 + 8 + GENERATOR_BYTES + NAME_BYTES];
         (body[0], body[8]) = (2, 50);
-        [47, u64::MAX].iter().for_each(|number: &u64| body.extend_from_slice(&number.to_le_bytes()));
+        [47, u64::MAX]
+            .iter()
+            .for_each(|number: &u64| body.extend_from_slice(&number.to_le_bytes()));
         let header = [LATER_STATE, body.len() as u64, crc32c(&body).into()];
-        let bytes: Vec<u8> = header.iter().flat_map(|value| value.to_le_bytes()).chain(body).collect();
+        let bytes: Vec<u8> = header
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .chain(body)
+            .collect();
         let state = State::decode(&bytes).unwrap();
-        assert_eq!((state.writes, &state.last_writes), (50, &LastWrites::NotDone(vec![47, u64::MAX])));
-        assert!(state.was_written(49, 0, 0) && !state.was_written(47, 0, 0) && !state.was_written(50, 0, 0));
+        assert_eq!(
+            (state.writes, &state.last_writes),
+            (50, &LastWrites::NotDone(vec![47, u64::MAX]))
+        );
+        assert!(
+            state.was_written(49, 0, 0)
+                && !state.was_written(47, 0, 0)
+                && !state.was_written(50, 0, 0)
+        );
     }
 }

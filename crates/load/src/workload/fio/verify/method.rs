@@ -48,14 +48,23 @@ const METHODS: [(Method, &[&str], usize); 11] = [
 ];
 
 /// CRC-32 without the inversion at the end.
-static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
+static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&Algorithm {
+    xorout: 0,
+    ..CRC_32_CKSUM
+});
 
 impl Method {
     pub(in super::super) fn parse(text: &str) -> Result<Self, String> {
         let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
         known.map(|(method, ..)| *method).ok_or_else(|| {
-            let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
-            format!("flashproof does not support this method - give one of {}", names.join(", "))
+            let names: Vec<_> = METHODS[1..]
+                .iter()
+                .flat_map(|(_, names, _)| names.iter().copied())
+                .collect();
+            format!(
+                "flashproof does not support this method - give one of {}",
+                names.join(", ")
+            )
         })
     }
 
@@ -63,7 +72,10 @@ impl Method {
     pub(super) fn of_code(code: u8) -> Option<Self> {
         // In older versions of fio, 6 was crc32c computed by a CPU instruction.
         let code = if code == 6 { Self::Crc32c as u8 } else { code };
-        METHODS.iter().map(|(method, ..)| *method).find(|method| *method as u8 == code)
+        METHODS
+            .iter()
+            .map(|(method, ..)| *method)
+            .find(|method| *method as u8 == code)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -72,7 +84,11 @@ impl Method {
 
     /// Bytes of the header and the digest.
     pub(super) fn head_bytes(self) -> u64 {
-        if self.has_header() { (super::formats::HEADER_BYTES + self.digest_bytes()) as u64 } else { 0 }
+        if self.has_header() {
+            (super::formats::HEADER_BYTES + self.digest_bytes()) as u64
+        } else {
+            0
+        }
     }
 
     pub(super) fn digest_bytes(self) -> usize {
@@ -80,7 +96,10 @@ impl Method {
     }
 
     fn entry(self) -> &'static (Self, &'static [&'static str], usize) {
-        METHODS.iter().find(|(method, ..)| *method == self).unwrap_or(&METHODS[0])
+        METHODS
+            .iter()
+            .find(|(method, ..)| *method == self)
+            .unwrap_or(&METHODS[0])
     }
 
     /// True if blocks begin with a header.
@@ -123,8 +142,16 @@ pub(super) fn crc32c(data: &[u8]) -> u32 {
 /// fio's sha256: fio computes a SHA-256 with the length in the wrong byte order, and stores the lowest byte of each of
 /// its words, followed by the rest of the last block.
 fn sha256(data: &[u8]) -> [u8; 64] {
-    let mut state: [u32; 8] =
-        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+    let mut state: [u32; 8] = [
+        0x6a09_e667,
+        0xbb67_ae85,
+        0x3c6e_f372,
+        0xa54f_f53a,
+        0x510e_527f,
+        0x9b05_688c,
+        0x1f83_d9ab,
+        0x5be0_cd19,
+    ];
     let (blocks, rest) = data.as_chunks::<64>();
     compress256(&mut state, blocks);
     let mut last = [0; 64];
@@ -137,7 +164,9 @@ fn sha256(data: &[u8]) -> [u8; 64] {
     // fio counts the length in 32 bits.
     last[56..].copy_from_slice(&u64::from(data.len() as u32).wrapping_mul(8).to_le_bytes());
     compress256(&mut state, &[last]);
-    last.iter_mut().zip(state).for_each(|(byte, word)| *byte = word as u8);
+    last.iter_mut()
+        .zip(state)
+        .for_each(|(byte, word)| *byte = word as u8);
     last
 }
 
@@ -173,12 +202,28 @@ mod tests {
     #[test]
     fn names_and_codes_lead_to_their_method_and_back() {
         for (method, names, bytes) in METHODS {
-            assert!(names.iter().all(|name| Method::parse(name) == Ok(method)), "{names:?}");
-            assert_eq!((Method::of_code(method as u8), method.digest_bytes()), (Some(method), bytes));
-            assert!(method.digest(b"x")[bytes..].iter().all(|byte| *byte == 0), "{method:?}");
+            assert!(
+                names.iter().all(|name| Method::parse(name) == Ok(method)),
+                "{names:?}"
+            );
+            assert_eq!(
+                (Method::of_code(method as u8), method.digest_bytes()),
+                (Some(method), bytes)
+            );
+            assert!(
+                method.digest(b"x")[bytes..].iter().all(|byte| *byte == 0),
+                "{method:?}"
+            );
         }
-        assert_eq!((Method::of_code(6), Method::of_code(20)), (Some(Method::Crc32c), None));
-        assert!(Method::parse("crc33").unwrap_err().contains("one of meta, md5, crc32, crc32c"));
+        assert_eq!(
+            (Method::of_code(6), Method::of_code(20)),
+            (Some(Method::Crc32c), None)
+        );
+        assert!(
+            Method::parse("crc33")
+                .unwrap_err()
+                .contains("one of meta, md5, crc32, crc32c")
+        );
     }
 
     #[test]
@@ -203,7 +248,11 @@ mod tests {
                 method.digest(&changed)[..bytes] != method.digest(&data)[..bytes]
             };
             let unseen = (0..data.len()).filter(|at| !changes(*at)).count();
-            let expected = if method == Method::Sha512 { 1000 - 128 } else { 0 };
+            let expected = if method == Method::Sha512 {
+                1000 - 128
+            } else {
+                0
+            };
             assert_eq!(unseen, expected, "{method:?}");
         }
     }

@@ -75,7 +75,11 @@ struct Backlog {
 
 impl Verify {
     /// The verification of a stream of `thread` on areas of these sizes. Error: the state cannot be loaded.
-    pub(super) fn new(thread: &JobClone, seed: u64, areas: impl Iterator<Item = u64>) -> Result<Self, String> {
+    pub(super) fn new(
+        thread: &JobClone,
+        seed: u64,
+        areas: impl Iterator<Item = u64>,
+    ) -> Result<Self, String> {
         let (job, progress) = (&thread.job, thread.progress.clone());
         let mut state = None;
         if job.verify.loads_state && job.checks_reads() {
@@ -91,13 +95,24 @@ impl Verify {
         if job.writes_blocks() {
             progress.verify.expect_writes(job.in_flight_max());
         }
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let keeps_backlog = job.verify.backlog > 0 && job.reads_back();
-        let backlog_capacity =
-            if keeps_backlog { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
+        let backlog_capacity = if keeps_backlog {
+            job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max()
+        } else {
+            0
+        };
         Ok(Self {
-            blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
-            write_table: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
+            blocks: Blocks::new(
+                job.clone(),
+                thread.number as u16,
+                since_1970.as_secs() as u32,
+            ),
+            write_table: job
+                .reads_back()
+                .then(|| WriteTable::new(job.size_divisor(), areas)),
             // Data of an earlier run must not pass as data of this run.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
@@ -112,7 +127,10 @@ impl Verify {
 
     /// Write number `write`, with its data seed for the block at `offset`.
     fn origin_of(seed: u64, write: u64, offset: u64) -> WriteOrigin {
-        WriteOrigin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
+        WriteOrigin {
+            write,
+            seed: Random::for_part(seed ^ offset, write).next_u64(),
+        }
     }
 
     /// Makes the data of a write.
@@ -121,12 +139,23 @@ impl Verify {
         self.writes += 1;
         self.progress.verify.writes_begun.set(self.writes);
         if let Some(write_table) = &mut self.write_table {
-            write_table.begin(address.area, write_table.blocks(address.area_offset, data.len()), write);
+            write_table.begin(
+                address.area,
+                write_table.blocks(address.area_offset, data.len()),
+                write,
+            );
         }
         for (number, block) in data.chunks_exact_mut(self.blocks.len).enumerate() {
             let offset_in_op = number * self.blocks.len;
             let offset = address.offset + offset_in_op as u64;
-            self.blocks.put(block, BlockAddress { offset, offset_in_op }, Self::origin_of(self.seed, write, offset));
+            self.blocks.put(
+                block,
+                BlockAddress {
+                    offset,
+                    offset_in_op,
+                },
+                Self::origin_of(self.seed, write, offset),
+            );
         }
     }
 
@@ -141,9 +170,13 @@ impl Verify {
     /// A write completed. `is_done`: true if the write succeeded.
     pub(super) fn on_write_completed(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
-            self.progress.verify.end_write(address.area as u64, address.offset);
+            self.progress
+                .verify
+                .end_write(address.area as u64, address.offset);
         }
-        let Some(write_table) = &mut self.write_table else { return };
+        let Some(write_table) = &mut self.write_table else {
+            return;
+        };
         let blocks = write_table.blocks(address.area_offset, len);
         write_table.end(address.area, blocks.clone(), is_done);
         let (backlog, options) = (&mut self.backlog, &self.blocks.job.verify);
@@ -151,7 +184,9 @@ impl Verify {
             if backlog.unread_writes.len() == backlog.unread_writes.capacity() {
                 backlog.unread_writes.pop_front();
             }
-            backlog.unread_writes.push_back((address.area, blocks.start, blocks.len()));
+            backlog
+                .unread_writes
+                .push_back((address.area, blocks.start, blocks.len()));
             backlog.writes_since_batch += 1;
             if backlog.writes_since_batch >= options.backlog {
                 (backlog.writes_since_batch, backlog.reads_left) = (0, options.batch);
@@ -161,7 +196,13 @@ impl Verify {
     }
 
     fn publish_counts(&self) {
-        if let Some(WriteTable { due_blocks: due, unknown_blocks: unknown, grain, .. }) = &self.write_table {
+        if let Some(WriteTable {
+            due_blocks: due,
+            unknown_blocks: unknown,
+            grain,
+            ..
+        }) = &self.write_table
+        {
             self.progress.verify.due_bytes.set(due * grain);
             self.progress.verify.unknown_bytes.set(unknown * grain);
         }
@@ -190,7 +231,11 @@ impl Verify {
         let (write_table, job) = (self.write_table.as_mut()?, &self.blocks.job);
         let blocks_max = job.written_max_bytes() / write_table.grain;
         let (area, block, blocks) = write_table.next(blocks_max as usize)?;
-        Some((area, block as u64 * write_table.grain, (blocks as u64 * write_table.grain) as u32))
+        Some((
+            area,
+            block as u64 * write_table.grain,
+            (blocks as u64 * write_table.grain) as u32,
+        ))
     }
 
     /// Begins to read back all blocks that are due.
@@ -203,13 +248,29 @@ impl Verify {
 
     /// Checks data that was read. Error: a description of the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
-        let Self { blocks, write_table, seed, progress, .. } = self;
-        let (grain, len) =
-            (write_table.as_ref().map_or(data.len() as u64, |write_table| write_table.grain), blocks.len);
+        let Self {
+            blocks,
+            write_table,
+            seed,
+            progress,
+            ..
+        } = self;
+        let (grain, len) = (
+            write_table
+                .as_ref()
+                .map_or(data.len() as u64, |write_table| write_table.grain),
+            blocks.len,
+        );
         let (mut first_damage, mut wrong_blocks, mut right_bytes) = (None, 0, 0);
-        for (chunk, chunk_offset) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
+        for (chunk, chunk_offset) in data
+            .chunks(grain as usize)
+            .zip((0..).map(|number| number * grain))
+        {
             let index = ((address.area_offset + chunk_offset) / grain) as usize;
-            let write = match write_table.as_mut().map(|write_table| write_table.was_read(address.area, index)) {
+            let write = match write_table
+                .as_mut()
+                .map(|write_table| write_table.was_read(address.area, index))
+            {
                 // This block is not being read back, or was overwritten meanwhile.
                 Some(None) => continue,
                 read_back => read_back.flatten(),
@@ -218,13 +279,23 @@ impl Verify {
                 let offset_in_op = chunk_offset as usize + number * len;
                 let offset = address.offset + offset_in_op as u64;
                 let origin = write.map(|write| Self::origin_of(*seed, write, offset));
-                match blocks.check(block, BlockAddress { offset, offset_in_op }, origin) {
+                match blocks.check(
+                    block,
+                    BlockAddress {
+                        offset,
+                        offset_in_op,
+                    },
+                    origin,
+                ) {
                     Ok(()) => right_bytes += block.len() as u64,
                     Err(damage) => {
                         wrong_blocks += 1;
                         first_damage.get_or_insert_with(|| damage.text.clone());
                         let dumps = blocks.job.verify.dumps;
-                        progress.verify.add_wrong(dumps.then_some(Damage { file: address.area, ..*damage }));
+                        progress.verify.add_wrong(dumps.then_some(Damage {
+                            file: address.area,
+                            ..*damage
+                        }));
                     }
                 }
             }
@@ -234,7 +305,10 @@ impl Verify {
         match first_damage {
             None => Ok(()),
             Some(text) if wrong_blocks == 1 => Err(text),
-            Some(text) => Err(format!("{text} (and {} of this read)", count(wrong_blocks - 1, "more block"))),
+            Some(text) => Err(format!(
+                "{text} (and {} of this read)",
+                count(wrong_blocks - 1, "more block")
+            )),
         }
     }
 
@@ -248,7 +322,9 @@ impl Verify {
 
     /// True if the loaded state lists no further writes.
     pub(super) fn is_past_state(&self) -> bool {
-        self.state.as_ref().is_some_and(|(state, number)| *number >= state.writes)
+        self.state
+            .as_ref()
+            .is_some_and(|(state, number)| *number >= state.writes)
     }
 
     /// A read failed.

@@ -88,26 +88,43 @@ impl Job {
 
     /// Greatest common divisor of all sizes of the job's writes, or of its reads if there are no writes.
     pub(in super::super) fn size_divisor(&self) -> u64 {
-        let sizes = &self.sizes[if self.does[WRITES] { self.write_size_direction() } else { READS }];
-        sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
+        let sizes = &self.sizes[if self.does[WRITES] {
+            self.write_size_direction()
+        } else {
+            READS
+        }];
+        sizes
+            .each()
+            .into_iter()
+            .fold(sizes.min_bytes(), greatest_divisor)
     }
 
     /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple of this size.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.size_divisor();
-        self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
+        self.verify
+            .interval
+            .filter(|interval| grain.is_multiple_of(*interval))
+            .unwrap_or(grain)
     }
 
     /// Finds contradictions among the options of `verify`.
     pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
         let (verify, name) = (&self.verify, self.verify.method.name());
-        let (grain, block, head) = (self.size_divisor(), self.block_bytes(), verify.method.head_bytes());
+        let (grain, block, head) = (
+            self.size_divisor(),
+            self.block_bytes(),
+            verify.method.head_bytes(),
+        );
         let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
-        let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
+        let has_offsets = verify
+            .pattern
+            .as_ref()
+            .is_some_and(|pattern| !pattern.offsets.is_empty());
         let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks =
-            self.align[self.write_size_direction()].is_some_and(strays) || strays(self.skip.unsigned_abs());
+        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(strays)
+            || strays(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.is_strided())
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
@@ -124,7 +141,10 @@ impl Job {
             (self.reads_back() && cuts_blocks)
                 .then(|| format!("ba, or the step after the colon of rw, is not a multiple of {grain} bytes, so writes would overwrite parts of verified blocks - give a multiple of {grain}")),
         ];
-        rules.into_iter().flatten().filter(|_: &String| self.verifies())
+        rules
+            .into_iter()
+            .flatten()
+            .filter(|_: &String| self.verifies())
     }
 }
 
@@ -144,7 +164,10 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
             };
             if let Some((_, writer)) = of_name.iter().find(is_met) {
                 let (writer_name, name) = (quoted(&writer.job.name), quoted(&name));
-                let note = thread.job.io_size.map_or("", |_| "; io_size limits the number of bytes, not the range");
+                let note = thread.job.io_size.map_or(
+                    "",
+                    |_| "; io_size limits the number of bytes, not the range",
+                );
                 let what = format!(
                     "the job and job {writer_name} write to the same range of {name}, so each would read back blocks of the other{note} - give each job its own range (offset, offset_increment and size) or its own file"
                 );
@@ -159,6 +182,8 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
 /// Byte range that a clone uses of each of its files, as far as known before the files are opened.
 fn range(thread: &JobClone) -> Range<u64> {
     let start = thread.start_bytes();
-    let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.is_strided());
+    let part = start
+        .zip(thread.part_bytes())
+        .filter(|_| !thread.job.zones.is_strided());
     start.unwrap_or(0)..part.map_or(u64::MAX, |(start, bytes)| start.saturating_add(bytes))
 }

@@ -38,8 +38,16 @@ pub(super) struct WriteTable {
 
 impl WriteTable {
     pub(super) fn new(grain: u64, area_bytes: impl Iterator<Item = u64>) -> Self {
-        let areas = area_bytes.map(|bytes| vec![0; (bytes / grain) as usize]).collect();
-        Self { grain, areas, due_blocks: 0, unknown_blocks: 0, cursor: (0, 0) }
+        let areas = area_bytes
+            .map(|bytes| vec![0; (bytes / grain) as usize])
+            .collect();
+        Self {
+            grain,
+            areas,
+            due_blocks: 0,
+            unknown_blocks: 0,
+            cursor: (0, 0),
+        }
     }
 
     /// The blocks of `len` bytes from byte `at` of an area.
@@ -55,7 +63,11 @@ impl WriteTable {
             let others = *entry & IN_FLIGHT;
             self.unknown_blocks -= u64::from(others == 0 && *entry & UNKNOWN != 0);
             let unknown = if others > 0 { UNKNOWN } else { 0 };
-            let outdated = if *entry & (READING | OUTDATED) != 0 { OUTDATED } else { 0 };
+            let outdated = if *entry & (READING | OUTDATED) != 0 {
+                OUTDATED
+            } else {
+                0
+            };
             *entry = write & WRITE | outdated | unknown | (others + IN_FLIGHT_1).min(IN_FLIGHT);
         }
     }
@@ -74,7 +86,11 @@ impl WriteTable {
                 let is_unknown = *entry & UNKNOWN != 0;
                 self.unknown_blocks += u64::from(is_unknown);
                 self.due_blocks += u64::from(!is_unknown);
-                *entry = if is_unknown { UNKNOWN | *entry & OUTDATED } else { *entry | DUE };
+                *entry = if is_unknown {
+                    UNKNOWN | *entry & OUTDATED
+                } else {
+                    *entry | DUE
+                };
             }
         }
     }
@@ -95,9 +111,17 @@ impl WriteTable {
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);
-        let is_due = |entry: &u64| *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first_entry & WRITE;
-        let count = entries.iter().take(max_blocks).take_while(|entry| is_due(entry)).count();
-        entries[..count].iter_mut().for_each(|entry| *entry |= READING);
+        let is_due = |entry: &u64| {
+            *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first_entry & WRITE
+        };
+        let count = entries
+            .iter()
+            .take(max_blocks)
+            .take_while(|entry| is_due(entry))
+            .count();
+        entries[..count]
+            .iter_mut()
+            .for_each(|entry| *entry |= READING);
         count
     }
 
@@ -119,7 +143,9 @@ impl WriteTable {
 
     /// Notes that blocks could not be read back.
     pub(super) fn not_read(&mut self, area: usize, blocks: Range<usize>) {
-        self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !(READING | OUTDATED));
+        self.areas[area][blocks]
+            .iter_mut()
+            .for_each(|entry| *entry &= !(READING | OUTDATED));
     }
 
     /// The next blocks to read back in this round, at most `max_blocks`: area, first block, number of blocks.
@@ -127,7 +153,10 @@ impl WriteTable {
         loop {
             let (area, block) = self.cursor;
             let rest = self.areas.get(area)?.get(block..).unwrap_or_default();
-            match rest.iter().position(|entry| *entry & (DUE | READING | OUTDATED) == DUE) {
+            match rest
+                .iter()
+                .position(|entry| *entry & (DUE | READING | OUTDATED) == DUE)
+            {
                 None => self.cursor = (area + 1, 0),
                 Some(skipped) => {
                     let first_block = block + skipped;
@@ -175,7 +204,10 @@ impl VerifyCounts {
     pub fn state(&self) -> Option<State> {
         let last_writes = self.last_writes.get()?;
         let known = (self.writes_done.get() as usize).min(last_writes.len());
-        let completed = last_writes[..known].iter().map(|[file, offset]| (file.get(), offset.get())).collect();
+        let completed = last_writes[..known]
+            .iter()
+            .map(|[file, offset]| (file.get(), offset.get()))
+            .collect();
         Some(State {
             writes: self.writes_begun.get(),
             depth: last_writes.len() as u32,
@@ -185,7 +217,9 @@ impl VerifyCounts {
 
     /// Prepares for writes with a queue of `depth`.
     pub(super) fn expect_writes(&self, depth: u64) {
-        let _ = self.last_writes.set((0..depth).map(|_| Default::default()).collect());
+        let _ = self
+            .last_writes
+            .set((0..depth).map(|_| Default::default()).collect());
     }
 
     pub(super) fn end_write(&self, file: u64, offset: u64) {
@@ -227,10 +261,17 @@ mod tests {
         assert_eq!(written.next(2), Some((0, 4, 1)), "the rest of the write");
         assert_eq!(written.was_read(0, 3), Some(7));
         assert_eq!((written.was_read(0, 3), written.due_blocks), (None, 4));
-        assert_eq!([written.next(9), written.next(9), written.next(9)], [Some((0, 5, 1)), Some((1, 1, 1)), None]);
+        assert_eq!(
+            [written.next(9), written.next(9), written.next(9)],
+            [Some((0, 5, 1)), Some((1, 1, 1)), None]
+        );
         written.not_read(1, 1..2);
         written.rewind();
-        assert_eq!((written.next(9), written.due_blocks), (Some((1, 1, 1)), 4), "others are being read");
+        assert_eq!(
+            (written.next(9), written.due_blocks),
+            (Some((1, 1, 1)), 4),
+            "others are being read"
+        );
     }
 
     #[test]
@@ -254,7 +295,14 @@ mod tests {
         written.end(0, 7..9, true);
         assert_eq!(written.read(0, 7, 1), 1);
         written.forget(0, 7..9);
-        assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due_blocks), (None, 0, 2));
+        assert_eq!(
+            (
+                written.was_read(0, 7),
+                written.read(0, 8, 1),
+                written.due_blocks
+            ),
+            (None, 0, 2)
+        );
         // The block is written again, and is due again, before a slow read returns older data.
         written.begin(0, 9..10, 7);
         written.end(0, 9..10, true);
@@ -262,7 +310,10 @@ mod tests {
         written.begin(0, 9..10, 8);
         written.end(0, 9..10, true);
         assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (0, None));
-        assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (1, Some(8)));
+        assert_eq!(
+            (written.read(0, 9, 1), written.was_read(0, 9)),
+            (1, Some(8))
+        );
         // The block is trimmed while it is written.
         written.begin(0, 9..10, 9);
         written.forget(0, 9..10);
@@ -275,6 +326,9 @@ mod tests {
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
         written.rewind();
-        assert_eq!((written.next(9), written.next(9), written.next(9)), (Some((0, 1, 1)), Some((0, 2, 1)), None));
+        assert_eq!(
+            (written.next(9), written.next(9), written.next(9)),
+            (Some((0, 1, 1)), Some((0, 2, 1)), None)
+        );
     }
 }

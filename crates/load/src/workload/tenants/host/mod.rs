@@ -129,9 +129,8 @@ impl FreeBlocks {
         match self {
             Self::Fifo(blocks) => blocks.pop_front(),
             Self::Lowest(blocks) => blocks.pop().map(|Reverse(block)| block),
-            Self::Random(blocks, random) => {
-                (!blocks.is_empty()).then(|| blocks.swap_remove(random.below(blocks.len() as u64) as usize))
-            }
+            Self::Random(blocks, random) => (!blocks.is_empty())
+                .then(|| blocks.swap_remove(random.below(blocks.len() as u64) as usize)),
         }
     }
 
@@ -193,7 +192,12 @@ impl StoreModel {
         Ok(model)
     }
 
-    fn with(tenant: &Tenant, steady: StoreGeometry, spread: bool, seed: u64) -> Result<Self, CannotRun> {
+    fn with(
+        tenant: &Tenant,
+        steady: StoreGeometry,
+        spread: bool,
+        seed: u64,
+    ) -> Result<Self, CannotRun> {
         // A free block is in two lists while the store is made.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
         memory::check(bytes).map_err(|why| {
@@ -210,15 +214,21 @@ impl StoreModel {
         }
         let store_random = Random::for_part(seed, 1);
         let store = match tenant.keys {
-            Keys::Uniform => Store::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into()),
+            Keys::Uniform => {
+                Store::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into())
+            }
             Keys::Sequential => {
                 check_memory(tenant, &steady, ExactStore::memory_bytes(&steady))?;
                 let draw = KeyGenerator::new(tenant.keys, steady.records as u32);
-                Store::Records(ExactStore::new(&steady, draw, spread, &mut blocks, store_random).into())
+                Store::Records(
+                    ExactStore::new(&steady, draw, spread, &mut blocks, store_random).into(),
+                )
             }
             keys => {
                 check_memory(tenant, &steady, SkewedStore::memory_bytes(&steady))?;
-                Store::Skewed(SkewedStore::new(&steady, keys, spread, &mut blocks, store_random).into())
+                Store::Skewed(
+                    SkewedStore::new(&steady, keys, spread, &mut blocks, store_random).into(),
+                )
             }
         };
         blocks.reverse();
@@ -264,7 +274,9 @@ impl StoreModel {
                 Store::Skewed(store) => store.collect(),
                 Store::Records(store) => store.collect(),
             };
-            let Some((block, live)) = collected else { return Ok(None) };
+            let Some((block, live)) = collected else {
+                return Ok(None);
+            };
             self.counters.collected_blocks += 1;
             self.counters.collected_live += u64::from(live);
             if live == 0 {
@@ -272,7 +284,8 @@ impl StoreModel {
                 continue;
             }
             self.waiting += u64::from(live);
-            self.vacated.push_back((block, self.records_moved + self.waiting));
+            self.vacated
+                .push_back((block, self.records_moved + self.waiting));
             return Ok(Some(Step::Read(block)));
         }
     }
@@ -298,7 +311,10 @@ impl StoreModel {
             Store::Records(store) => store.clients(block),
         }
         self.counters.client_blocks += 1;
-        Ok(BlockWrite { block, cause: WriteCause::Client })
+        Ok(BlockWrite {
+            block,
+            cause: WriteCause::Client,
+        })
     }
 
     fn defrag_block(&mut self) -> Result<BlockWrite, CannotRun> {
@@ -318,12 +334,19 @@ impl StoreModel {
             self.free_blocks.put(*vacated);
             self.vacated.pop_front();
         }
-        Ok(BlockWrite { block, cause: WriteCause::Defrag })
+        Ok(BlockWrite {
+            block,
+            cause: WriteCause::Defrag,
+        })
     }
 
     /// Takes a free block, unless only `reserve` are left.
     fn take(&mut self, reserve: usize) -> Result<u32, CannotRun> {
-        let block = if self.free_blocks.len() > reserve { self.free_blocks.take() } else { None };
+        let block = if self.free_blocks.len() > reserve {
+            self.free_blocks.take()
+        } else {
+            None
+        };
         block.ok_or_else(|| {
             let (blocks, written) = (self.steady.blocks, units::count(self.counters.client_blocks, "block"));
             let (used, blocks) = (Grouped(blocks - self.free_blocks.len() as u64), Grouped(blocks));
@@ -353,6 +376,8 @@ impl StoreModel {
 
     /// Blocks filled by loading all records.
     pub fn loaded_blocks(&self) -> u64 {
-        self.steady.records.div_ceil(self.steady.records_per_block.into())
+        self.steady
+            .records
+            .div_ceil(self.steady.records_per_block.into())
     }
 }

@@ -69,13 +69,21 @@ impl ExactStore {
                 true => age(&mut store.random, store.mark, store.records_per_block),
                 false => store.records_per_block,
             };
-            let (block_keys, other_keys) = keys_left.split_at((live_max as usize).min(keys_left.len()));
+            let (block_keys, other_keys) =
+                keys_left.split_at((live_max as usize).min(keys_left.len()));
             let first_place = block * store.records_per_block;
             // The place of an overwritten record gets a key whose live record is at another place.
-            let own_then_gone =
-                block_keys.iter().chain(std::iter::repeat(&block_keys[0])).take(store.records_per_block as usize);
-            store.keys[first_place as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
-            (first_place..).zip(block_keys).for_each(|(place, key)| store.places[*key as usize] = place);
+            let own_then_gone = block_keys
+                .iter()
+                .chain(std::iter::repeat(&block_keys[0]))
+                .take(store.records_per_block as usize);
+            store.keys[first_place as usize..]
+                .iter_mut()
+                .zip(own_then_gone)
+                .for_each(|(place, key)| *place = *key);
+            (first_place..)
+                .zip(block_keys)
+                .for_each(|(place, key)| store.places[*key as usize] = place);
             store.live[block as usize] = block_keys.len() as u32;
             if store.live[block as usize] < store.mark {
                 store.due_blocks.push_back(block);
@@ -91,7 +99,8 @@ impl ExactStore {
         let first_place = block * self.records_per_block;
         for place in first_place..first_place + self.records_per_block {
             let key = self.draw.next(&mut self.random);
-            let old_block = std::mem::replace(&mut self.places[key as usize], place) / self.records_per_block;
+            let old_block =
+                std::mem::replace(&mut self.places[key as usize], place) / self.records_per_block;
             self.keys[place as usize] = key;
             self.live[block as usize] += 1;
             self.live[old_block as usize] -= 1;
@@ -107,7 +116,9 @@ impl ExactStore {
         self.live[block as usize] = 0;
         let first_place = block * self.records_per_block;
         for place in first_place..first_place + self.records_per_block {
-            let Some(source) = self.moving.pop_front() else { break };
+            let Some(source) = self.moving.pop_front() else {
+                break;
+            };
             let key = self.keys[source as usize];
             self.keys[place as usize] = key;
             if self.places[key as usize] == source {
@@ -131,14 +142,19 @@ impl ExactStore {
         let first_place = block * self.records_per_block;
         let is_live = |place: &u32| self.places[self.keys[*place as usize] as usize] == *place;
         let count_before = self.moving.len();
-        self.moving.extend((first_place..first_place + self.records_per_block).filter(is_live));
+        self.moving
+            .extend((first_place..first_place + self.records_per_block).filter(is_live));
         Some((block, (self.moving.len() - count_before) as u32))
     }
 
     /// Number of live records. Asserts that each record is at the place of its key.
     #[cfg(test)]
     pub(super) fn live_records(&self) -> u64 {
-        assert!((0..).zip(&self.places).all(|(key, place)| self.keys[*place as usize] == key));
+        assert!(
+            (0..)
+                .zip(&self.places)
+                .all(|(key, place)| self.keys[*place as usize] == key)
+        );
         self.live.iter().map(|live| u64::from(*live)).sum()
     }
 }

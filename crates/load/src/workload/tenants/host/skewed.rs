@@ -50,7 +50,13 @@ impl SkewedStore {
     }
 
     /// A store in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
-    pub(super) fn new(steady: &StoreGeometry, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
+    pub(super) fn new(
+        steady: &StoreGeometry,
+        keys: Keys,
+        spread: bool,
+        blocks: &mut Vec<u32>,
+        random: Random,
+    ) -> Self {
         let classes = Class::of(keys, steady.records as u32);
         let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
         let per_block = f64::from(steady.records_per_block);
@@ -70,7 +76,11 @@ impl SkewedStore {
             sorted: Vec::new(),
         };
         // The store holds one live record per key.
-        let initial_lives = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
+        let initial_lives = Lives::new(
+            &classes,
+            |class| class.keys / steady.records as f64,
+            per_block,
+        );
         let mut records_left = steady.records as usize;
         while records_left > 0
             && let Some(block) = blocks.pop()
@@ -82,7 +92,9 @@ impl SkewedStore {
             let live = live.min(records_left);
             records_left -= live;
             store.lives_left.clear();
-            store.lives_left.extend((0..live).map(|_| initial_lives.after(store.random.unit()) as i32));
+            store
+                .lives_left
+                .extend((0..live).map(|_| initial_lives.after(store.random.unit()) as i32));
             store.lives_left.resize(store.records_per_block, 0);
             store.keep(block);
         }
@@ -102,7 +114,11 @@ impl SkewedStore {
     pub(super) fn write(&mut self, block: u32) {
         let now = self.wheel.now();
         self.lives_left.clear();
-        self.lives_left.extend(self.moving.drain(..self.records_per_block).map(|end| end.wrapping_sub(now) as i32));
+        self.lives_left.extend(
+            self.moving
+                .drain(..self.records_per_block)
+                .map(|end| end.wrapping_sub(now) as i32),
+        );
         self.keep(block);
     }
 
@@ -113,9 +129,16 @@ impl SkewedStore {
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
         // In order of arrival, not of death: chance decides which survivors share their next block.
-        let survivors = self.lives_left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
+        let survivors = self
+            .lives_left
+            .iter()
+            .filter(|left| **left > wait)
+            .chain(std::iter::repeat(&0));
         let deaths = &mut self.death_times[block as usize * self.survivors..][..self.survivors];
-        deaths.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
+        deaths
+            .iter_mut()
+            .zip(survivors)
+            .for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
         self.block_writes[block as usize] = (now, 0.0);
         match wait > 0 {
             true => self.wheel.push(block, wait as u32),
@@ -135,7 +158,8 @@ impl SkewedStore {
             }
         } else {
             let deaths = &self.death_times[block as usize * self.survivors..][..self.survivors];
-            self.moving.extend(deaths.iter().filter(|end| end.wrapping_sub(now) as i32 > 0));
+            self.moving
+                .extend(deaths.iter().filter(|end| end.wrapping_sub(now) as i32 > 0));
         }
         Some((block, (self.moving.len() - count_before) as u32))
     }
@@ -159,9 +183,16 @@ impl Lives {
     /// Lives for classes of keys with probability `weight` each; clients write `per_block` records in a block.
     fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
         // By class: probability, and death rate per block of client writes.
-        let classes: Vec<_> =
-            classes.iter().map(|class| (weight(class), class.updates / class.keys * per_block)).collect();
-        let outlive = |life: f64| classes.iter().map(|(weight, rate)| weight * (-rate * life).exp()).sum::<f64>();
+        let classes: Vec<_> = classes
+            .iter()
+            .map(|class| (weight(class), class.updates / class.keys * per_block))
+            .collect();
+        let outlive = |life: f64| {
+            classes
+                .iter()
+                .map(|(weight, rate)| weight * (-rate * life).exp())
+                .sum::<f64>()
+        };
         let fastest = classes.iter().map(|class| class.1).fold(0.0, f64::max);
         let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
         let mut lives = vec![0.0; steps as usize + 1];
@@ -175,12 +206,18 @@ impl Lives {
                 life *= 1.01;
                 share = outlive(life);
             }
-            let fraction = if previous.1 > share { (previous.1 - target_share) / (previous.1 - share) } else { 1.0 };
+            let fraction = if previous.1 > share {
+                (previous.1 - target_share) / (previous.1 - share)
+            } else {
+                1.0
+            };
             *entry = (previous.0 * (life / previous.0).powf(fraction)).min(LIFE_MAX) as f32;
             // The search for the next entry continues one step back.
             (life, share) = previous;
         }
-        Self { lives: lives.into() }
+        Self {
+            lives: lives.into(),
+        }
     }
 
     /// The life that a fraction `share` of all records exceeds, at least 1.
@@ -188,9 +225,13 @@ impl Lives {
     fn after(&self, share: f64) -> u32 {
         let bits = share.max(LEAST).to_bits() - LEAST.to_bits();
         let index = (bits >> STEP_BITS) as usize;
-        let [Some(&life), next_life] = [self.lives.get(index), self.lives.get(index + 1)] else { return 1 };
+        let [Some(&life), next_life] = [self.lives.get(index), self.lives.get(index + 1)] else {
+            return 1;
+        };
         let fraction = (bits & ((1 << STEP_BITS) - 1)) as f32 / (1_u64 << STEP_BITS) as f32;
-        (life + (next_life.unwrap_or(&0.0) - life) * fraction).ceil().max(1.0) as u32
+        (life + (next_life.unwrap_or(&0.0) - life) * fraction)
+            .ceil()
+            .max(1.0) as u32
     }
 }
 
@@ -200,14 +241,25 @@ mod tests {
 
     #[test]
     fn lives_are_those_of_the_keys() {
-        let cases = [Keys::HotCold { keys_pct: 10.0, traffic_pct: 90.0 }, Keys::Zipfian { theta: 0.99 }];
-        for (keys, count, per_block) in cases.into_iter().flat_map(|keys| [(keys, 300, 0.01), (keys, 100_000, 1.0)]) {
+        let cases = [
+            Keys::HotCold {
+                keys_pct: 10.0,
+                traffic_pct: 90.0,
+            },
+            Keys::Zipfian { theta: 0.99 },
+        ];
+        for (keys, count, per_block) in cases
+            .into_iter()
+            .flat_map(|keys| [(keys, 300, 0.01), (keys, 100_000, 1.0)])
+        {
             let classes = Class::of(keys, count);
             let lives = Lives::new(&classes, |class| class.updates, per_block);
             for share in [0.999, 0.9, 0.5, 0.3, 0.01, 1e-4] {
                 let life = f64::from(lives.after(share));
                 let outlive = |life: f64| {
-                    let of = |class: &Class| class.updates * (-life * per_block * class.updates / class.keys).exp();
+                    let of = |class: &Class| {
+                        class.updates * (-life * per_block * class.updates / class.keys).exp()
+                    };
                     classes.iter().map(of).sum::<f64>()
                 };
                 // Lives are rounded up to whole instants.

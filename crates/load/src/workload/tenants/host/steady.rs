@@ -76,14 +76,25 @@ impl StoreGeometry {
             )));
         }
         let space_bytes = blocks as f64 * f64::from(block_bytes);
-        let records = (space_bytes * tenant.fill / f64::from(record_bytes)).floor().max(1.0) as u64;
-        let lifetime: f64 = (mark..=records_per_block).map(|live| 1.0 / f64::from(live)).sum();
+        let records = (space_bytes * tenant.fill / f64::from(record_bytes))
+            .floor()
+            .max(1.0) as u64;
+        let lifetime: f64 = (mark..=records_per_block)
+            .map(|live| 1.0 / f64::from(live))
+            .sum();
         let freed = f64::from(records_per_block - mark + 1);
         let blocks_used = records as f64 * lifetime / freed;
         // Blocks in use plus their random variation, the square root of their number, must fit.
         let usable = (((1.0 + 4.0 * (blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
         let fill_max = (tenant.fill * usable / blocks_used).min(1.0);
-        Ok(Self { blocks, records, records_per_block, mark, blocks_used, fill_max })
+        Ok(Self {
+            blocks,
+            records,
+            records_per_block,
+            mark,
+            blocks_used,
+            fill_max,
+        })
     }
 
     /// Write amplification of the store itself under uniform keys: bytes written per byte of clients.

@@ -48,7 +48,10 @@ impl UniformStore {
     pub(super) fn empty(steady: &StoreGeometry, random: Random) -> Self {
         let store_blocks = steady.records as f64 / f64::from(steady.records_per_block);
         // About the life of a block of many records, or longer.
-        let life = store_blocks * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);
+        let life = store_blocks
+            * (f64::from(steady.records_per_block) / f64::from(steady.mark))
+                .ln()
+                .max(0.5);
         Self {
             random,
             deaths: Gamma::new(steady.records_per_block - steady.mark + 1),
@@ -76,7 +79,9 @@ impl UniformStore {
     #[inline]
     fn schedule(&mut self, block: u32, deaths: Gamma) {
         let (deaths, mark) = Gamma::pair(deaths, self.mark, &mut self.random);
-        let wait = (self.store_blocks * (deaths / mark).ln_1p()).ceil().clamp(1.0, 2e9) as u32;
+        let wait = (self.store_blocks * (deaths / mark).ln_1p())
+            .ceil()
+            .clamp(1.0, 2e9) as u32;
         self.wheel.push(block, wait);
     }
 
@@ -93,7 +98,9 @@ pub(super) fn age(random: &mut Random, mark: u32, records_per_block: u32) -> u32
     let (low, high) = (f64::from(mark), f64::from(records_per_block) + 1.0);
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
     loop {
-        let live = (low * (high / low).powf(random.unit())).floor().clamp(low, high - 1.0);
+        let live = (low * (high / low).powf(random.unit()))
+            .floor()
+            .clamp(low, high - 1.0);
         if random.unit() * proposed_over_wanted(live) <= proposed_over_wanted(low) {
             return live as u32;
         }
@@ -111,7 +118,10 @@ pub(super) struct Gamma {
 impl Gamma {
     pub(super) fn new(shape: u32) -> Self {
         let d = f64::from(shape) - 1.0 / 3.0;
-        Self { d, c: 1.0 / (9.0 * d).sqrt() }
+        Self {
+            d,
+            c: 1.0 / (9.0 * d).sqrt(),
+        }
     }
 
     /// Draws one variate of each distribution: normal variates come in pairs.

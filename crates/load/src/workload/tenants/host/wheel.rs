@@ -27,7 +27,10 @@ pub(super) struct Wheel {
 impl Wheel {
     /// A wheel for typical waits of `instants`.
     pub(super) fn new(instants: f64) -> Self {
-        let bits = ((instants / SPANS as f64) as u32).clamp(16, 1 << 22).next_power_of_two().ilog2();
+        let bits = ((instants / SPANS as f64) as u32)
+            .clamp(16, 1 << 22)
+            .next_power_of_two()
+            .ilog2();
         Self {
             now: 0,
             bits,
@@ -66,7 +69,8 @@ impl Wheel {
     #[inline]
     fn link(&mut self, due_instant: u32, block: u32) {
         let slot = due_instant as usize & (self.first_entries.len() - 1);
-        let next_entry = std::mem::replace(&mut self.first_entries[slot], self.entries.len() as u32);
+        let next_entry =
+            std::mem::replace(&mut self.first_entries[slot], self.entries.len() as u32);
         self.entries.push((block, next_entry));
     }
 
@@ -118,7 +122,8 @@ mod tests {
             for elapsed in 0..200_000_u32 {
                 if elapsed < 30_000 {
                     // Some blocks wait for several turns of the wheel.
-                    let wait = 1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
+                    let wait =
+                        1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
                     wheel.push(elapsed, wait);
                     wanted.entry(elapsed + wait).or_default().push(elapsed);
                 }

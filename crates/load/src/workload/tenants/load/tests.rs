@@ -34,7 +34,11 @@ fn loads(text: &str) -> Vec<TenantLoad> {
 }
 
 fn on(drive: &str, text: &str) -> Vec<TenantLoad> {
-    TenantLoad::all(Tenants::parse("t", text).unwrap(), Some(&drive.parse().unwrap())).unwrap()
+    TenantLoad::all(
+        Tenants::parse("t", text).unwrap(),
+        Some(&drive.parse().unwrap()),
+    )
+    .unwrap()
 }
 
 fn shape(size_bytes: u64) -> DeviceShape {
@@ -45,7 +49,10 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     let mut plan = plan_on(std::slice::from_ref(device));
     for (number, load) in loads.iter().enumerate() {
         plan.begin(number, &load.tenant().name);
-        let choices = BuildContext { seed: 7 + number as u64, ..choices(shards_max) };
+        let choices = BuildContext {
+            seed: 7 + number as u64,
+            ..choices(shards_max)
+        };
         load.build(std::slice::from_ref(device), &choices, &mut plan)?;
     }
     Ok(plan)
@@ -55,7 +62,15 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();
-    let see = |now_ns, op: &Op| (now_ns, op.kind, op.offset, op.len, op.placement.map(|placement| placement.0));
+    let see = |now_ns, op: &Op| {
+        (
+            now_ns,
+            op.kind,
+            op.offset,
+            op.len,
+            op.placement.map(|placement| placement.0),
+        )
+    };
     let (layout, counted, seen) = seen_by_a_drive(plan, loads[0].spec().duration_sec, 100_000, see);
     (layout.streams.into_iter().zip(counted).collect(), seen)
 }
@@ -63,7 +78,10 @@ fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
 #[test]
 fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_asked_for() {
     let (streams, seen) = ran(TWO, 4 << 30);
-    let names: Vec<_> = streams.iter().map(|(info, _)| (info.name.clone(), info.judged, info.workload)).collect();
+    let names: Vec<_> = streams
+        .iter()
+        .map(|(info, _)| (info.name.clone(), info.judged, info.workload))
+        .collect();
     let of = |(tenant, number)| {
         let names = ["reads", "writes", "defrag-reads", "defrag-writes"];
         names.map(|name| (format!("{tenant}/{name}"), name == "reads", number))
@@ -72,17 +90,37 @@ fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_ask
     for (info, count) in &streams {
         let wanted = info.offered_iops * 10.0;
         // Counts of client operations are exact; counts of defragmentation depend on the model's random choices.
-        let off = if info.name.contains("defrag") { (0.05 * wanted).max(3.0 * wanted.sqrt()) } else { 1.0 };
-        assert!((*count as f64 - wanted).abs() <= off, "{}: {count} of {wanted}", info.name);
+        let off = if info.name.contains("defrag") {
+            (0.05 * wanted).max(3.0 * wanted.sqrt())
+        } else {
+            1.0
+        };
+        assert!(
+            (*count as f64 - wanted).abs() <= off,
+            "{}: {count} of {wanted}",
+            info.name
+        );
     }
     // The tenants have 20,000 and 10,000 operations per second, half of them writes, and 64 and 256 records per block.
-    assert!((1_562..=1_563).contains(&streams[1].1) && (195..=196).contains(&streams[5].1), "{streams:?}");
+    assert!(
+        (1_562..=1_563).contains(&streams[1].1) && (195..=196).contains(&streams[5].1),
+        "{streams:?}"
+    );
     let counts = |stream: usize| streams[stream].1;
-    for (tenant, range, block, handles) in [(0, 0..2 << 30, 64 << 10, [1, 1]), (1, 2 << 30..4 << 30, 256 << 10, [2, 3])]
-    {
-        let own = seen.iter().filter(|(_, _, offset, ..)| range.contains(offset));
-        let (blocks, records): (Vec<&Seen>, Vec<_>) = own.partition(|(_, _, _, len, _)| *len == block);
-        assert!(blocks.iter().all(|(_, _, offset, ..)| (offset - range.start) % u64::from(block) == 0));
+    for (tenant, range, block, handles) in [
+        (0, 0..2 << 30, 64 << 10, [1, 1]),
+        (1, 2 << 30..4 << 30, 256 << 10, [2, 3]),
+    ] {
+        let own = seen
+            .iter()
+            .filter(|(_, _, offset, ..)| range.contains(offset));
+        let (blocks, records): (Vec<&Seen>, Vec<_>) =
+            own.partition(|(_, _, _, len, _)| *len == block);
+        assert!(
+            blocks
+                .iter()
+                .all(|(_, _, offset, ..)| (offset - range.start) % u64::from(block) == 0)
+        );
         assert!(records.iter().all(|(_, kind, offset, len, _)| {
             *kind == OpKind::Read && *len == 4_096 && offset + 4_096 <= range.end
         }));
@@ -92,7 +130,9 @@ fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_ask
             [1, 1] => assert_eq!(with(1), counts(1) + counts(3)),
             [client, defrag] => assert_eq!((with(client), with(defrag)), (counts(5), counts(7))),
         }
-        let reads = blocks.iter().filter(|(_, kind, .., placement)| *kind == OpKind::Read && placement.is_none());
+        let reads = blocks
+            .iter()
+            .filter(|(_, kind, .., placement)| *kind == OpKind::Read && placement.is_none());
         assert_eq!(reads.count() as u64, counts(4 * tenant + 2));
     }
     assert_eq!(ran(TWO, 4 << 30).1, seen, "same seed, same operations");
@@ -104,7 +144,11 @@ fn a_tenant_without_reads_is_judged_by_its_writes_and_one_without_writes_needs_n
     let loads = loads(text);
     assert_eq!([loads[0].writes(), loads[1].writes()], [true, false]);
     let streams = plan(&loads, &shape(1 << 30), 1).unwrap().layout.streams;
-    let judged: Vec<_> = streams.iter().filter(|info| info.judged).map(|info| info.name.as_str()).collect();
+    let judged: Vec<_> = streams
+        .iter()
+        .filter(|info| info.judged)
+        .map(|info| info.name.as_str())
+        .collect();
     assert_eq!(judged, ["w/writes", "r/reads"]);
     assert_eq!(streams.len(), 4, "{streams:?}");
 }
@@ -112,7 +156,10 @@ fn a_tenant_without_reads_is_judged_by_its_writes_and_one_without_writes_needs_n
 #[test]
 fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refused() {
     let refused = |drive: &str| {
-        let shape = DeviceShape { name: drive.to_owned(), ..shape(4 << 30) };
+        let shape = DeviceShape {
+            name: drive.to_owned(),
+            ..shape(4 << 30)
+        };
         plan(&on(drive, TWO), &shape, 1).unwrap_err().to_string()
     };
     assert_eq!(
@@ -122,31 +169,82 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     );
     for none in ["sim:", "sim:ftl"] {
         let refused = refused(none);
-        assert!(refused.contains(&format!("cannot use placement handle 1 of {none} - the drive has 0")), "{refused}");
+        assert!(
+            refused.contains(&format!(
+                "cannot use placement handle 1 of {none} - the drive has 0"
+            )),
+            "{refused}"
+        );
     }
-    let real = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), Some(&"/dev/x".parse().unwrap())).unwrap();
-    let asked: Vec<_> = real.iter().map(|load| load.placements(&load.device)).collect();
-    assert_eq!(asked, [vec![Some(Placement(1)); 2], vec![Some(Placement(2)), Some(Placement(3))]]);
+    let real = TenantLoad::all(
+        Tenants::parse("t", TWO).unwrap(),
+        Some(&"/dev/x".parse().unwrap()),
+    )
+    .unwrap();
+    let asked: Vec<_> = real
+        .iter()
+        .map(|load| load.placements(&load.device))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            vec![Some(Placement(1)); 2],
+            vec![Some(Placement(2)), Some(Placement(3))]
+        ]
+    );
     let none = TenantLoad::all(
         Tenants::parse("t", &TWO.replace("placement = 1\n", "")).unwrap(),
         Some(&"/dev/x".parse().unwrap()),
     );
-    assert_eq!(none.unwrap()[0].placements(&"/dev/x".parse().unwrap()), [None; 2]);
-    let nowhere = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), None).unwrap_err().to_string();
-    assert_eq!(nowhere, "tenant \"a\": it has no device - give --device DEVICE, or \"device\" in the file");
-    let small = plan(&loads(TWO), &shape(8 << 20), 1).unwrap_err().to_string();
-    assert!(small.contains("tenant \"b\": cannot use a space of 16 write blocks of 262144 bytes"), "{small}");
+    assert_eq!(
+        none.unwrap()[0].placements(&"/dev/x".parse().unwrap()),
+        [None; 2]
+    );
+    let nowhere = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), None)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        nowhere,
+        "tenant \"a\": it has no device - give --device DEVICE, or \"device\" in the file"
+    );
+    let small = plan(&loads(TWO), &shape(8 << 20), 1)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        small.contains("tenant \"b\": cannot use a space of 16 write blocks of 262144 bytes"),
+        "{small}"
+    );
 }
 
 #[test]
 fn several_threads_share_the_reads_and_tenants_take_turns() {
     let text = TWO.replace("30_000", "1_000_000");
     let plan = plan(&loads(&text), &shape(4 << 30), 4).unwrap();
-    let lanes: Vec<Vec<_>> =
-        plan.shards.iter().map(|shard| shard.lanes.iter().map(|lane| lane.name.as_str()).collect()).collect();
-    assert_eq!(lanes[0], ["a/reads@sim:ftl+handles=3", "a/writes@sim:ftl+handles=3", "b/reads@sim:ftl+handles=3"]);
-    assert_eq!(lanes[1], ["a/reads@sim:ftl+handles=3", "b/reads@sim:ftl+handles=3", "b/writes@sim:ftl+handles=3"]);
-    assert_eq!(lanes[2..], [["a/reads@sim:ftl+handles=3", "b/reads@sim:ftl+handles=3"]]);
+    let lanes: Vec<Vec<_>> = plan
+        .shards
+        .iter()
+        .map(|shard| shard.lanes.iter().map(|lane| lane.name.as_str()).collect())
+        .collect();
+    assert_eq!(
+        lanes[0],
+        [
+            "a/reads@sim:ftl+handles=3",
+            "a/writes@sim:ftl+handles=3",
+            "b/reads@sim:ftl+handles=3"
+        ]
+    );
+    assert_eq!(
+        lanes[1],
+        [
+            "a/reads@sim:ftl+handles=3",
+            "b/reads@sim:ftl+handles=3",
+            "b/writes@sim:ftl+handles=3"
+        ]
+    );
+    assert_eq!(
+        lanes[2..],
+        [["a/reads@sim:ftl+handles=3", "b/reads@sim:ftl+handles=3"]]
+    );
 }
 
 proptest! {

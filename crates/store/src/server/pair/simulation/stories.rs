@@ -14,10 +14,15 @@ const MS: u64 = 1_000_000;
 
 impl Story {
     fn write(&mut self, at: usize) {
-        let (key, version) = (self.below(KEYS / NAMESPACES * self.namespaces[at]), self.number());
+        let (key, version) = (
+            self.below(KEYS / NAMESPACES * self.namespaces[at]),
+            self.number(),
+        );
         let core = core_of(key);
         let is_linked = self.running[at].as_ref().is_some_and(|of| of.linked[core]);
-        let Some(running) = &self.running[at] else { return };
+        let Some(running) = &self.running[at] else {
+            return;
+        };
         if running.pair.role(&self.cluster[at], key as u16, true) != Some(0) {
             return;
         }
@@ -36,10 +41,21 @@ impl Story {
                 sends && is_linked
             }
         };
-        let record = Record { version, write: version };
+        let record = Record {
+            version,
+            write: version,
+        };
         self.devices[at].put(key, record);
         match is_copied {
-            true => self.copy(at, Copied { core, key, record, is_write: true }),
+            true => self.copy(
+                at,
+                Copied {
+                    core,
+                    key,
+                    record,
+                    is_write: true,
+                },
+            ),
             false => self.acknowledge(key, record.write),
         }
     }
@@ -47,7 +63,9 @@ impl Story {
     /// A linearizable read: it must find the last acknowledged write, or a later write that is never undone.
     fn read(&mut self, at: usize) {
         let key = self.below(KEYS / NAMESPACES * self.namespaces[at]);
-        let Some(running) = &self.running[at] else { return };
+        let Some(running) = &self.running[at] else {
+            return;
+        };
         if running.pair.role(&self.cluster[at], key as u16, true) != Some(0) {
             return;
         }
@@ -55,13 +73,19 @@ impl Story {
             return running.pair.begin_use();
         }
         let is_late = !running.pair.has_lease(self.now_ns);
-        let is_unsure = running.unsure.contains(&key) || running.waiting.values().any(|of| of.key == key);
-        if is_unsure || running.pair.mode() == Mode::Paired && (is_late || !running.linked[core_of(key)]) {
+        let is_unsure =
+            running.unsure.contains(&key) || running.waiting.values().any(|of| of.key == key);
+        if is_unsure
+            || running.pair.mode() == Mode::Paired && (is_late || !running.linked[core_of(key)])
+        {
             return;
         }
         let known = self.devices[at].get(key).write;
         let acknowledged = self.acknowledged.get(&key).copied().unwrap_or(0);
-        assert!(known >= acknowledged, "node {at} answers {known} for key {key}, {acknowledged} was acknowledged");
+        assert!(
+            known >= acknowledged,
+            "node {at} answers {known} for key {key}, {acknowledged} was acknowledged"
+        );
         if known > 0 {
             self.acknowledged.insert(key, known);
         }
@@ -102,7 +126,9 @@ impl Story {
             4 => {
                 (self.is_cut, self.healed_ns) = (!self.is_cut, self.now_ns);
                 let lost = self.is_cut;
-                (0..2).filter(|_| lost).for_each(|at| (0..CORES).for_each(|core| self.lose(at, core)));
+                (0..2)
+                    .filter(|_| lost)
+                    .for_each(|at| (0..CORES).for_each(|core| self.lose(at, core)));
             }
             // Nothing is sent for 5 s. Both nodes check for a takeover once per second.
             5 => (0..5).for_each(|_| {
@@ -115,16 +141,25 @@ impl Story {
 
     /// A node ends in an orderly way. The process ends at a later kill.
     fn leave(&mut self, at: usize) {
-        let left = self.running[at].as_ref().and_then(|running| running.pair.leave());
+        let left = self.running[at]
+            .as_ref()
+            .and_then(|running| running.pair.leave());
         *self.counts.entry("left").or_default() += u64::from(left.is_some());
     }
 
     /// Adds the second namespace to a node, and restarts the node. Does nothing while a node is behind: its comparison
     /// would never end, see `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
-        let is_behind = self.devices.iter().any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
+        let is_behind = self
+            .devices
+            .iter()
+            .any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
             || self.modes().contains(&Some(Mode::Behind))
-            || self.running.iter().flatten().any(|of| of.recording == Some(Mode::Behind));
+            || self
+                .running
+                .iter()
+                .flatten()
+                .any(|of| of.recording == Some(Mode::Behind));
         if self.namespaces[at] == NAMESPACES || is_behind && self.namespaces[1 - at] != NAMESPACES {
             return;
         }
@@ -136,7 +171,9 @@ impl Story {
     /// Kills a node that is about to lose records, if losses are allowed. Returns true if the other node has all
     /// acknowledged records.
     fn begin_loss(&mut self, at: usize) -> Option<bool> {
-        let is_known = self.devices[1 - at].recorded.is_some_and(|of| of.mode == Mode::Paired);
+        let is_known = self.devices[1 - at]
+            .recorded
+            .is_some_and(|of| of.mode == Mode::Paired);
         let is_safe = self.modes() == [Some(Mode::Paired); 2] && is_known;
         if self.namespaces != [NAMESPACES; 2] || !is_safe && self.losses == 0 {
             return None;
@@ -150,11 +187,17 @@ impl Story {
 
     /// Replaces the devices of a namespace of a node. The first namespace has the record of the mode.
     fn replace_device(&mut self, at: usize) {
-        let Some(is_safe) = self.begin_loss(at) else { return };
+        let Some(is_safe) = self.begin_loss(at) else {
+            return;
+        };
         let (namespace, set) = (self.below(NAMESPACES), self.number());
         let device = &mut self.devices[at];
-        device.records.retain(|key, _| namespace_of(*key) != namespace);
-        device.before.retain(|key, _| namespace_of(*key) != namespace);
+        device
+            .records
+            .retain(|key, _| namespace_of(*key) != namespace);
+        device
+            .before
+            .retain(|key, _| namespace_of(*key) != namespace);
         (device.sets[namespace], device.lost[namespace]) = (set, [0; CORES]);
         if namespace == 0 {
             device.recorded = None;
@@ -165,11 +208,16 @@ impl Story {
     /// Damages a store of a node: the store loses the newest versions of records, perhaps also the marks with the record
     /// of the mode.
     fn damage(&mut self, at: usize) {
-        let Some(is_safe) = self.begin_loss(at) else { return };
+        let Some(is_safe) = self.begin_loss(at) else {
+            return;
+        };
         let (namespace, core) = (self.below(NAMESPACES), self.below(CORES));
-        for key in (0..KEYS).filter(|key| namespace_of(*key) == namespace && core_of(*key) == core) {
+        for key in (0..KEYS).filter(|key| namespace_of(*key) == namespace && core_of(*key) == core)
+        {
             let what = self.below(3);
-            let Device { records, before, .. } = &mut self.devices[at];
+            let Device {
+                records, before, ..
+            } = &mut self.devices[at];
             match before.remove(&key) {
                 _ if what == 0 => {}
                 Some(before) if what == 1 => _ = records.insert(key, before),
@@ -194,13 +242,19 @@ impl Story {
 
     /// The newest write of a key that any node still has.
     fn left(&self, key: usize) -> u64 {
-        self.devices.iter().map(|device| device.get(key).write).max().unwrap_or(0)
+        self.devices
+            .iter()
+            .map(|device| device.get(key).write)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Drops the demand for acknowledged writes that no node has any more.
     fn forget(&mut self) {
         let left: Vec<_> = (0..KEYS).map(|key| self.left(key)).collect();
-        self.acknowledged.iter_mut().for_each(|(key, write)| *write = left[*key].min(*write));
+        self.acknowledged
+            .iter_mut()
+            .for_each(|(key, write)| *write = left[*key].min(*write));
     }
 
     fn check_left(&self) {
@@ -216,17 +270,27 @@ impl Story {
     /// Handles two nodes that wait for each other: clears the devices of one node. Returns false if no node has all
     /// records.
     fn resolve(&mut self, modes: [Mode; 2]) -> bool {
-        assert!(std::mem::take(&mut self.may_wait), "nodes in modes {modes:?} wait for each other");
+        assert!(
+            std::mem::take(&mut self.may_wait),
+            "nodes in modes {modes:?} wait for each other"
+        );
         self.check_left();
         *self.counts.entry("waited").or_default() += 1;
         let behind = modes.iter().position(|mode| *mode == Mode::Behind);
-        if behind.is_some() && modes.iter().all(|mode| matches!(mode, Mode::Behind | Mode::Fresh)) {
+        if behind.is_some()
+            && modes
+                .iter()
+                .all(|mode| matches!(mode, Mode::Behind | Mode::Fresh))
+        {
             return false;
         }
         let at = behind.unwrap_or(self.below(2));
         self.kill(at);
         let sets = [self.number(), self.number()];
-        self.devices[at] = Device { sets, ..Device::default() };
+        self.devices[at] = Device {
+            sets,
+            ..Device::default()
+        };
         self.forget();
         self.start(at);
         true
@@ -234,15 +298,22 @@ impl Story {
 
     /// The modes of both nodes, if they wait for each other for ever.
     fn stuck(&self) -> Option<[Mode; 2]> {
-        let [Some(first), Some(second)] = &self.running else { return None };
+        let [Some(first), Some(second)] = &self.running else {
+            return None;
+        };
         let modes = [first.pair.mode(), second.pair.mode()];
-        let has_none = modes.contains(&Mode::Behind) && modes.iter().all(|of| matches!(of, Mode::Behind | Mode::Fresh));
+        let has_none = modes.contains(&Mode::Behind)
+            && modes
+                .iter()
+                .all(|of| matches!(of, Mode::Behind | Mode::Fresh));
         let is_stuck = first.pair.is_stuck(modes[1]) && second.pair.is_stuck(modes[0]) || has_none;
         is_stuck.then_some(modes)
     }
 
     fn modes(&self) -> [Option<Mode>; 2] {
-        self.running.each_ref().map(|of| of.as_ref().map(|of| of.pair.mode()))
+        self.running
+            .each_ref()
+            .map(|of| of.as_ref().map(|of| of.pair.mode()))
     }
 
     fn tell(&mut self) {
@@ -290,8 +361,13 @@ impl Story {
         self.start(at);
         let is_paired = self.settle();
         (0..200).for_each(|_| self.step());
-        let of = |device: &Device| device.recorded.map_or((Mode::Fresh, 0), |of| (of.mode, of.pairings));
-        let [(mode, copied), (_, newest), (other_mode, _)] = [&copy, &self.devices[at], &self.devices[1 - at]].map(of);
+        let of = |device: &Device| {
+            device
+                .recorded
+                .map_or((Mode::Fresh, 0), |of| (of.mode, of.pairings))
+        };
+        let [(mode, copied), (_, newest), (other_mode, _)] =
+            [&copy, &self.devices[at], &self.devices[1 - at]].map(of);
         let are_paired = is_paired
             && matches!(mode, Mode::Paired | Mode::AheadUnused)
             && other_mode == Mode::Paired
@@ -326,16 +402,34 @@ impl Story {
                 }
             }
             if self.modes() == both
-                && self.running.iter().flatten().all(|of| of.waiting.is_empty() && of.unsure.is_empty())
+                && self
+                    .running
+                    .iter()
+                    .flatten()
+                    .all(|of| of.waiting.is_empty() && of.unsure.is_empty())
                 && self.ghosts.is_empty()
             {
                 break;
             }
         }
-        assert_eq!(self.modes(), both, "the nodes are not paired in the end, with {:?}", self.devices);
-        assert_eq!(self.devices[0].records, self.devices[1].records, "the nodes have different records");
-        let [Some(first), Some(second)] = &self.running else { panic!("both run") };
-        assert_eq!(first.pair.pairings(), second.pair.pairings(), "both count the same pairings");
+        assert_eq!(
+            self.modes(),
+            both,
+            "the nodes are not paired in the end, with {:?}",
+            self.devices
+        );
+        assert_eq!(
+            self.devices[0].records, self.devices[1].records,
+            "the nodes have different records"
+        );
+        let [Some(first), Some(second)] = &self.running else {
+            panic!("both run")
+        };
+        assert_eq!(
+            first.pair.pairings(),
+            second.pair.pairings(),
+            "both count the same pairings"
+        );
         self.check_left();
         true
     }
@@ -343,7 +437,11 @@ impl Story {
 
 #[test]
 fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().unwrap())
+    };
     let seeds = match number("PAIR_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("PAIR_SEEDS").unwrap_or(2_000),
@@ -357,8 +455,14 @@ fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
             println!("PAIR_SEED={seed}");
             std::panic::resume_unwind(panic);
         }
-        story.counts.iter().for_each(|(name, count)| *counts.entry(*name).or_insert(0) += count);
+        story
+            .counts
+            .iter()
+            .for_each(|(name, count)| *counts.entry(*name).or_insert(0) += count);
     }
     println!("{counts:?}");
-    assert!(counts.values().all(|count| *count > 0) && counts.len() == 10, "an event never occurred: {counts:?}");
+    assert!(
+        counts.values().all(|count| *count > 0) && counts.len() == 10,
+        "an event never occurred: {counts:?}"
+    );
 }

@@ -57,7 +57,9 @@ pub(in super::super) fn index(
     choices: &BuildContext,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
-    devices.iter().try_for_each(|device| check_room(device, PAGE_BYTES, "index page", "use a larger device"))?;
+    devices.iter().try_for_each(|device| {
+        check_room(device, PAGE_BYTES, "index page", "use a larger device")
+    })?;
     let builder = Builder {
         config,
         derived,
@@ -71,7 +73,13 @@ pub(in super::super) fn index(
     };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.client_slots_total();
-    builder.build(run, streams(config, derived), iops, service_threads, Builder::<IndexDerived>::add_to);
+    builder.build(
+        run,
+        streams(config, derived),
+        iops,
+        service_threads,
+        Builder::<IndexDerived>::add_to,
+    );
     Ok(service_threads)
 }
 
@@ -89,8 +97,12 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };
     // A page is written after another page was read.
-    let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops, cell::Arrivals::Given));
-    [stream(READS, reads_iops, config.arrival.recorded())].into_iter().chain(writes).collect()
+    let writes = (!derived.update_rate.is_zero())
+        .then(|| stream(WRITES, updates_iops, cell::Arrivals::Given));
+    [stream(READS, reads_iops, config.arrival.recorded())]
+        .into_iter()
+        .chain(writes)
+        .collect()
 }
 
 impl Builder<'_, IndexDerived> {
@@ -109,12 +121,20 @@ impl Builder<'_, IndexDerived> {
             false => self.updates(shard, plan),
         }
         let with_updates = slots(plan);
-        plan.buffers.extend(self.buffers(shard, with_updates - before, with_updates - with_services));
+        plan.buffers.extend(self.buffers(
+            shard,
+            with_updates - before,
+            with_updates - with_services,
+        ));
     }
 
     /// Reads of all pages of a device.
     fn page_reads(&self, index: usize) -> Extent {
-        self.blocks(self.request(OpKind::Read, READS, index, PAGE_READS), index, PAGE_BYTES)
+        self.blocks(
+            self.request(OpKind::Read, READS, index, PAGE_READS),
+            index,
+            PAGE_BYTES,
+        )
     }
 
     /// Adds a lane of reads that clients wait for, for each device. The lane has this shard's part of the device's
@@ -123,10 +143,19 @@ impl Builder<'_, IndexDerived> {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             let arrival = match self.config.arrival {
                 Arrivals::Closed => Some(self.closed_on(index, shard)),
-                _ => self.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, self.shards),
+                _ => self.arrival_on(
+                    SERVICE,
+                    self.derived.service_read_rate,
+                    index,
+                    shard,
+                    self.shards,
+                ),
             };
             let Some(arrival) = arrival else { continue };
-            let stream = Uniform { extent: self.page_reads(index), random: self.random(SERVICE, index, shard) };
+            let stream = Uniform {
+                extent: self.page_reads(index),
+                random: self.random(SERVICE, index, shard),
+            };
             plan.add_lane(stream, arrival, limit, self.lane_name(READS, index));
         }
     }
@@ -141,9 +170,16 @@ impl Builder<'_, IndexDerived> {
         }
         let limit = plan.add_limit(share(threads, shards, shard), threads != ACT_CACHE_THREADS);
         for index in 0..self.devices.len() {
-            if let Some(arrival) = self.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
+            if let Some(arrival) =
+                self.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards)
+            {
                 let stream = self.update_stream(&[index], 1, self.random(UPDATES, index, shard));
-                plan.add_lane(stream, arrival, limit, self.lane_name("page-updates", index));
+                plan.add_lane(
+                    stream,
+                    arrival,
+                    limit,
+                    self.lane_name("page-updates", index),
+                );
             }
         }
     }
@@ -151,31 +187,52 @@ impl Builder<'_, IndexDerived> {
     /// Stream of updates on `devices`; each arrival issues `bundle` updates.
     fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
         let writes = |index: &usize| {
-            self.blocks(self.request(OpKind::Write, WRITES, *index, page_writes(*index)), *index, PAGE_BYTES)
+            self.blocks(
+                self.request(OpKind::Write, WRITES, *index, page_writes(*index)),
+                *index,
+                PAGE_BYTES,
+            )
         };
-        let reads = devices.iter().map(|index| self.page_reads(*index)).collect();
+        let reads = devices
+            .iter()
+            .map(|index| self.page_reads(*index))
+            .collect();
         Updates::new(reads, devices.iter().map(writes).collect(), bundle, random)
     }
 
     /// ACT's service threads: each reads one page at a time from any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan) {
         let (threads, rate) = (self.client_slots_total(), self.derived.service_read_rate);
-        self.act_threads((shard, threads, "service-threads"), (SERVICE, rate), plan, |thread| Mixed {
-            reads: (0..self.devices.len()).map(|index| self.page_reads(index)).collect(),
-            writes: Vec::new(),
-            split: (1, 1),
-            random: self.random(SERVICE, thread, shard),
-        });
+        self.act_threads(
+            (shard, threads, "service-threads"),
+            (SERVICE, rate),
+            plan,
+            |thread| Mixed {
+                reads: (0..self.devices.len())
+                    .map(|index| self.page_reads(index))
+                    .collect(),
+                writes: Vec::new(),
+                split: (1, 1),
+                random: self.random(SERVICE, thread, shard),
+            },
+        );
     }
 
     /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until the next bundle is
     /// due.
     fn cache_threads(&self, shard: u32, plan: &mut Plan) {
-        let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
+        let bundles = self
+            .derived
+            .update_rate
+            .divided(ACT_BUNDLE.into())
+            .unwrap_or(Rate::ZERO);
         let devices: Vec<_> = (0..self.devices.len()).collect();
-        self.act_threads((shard, self.config.cache_threads, "cache-threads"), (UPDATES, bundles), plan, |thread| {
-            self.update_stream(&devices, ACT_BUNDLE, self.random(UPDATES, thread, shard))
-        });
+        self.act_threads(
+            (shard, self.config.cache_threads, "cache-threads"),
+            (UPDATES, bundles),
+            plan,
+            |thread| self.update_stream(&devices, ACT_BUNDLE, self.random(UPDATES, thread, shard)),
+        );
     }
 
     /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
@@ -188,7 +245,11 @@ impl Builder<'_, IndexDerived> {
         let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.devices.iter().enumerate() {
             let salt = device.salt(self.random(STREAMS, page_writes(index).into(), shard), 100);
-            classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
+            classes.push(BufferClass {
+                len_bytes,
+                count,
+                fill: Fill::Fresh(salt),
+            });
         }
         classes
     }

@@ -20,7 +20,13 @@ use std::sync::Arc;
 use sys::op::OpKind;
 
 /// All streams of the model, in the order of the layout. A layout has only the streams that are configured.
-const STREAMS: [&str; 5] = ["reads", "large-block-reads", "large-block-writes", "writes", "tomb-raider"];
+const STREAMS: [&str; 5] = [
+    "reads",
+    "large-block-reads",
+    "large-block-writes",
+    "writes",
+    "tomb-raider",
+];
 
 const READS: usize = 0;
 const LARGE_BLOCK_READS: usize = 1;
@@ -66,11 +72,20 @@ pub(in super::super) fn storage(
         plan_offsets: PlanOffsets::default(),
     };
     builder.check()?;
-    builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
+    builder.tables = devices
+        .iter()
+        .map(|device| builder.size_tables(device))
+        .collect();
     builder.client_bytes = builder.largest_record_bytes();
     let service_threads = builder.has_records().then(|| builder.client_slots_total());
     let (iops, parts_max) = (builder.iops(), service_threads.unwrap_or(u32::MAX));
-    builder.build(run, streams(config, derived), iops, parts_max, Builder::<StorageDerived>::add_to);
+    builder.build(
+        run,
+        streams(config, derived),
+        iops,
+        parts_max,
+        Builder::<StorageDerived>::add_to,
+    );
     Ok(service_threads.unwrap_or(0))
 }
 
@@ -81,22 +96,49 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let has_large_blocks = config.write_reqs_per_sec > 0;
     // The verdict judges client operations, or large blocks if there are no client operations.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
-    let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
+    let record_iops = |rate: Rate| {
+        if config.arrival == Arrivals::Closed {
+            0.0
+        } else {
+            rate.per_sec_f64()
+        }
+    };
     let records = |stream: usize, rate: Rate| {
         let act = Some(config.histograms(true));
-        StreamInfo { act, ..stream_info(STREAMS[stream], true, record_iops(rate), config.arrival.recorded()) }
+        StreamInfo {
+            act,
+            ..stream_info(
+                STREAMS[stream],
+                true,
+                record_iops(rate),
+                config.arrival.recorded(),
+            )
+        }
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
-        ..stream_info(STREAMS[stream], judged, rate.per_sec_f64(), config.arrival.recorded())
+        ..stream_info(
+            STREAMS[stream],
+            judged,
+            rate.per_sec_f64(),
+            config.arrival.recorded(),
+        )
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),
         has_large_blocks.then(|| blocks(LARGE_BLOCK_READS, false, derived.large_block_read_rate)),
-        has_large_blocks.then(|| blocks(LARGE_BLOCK_WRITES, large_blocks_alone, derived.large_block_write_rate)),
+        has_large_blocks.then(|| {
+            blocks(
+                LARGE_BLOCK_WRITES,
+                large_blocks_alone,
+                derived.large_block_write_rate,
+            )
+        }),
         (!writes.is_zero()).then(|| records(WRITES, writes)),
-        config.tomb_raider.then(|| blocks(TOMB_RAIDER, false, Rate::ZERO)),
+        config
+            .tomb_raider
+            .then(|| blocks(TOMB_RAIDER, false, Rate::ZERO)),
     ];
     streams.into_iter().flatten().collect()
 }
@@ -105,14 +147,21 @@ impl Builder<'_, StorageDerived> {
     fn check(&self) -> Result<(), CannotRun> {
         let block_bytes = self.derived.large_block_bytes;
         for device in self.devices {
-            let DeviceShape { name, min_io_bytes, .. } = device;
+            let DeviceShape {
+                name, min_io_bytes, ..
+            } = device;
             if *min_io_bytes > block_bytes {
                 return Err(CannotRun(format!(
                     "cannot use {name} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of \
                      {block_bytes} bytes - raise large-block-op-kbytes"
                 )));
             }
-            check_room(device, block_bytes, "large block", "use a larger device or a smaller large-block-op-kbytes")?;
+            check_room(
+                device,
+                block_bytes,
+                "large block",
+                "use a larger device or a smaller large-block-op-kbytes",
+            )?;
         }
         if self.config.arrival == Arrivals::Closed && !self.has_records() {
             return Err(CannotRun(
@@ -130,7 +179,10 @@ impl Builder<'_, StorageDerived> {
 
     /// The streams of record operations, and their rates.
     fn record_rates(&self) -> [(usize, Rate); 2] {
-        [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)]
+        [
+            (READS, self.derived.read_rate),
+            (WRITES, self.derived.commit_write_rate),
+        ]
     }
 
     /// True if there are record operations at all.
@@ -142,7 +194,11 @@ impl Builder<'_, StorageDerived> {
     /// commit writes at least `commit-min-bytes`. Both numbers are powers of two and at most a large block, so a
     /// rounded-up record still fits a large block.
     fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
-        let align_bytes_min = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
+        let align_bytes_min = if stream == WRITES {
+            self.config.commit_min_bytes
+        } else {
+            0
+        };
         device.min_io_bytes.max(align_bytes_min)
     }
 
@@ -155,9 +211,16 @@ impl Builder<'_, StorageDerived> {
 
     /// Operations per second that the load offers, over all devices.
     fn iops(&self) -> f64 {
-        let StorageDerived { large_block_read_rate, large_block_write_rate, .. } = *self.derived;
+        let StorageDerived {
+            large_block_read_rate,
+            large_block_write_rate,
+            ..
+        } = *self.derived;
         let [(_, reads), (_, writes)] = self.record_rates();
-        [reads, writes, large_block_read_rate, large_block_write_rate].map(Rate::per_sec_f64).iter().sum()
+        [reads, writes, large_block_read_rate, large_block_write_rate]
+            .map(Rate::per_sec_f64)
+            .iter()
+            .sum()
     }
 
     /// Adds the work of shard `shard` to its `plan`.
@@ -169,7 +232,10 @@ impl Builder<'_, StorageDerived> {
                 _ => self.records(shard, plan),
             }
         }
-        let record_slots = plan.limits[first_limit..].iter().map(|limit| limit.slots).sum();
+        let record_slots = plan.limits[first_limit..]
+            .iter()
+            .map(|limit| limit.slots)
+            .sum();
         for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards == shard) {
             self.large_blocks(index, plan);
         }
@@ -183,10 +249,16 @@ impl Builder<'_, StorageDerived> {
 
     /// Sizes of record operations on a device.
     fn record_sizes(&self, stream: usize, index: usize) -> SizeDistribution {
-        let StorageDerived { record_stored_bytes_min: min, record_stored_bytes_max: max, .. } = *self.derived;
+        let StorageDerived {
+            record_stored_bytes_min: min,
+            record_stored_bytes_max: max,
+            ..
+        } = *self.derived;
         match &self.tables[index][usize::from(stream == WRITES)] {
             Some(table) => SizeDistribution::Drawn(table.clone()),
-            None => SizeDistribution::records(min, max, self.step_bytes(stream, &self.devices[index])),
+            None => {
+                SizeDistribution::records(min, max, self.step_bytes(stream, &self.devices[index]))
+            }
         }
     }
 
@@ -198,20 +270,28 @@ impl Builder<'_, StorageDerived> {
             LARGE_BLOCK_WRITES => (OpKind::Write, block_writes(index)),
             _ => (OpKind::Read, BLOCK_READS),
         };
-        let (request, block_bytes) =
-            (self.request(kind, STREAMS[stream], index, class), self.derived.large_block_bytes);
+        let (request, block_bytes) = (
+            self.request(kind, STREAMS[stream], index, class),
+            self.derived.large_block_bytes,
+        );
         if !matches!(stream, READS | WRITES) {
             return self.blocks(request, index, block_bytes);
         }
         let device = &self.devices[index];
         let usable_bytes = device.size_bytes / u64::from(block_bytes) * u64::from(block_bytes);
-        let (step_bytes, sizes) = (self.step_bytes(stream, device), self.record_sizes(stream, index));
+        let (step_bytes, sizes) = (
+            self.step_bytes(stream, device),
+            self.record_sizes(stream, index),
+        );
         let extent = Extent::new(request, usable_bytes, step_bytes, sizes);
         extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
 
     fn uniform(&self, stream: usize, index: usize, shard: u32) -> Uniform {
-        Uniform { extent: self.extent(stream, index), random: self.random(stream, index, shard) }
+        Uniform {
+            extent: self.extent(stream, index),
+            random: self.random(stream, index, shard),
+        }
     }
 
     /// Adds a lane of record operations for each device. The lane has this shard's part of the device's schedule, or of
@@ -219,14 +299,22 @@ impl Builder<'_, StorageDerived> {
     fn records(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             if self.config.arrival == Arrivals::Closed {
-                let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
-                let (stream, name) = (self.mixed(&[index], index, shard), self.name(reads_or_writes, index));
+                let reads_or_writes = if self.derived.read_rate.is_zero() {
+                    WRITES
+                } else {
+                    READS
+                };
+                let (stream, name) = (
+                    self.mixed(&[index], index, shard),
+                    self.name(reads_or_writes, index),
+                );
                 plan.add_lane(stream, self.closed_on(index, shard), limit, name);
                 continue;
             }
             for (stream, rate) in self.record_rates() {
                 if let Some(arrival) = self.arrival_on(stream, rate, index, shard, self.shards) {
-                    let (pattern, name) = (self.uniform(stream, index, shard), self.name(stream, index));
+                    let (pattern, name) =
+                        (self.uniform(stream, index, shard), self.name(stream, index));
                     plan.add_lane(pattern, arrival, limit, name);
                 }
             }
@@ -238,7 +326,9 @@ impl Builder<'_, StorageDerived> {
         let rate = sum(self.derived.read_rate, self.derived.commit_write_rate);
         let devices: Vec<_> = (0..self.devices.len()).collect();
         let threads = (shard, self.client_slots_total(), "service-threads");
-        self.act_threads(threads, (READS, rate), plan, |thread| self.mixed(&devices, thread, shard));
+        self.act_threads(threads, (READS, rate), plan, |thread| {
+            self.mixed(&devices, thread, shard)
+        });
     }
 
     /// Reads and writes on `devices` in the proportion of their rates.
@@ -248,27 +338,47 @@ impl Builder<'_, StorageDerived> {
             devices.map(|index| self.extent(stream, *index)).collect()
         });
         let split = proportion(self.derived.read_rate, self.derived.commit_write_rate);
-        Mixed { reads, writes, split, random: self.random(READS, index, shard) }
+        Mixed {
+            reads,
+            writes,
+            split,
+            random: self.random(READS, index, shard),
+        }
     }
 
     /// Large blocks and the tomb raider of one device.
     fn large_blocks(&self, index: usize, plan: &mut Plan) {
         let (derived, devices) = (self.derived, self.devices.len() as u64);
-        let rates =
-            [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
+        let rates = [
+            (LARGE_BLOCK_READS, derived.large_block_read_rate),
+            (LARGE_BLOCK_WRITES, derived.large_block_write_rate),
+        ];
         for (stream, rate) in rates {
             if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
                 let slots = self.config.large_block_concurrency;
                 // The model does one large block at a time; any other number is the user's choice.
                 let limit = plan.add_limit(slots, slots > 1);
-                plan.add_lane(self.uniform(stream, index, 0), arrival, limit, self.name(stream, index));
+                plan.add_lane(
+                    self.uniform(stream, index, 0),
+                    arrival,
+                    limit,
+                    self.name(stream, index),
+                );
             }
         }
         if self.config.tomb_raider {
             let limit = plan.add_limit(1, false);
-            let stream = Sequential { extent: self.extent(TOMB_RAIDER, index), next_block: 0 };
+            let stream = Sequential {
+                extent: self.extent(TOMB_RAIDER, index),
+                next_block: 0,
+            };
             let think_ns = u64::from(self.config.tomb_raider_sleep_usec) * 1_000;
-            plan.add_lane(stream, Arrival::Closed { depth: 1, think_ns }, limit, self.name(TOMB_RAIDER, index));
+            plan.add_lane(
+                stream,
+                Arrival::Closed { depth: 1, think_ns },
+                limit,
+                self.name(TOMB_RAIDER, index),
+            );
         }
     }
 
@@ -276,7 +386,10 @@ impl Builder<'_, StorageDerived> {
     fn largest_record_bytes(&self) -> u32 {
         // With histograms, either stream can have the larger operations. Otherwise writes have the larger operations,
         // because of their larger alignment.
-        let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
+        let streams = self
+            .record_rates()
+            .into_iter()
+            .filter(|(_, rate)| !rate.is_zero());
         let sizes = streams.flat_map(|(stream, _)| {
             (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())
         });
@@ -285,26 +398,63 @@ impl Builder<'_, StorageDerived> {
 
     /// The buffers for the lanes of a plan, beginning with lane `first_lane`. `record_slots`: maximum record operations
     /// in flight.
-    fn buffers(&self, shard: u32, plan: &Plan, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
+    fn buffers(
+        &self,
+        shard: u32,
+        plan: &Plan,
+        first_lane: usize,
+        record_slots: u32,
+    ) -> Vec<BufferClass> {
         let slots_of = |stream: usize, index: usize| -> u32 {
             let name = self.name(stream, index);
-            let lanes = plan.lanes[first_lane..].iter().filter(|lane| lane.name == name);
-            lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum()
+            let lanes = plan.lanes[first_lane..]
+                .iter()
+                .filter(|lane| lane.name == name);
+            lanes
+                .map(|lane| plan.limits[lane.limit as usize].slots)
+                .sum()
         };
-        let over_all = |stream| (0..self.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
-        let record_bytes = if self.has_records() { self.client_bytes as usize } else { 0 };
+        let over_all = |stream| {
+            (0..self.devices.len())
+                .map(|index| slots_of(stream, index))
+                .sum::<u32>()
+        };
+        let record_bytes = if self.has_records() {
+            self.client_bytes as usize
+        } else {
+            0
+        };
         let block_bytes = self.derived.large_block_bytes as usize;
-        let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
+        let reads = if self.derived.read_rate.is_zero() {
+            0
+        } else {
+            record_slots
+        };
         let blocks = over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER);
-        let mut classes = vec![BufferClass::plain(record_bytes, reads), BufferClass::plain(block_bytes, blocks)];
+        let mut classes = vec![
+            BufferClass::plain(record_bytes, reads),
+            BufferClass::plain(block_bytes, blocks),
+        ];
         for (index, device) in self.devices.iter().enumerate() {
-            let commits = if self.has_commits() { self.commit_buffers(shard, index, record_slots) } else { 0 };
+            let commits = if self.has_commits() {
+                self.commit_buffers(shard, index, record_slots)
+            } else {
+                0
+            };
             let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
-            for (class, len_bytes, count) in
-                [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
-            {
-                let salt = device.salt(self.random(STREAMS.len(), class.into(), shard), self.config.compress_pct);
-                classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
+            for (class, len_bytes, count) in [
+                (record_writes(index), record_bytes, commits),
+                (block_writes(index), block_bytes, blocks),
+            ] {
+                let salt = device.salt(
+                    self.random(STREAMS.len(), class.into(), shard),
+                    self.config.compress_pct,
+                );
+                classes.push(BufferClass {
+                    len_bytes,
+                    count,
+                    fill: Fill::Fresh(salt),
+                });
             }
         }
         classes
@@ -323,8 +473,10 @@ impl Builder<'_, StorageDerived> {
 
 /// Sum of two rates of checked options; the result fits 64 bits.
 fn sum(a: Rate, b: Rate) -> Rate {
-    let ops = u128::from(a.ops()) * u128::from(b.seconds()) + u128::from(b.ops()) * u128::from(a.seconds());
-    Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds())).expect("rates of checked options fit 64 bits")
+    let ops = u128::from(a.ops()) * u128::from(b.seconds())
+        + u128::from(b.ops()) * u128::from(a.seconds());
+    Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds()))
+        .expect("rates of checked options fit 64 bits")
 }
 
 /// The share of reads as a fraction: `.0` of `.1` operations are reads. Rates whose fractions exceed 64 bits are
@@ -333,5 +485,8 @@ fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
     let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
     let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());
     let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
-    ((reads_part >> excess) as u64, ((whole >> excess) as u64).max(1))
+    (
+        (reads_part >> excess) as u64,
+        ((whole >> excess) as u64).max(1),
+    )
 }
