@@ -79,15 +79,14 @@ pub fn difference(
         Purpose::Baseline => of_job(step, run, &verdict.streams),
         Purpose::Certify | Purpose::Rate => of_load(series, step, run),
     };
-    let rest = || {
-        of_limits(series, step, run)
-            .or_else(|| of_purpose(series, step, run))
-            .or_else(|| of_time(step, run))
-    };
     let found = of_load
         .or_else(|| of_devices(series, step, run))
         .or_else(|| of_duration(series, step, run))
-        .or_else(rest);
+        .or_else(|| {
+            of_limits(series, step, run)
+                .or_else(|| of_purpose(series, step, run))
+                .or_else(|| of_time(step, run))
+        });
     found.map(|difference| difference.to_string())
 }
 
@@ -100,7 +99,8 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
         );
     }
     let config = &run.workloads.first()?.config;
-    let (recorded, written) = (keys(&series.config_1x), keys(&config.as_written));
+    let recorded = keys(&series.config_1x);
+    let written = keys(&config.as_written);
     // A file need not have every key, but the resolved settings do.
     let ran: Vec<_> = config
         .resolved
@@ -116,18 +116,19 @@ fn of_load(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
         .map(|(key, _)| key)
         .filter(is_compared);
     names.find_map(|key| {
-        let (recorded, ran) = (value_of(&recorded, key), value_of(ran.iter().copied(), key));
+        let recorded = value_of(&recorded, key);
+        let ran = value_of(ran.iter().copied(), key);
         let per_sec = rate(series, step, key, recorded);
-        // Both rates are rounded to whole numbers, and a rounded rate of 1x is multiplied.
-        let is_near = |per_sec: f64| {
-            ran.parse()
-                .is_ok_and(|ran: f64| (ran - per_sec).abs() <= 1.0 + step.multiple)
-        };
         let recorded = per_sec.map_or_else(
             || recorded.to_owned(),
             |per_sec| per_sec.round().to_string(),
         );
-        let is_same = per_sec.map_or(recorded == ran, is_near);
+        let is_same = per_sec.map_or(recorded == ran, |per_sec: f64| {
+            // Both rates are rounded to whole numbers, and a rounded rate of 1x is multiplied.
+
+            ran.parse()
+                .is_ok_and(|ran: f64| (ran - per_sec).abs() <= 1.0 + step.multiple)
+        });
         if is_same {
             None
         } else {
@@ -203,7 +204,8 @@ fn of_job(step: &Step, run: &Manifest, streams: &[StreamTotals]) -> Option<Diffe
 }
 
 fn of_devices(series: &Series, step: &Step, run: &Manifest) -> Option<Difference> {
-    let (recorded, ran) = (step.devices.len(), run.device_facts.len());
+    let recorded = step.devices.len();
+    let ran = run.device_facts.len();
     // A run of a baseline has the jobs of several drives.
     if series.purpose != Purpose::Baseline && recorded != ran {
         return Difference::new(
@@ -336,7 +338,8 @@ fn of_purpose(series: &Series, step: &Step, run: &Manifest) -> Option<Difference
 }
 
 fn of_time(step: &Step, run: &Manifest) -> Option<Difference> {
-    let (begin, end) = (step.began_unix_ms?, step.ended_unix_ms.unwrap_or(u64::MAX));
+    let begin = step.began_unix_ms?;
+    let end = step.ended_unix_ms.unwrap_or(u64::MAX);
     let is_within = (begin.saturating_sub(CLOCK_MS)..=end.saturating_add(CLOCK_MS))
         .contains(&run.started_unix_ms);
     if is_within {
@@ -365,7 +368,8 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 ));
             }
             if let Some(said) = load_in_sentence.filter(|said| !is_equal(*said, first.multiple)) {
-                let [said, ran] = [said, first.multiple].map(units::multiple);
+                let said = units::multiple(said);
+                let ran = units::multiple(first.multiple);
                 return Some(format!(
                     "{SERIES} says that {said} passed, but {} had {ran}",
                     first.name
@@ -391,7 +395,8 @@ pub fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String>
                 ));
             }
             let said = load_in_sentence.filter(|said| !is_equal(*said, rating))?;
-            let [said, rating] = [said, rating].map(units::multiple);
+            let said = units::multiple(said);
+            let rating = units::multiple(rating);
             Some(format!(
                 "{SERIES} says that the rating is {said}, but its steps say {rating}"
             ))

@@ -421,22 +421,21 @@ pub fn judge(
                 .ok()
                 .flatten()
                 .and_then(|sla| sla.limits().first().copied());
-            let is_over = |limit: Limit| {
-                let at = verdict
-                    .thresholds_ns
-                    .iter()
-                    .position(|known| *known == limit.threshold_ns)?;
-                Some(counted_slices.iter().any(|slice| {
-                    slice
-                        .judged_over
-                        .get(at)
-                        .is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
-                }))
-            };
             // With few operations the percentile is the longest latency, and the limit still applies.
             (
                 figures.percentile_ns(percent).filter(|_| figures.ops > 0),
-                of_sla.and_then(is_over),
+                of_sla.and_then(|limit: Limit| {
+                    let at = verdict
+                        .thresholds_ns
+                        .iter()
+                        .position(|known| *known == limit.threshold_ns)?;
+                    Some(counted_slices.iter().any(|slice| {
+                        slice
+                            .judged_over
+                            .get(at)
+                            .is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
+                    }))
+                }),
             )
         }
         // A mean cannot be judged, because it includes this program's delays.
@@ -637,11 +636,13 @@ impl Check {
         let mut reasons = Vec::new();
         let is_burst_over = self.limited().all(|judged| judged.behind_burst);
         if !is_burst_over && seconds.round() < least_sec as f64 {
-            let [tested, least] = [seconds.round() as u64, least_sec].map(span);
+            let tested = span(seconds.round() as u64);
+            let least = span(least_sec);
             reasons.push((format!("{tested} of {least}"), least_sec as f64));
         }
         if !is_burst_over && written < least_bytes {
-            let [tested, least] = [written, least_bytes].map(|bytes| units::bytes(bytes as f64));
+            let tested = units::bytes(written as f64);
+            let least = units::bytes(least_bytes as f64);
             let needed_sec = seconds * least_bytes as f64 / written.max(1) as f64;
             reasons.push((format!("{tested} of {least} written"), needed_sec));
         }
@@ -698,14 +699,14 @@ impl Check {
             Outcome::Fail | Outcome::Invalid => self
                 .nearest()
                 .filter(|judged| judged.outcome == self.outcome),
-            Outcome::Pass | Outcome::Measured => {
-                let shown = || {
+            Outcome::Pass | Outcome::Measured => self
+                .nearest()
+                .or_else(|| {
                     self.criteria
                         .iter()
                         .find(|judged| judged.criterion.limit.is_some())
-                };
-                self.nearest().or_else(shown).or(self.criteria.first())
-            }
+                })
+                .or(self.criteria.first()),
         }
     }
 
@@ -737,11 +738,13 @@ impl Check {
         let mut run = runs.map(|run| format!("{}: {}", run.name, run.reason));
         // The figure covers the whole run. If the figure of a failed criterion is within its limit, a slice decided,
         // and the reason of the run names this slice.
-        let is_shown = |judged: &&Judged| {
-            judged.outcome == self.outcome
-                && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
-        };
-        let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
+        let nearest = self
+            .nearest()
+            .filter(|judged: &&Judged| {
+                judged.outcome == self.outcome
+                    && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
+            })
+            .map(Judged::sentence);
         match self.answer {
             // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
             Answer::NotGoodEnough => nearest.or_else(|| run.next()),
@@ -783,15 +786,19 @@ impl Check {
 
     /// The first values of a check without limits.
     fn values(&self) -> Option<String> {
-        let value = |judged: &Judged| {
-            let Criterion { run, .. } = &judged.criterion;
-            format!(
-                "{} in {run} {}",
-                judged.criterion.metric_and_stream(),
-                judged.figure_text()
-            )
-        };
-        let values: Vec<_> = self.criteria.iter().take(3).map(value).collect();
+        let values: Vec<_> = self
+            .criteria
+            .iter()
+            .take(3)
+            .map(|judged: &Judged| {
+                let Criterion { run, .. } = &judged.criterion;
+                format!(
+                    "{} in {run} {}",
+                    judged.criterion.metric_and_stream(),
+                    judged.figure_text()
+                )
+            })
+            .collect();
         let more = if self.criteria.len() > values.len() {
             "; the table has all"
         } else {
@@ -897,7 +904,8 @@ impl Judged {
         let source = source
             .as_ref()
             .map(|source| format!(" ({}{source})", word.unwrap_or_default()));
-        let (limit, source) = (limit.unwrap_or_default(), source.unwrap_or_default());
+        let limit = limit.unwrap_or_default();
+        let source = source.unwrap_or_default();
         format!(
             "{} in {run} was {}{limit}{source}",
             self.criterion.metric_and_stream(),

@@ -52,22 +52,24 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 /// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
 pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let relative_dir = Path::new(&step.dir);
-    match step.dir.is_empty()
+    if step.dir.is_empty()
         || !relative_dir
             .components()
             .all(|part| matches!(part, Component::Normal(_)))
     {
-        true => Err(format!(
+        Err(format!(
             "{SERIES} names {:?}, which is not a directory below the directory of the series",
             step.dir
-        )),
-        false => Ok(dir.join(relative_dir)),
+        ))
+    } else {
+        Ok(dir.join(relative_dir))
     }
 }
 
 /// The error for a series in `dir` that disappeared while it was read.
 pub fn disappeared_error(dir: &Path) -> RunDirError {
-    let (why, what_to_do) = (format!("its {SERIES} disappeared"), "try again".to_owned());
+    let why = format!("its {SERIES} disappeared");
+    let what_to_do = "try again".to_owned();
     RunDirError::NoRun {
         path: dir.to_owned(),
         why,
@@ -86,10 +88,14 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
 
 /// Like [`rejudge_in`], also for a series without a conclusion.
 pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
-    let read = |step: &Step| {
-        run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()))
-    };
-    let runs: Vec<_> = series.steps.iter().map(read).collect();
+    let runs: Vec<_> = series
+        .steps
+        .iter()
+        .map(|step: &Step| {
+            run_dir_of(dir, step)
+                .and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()))
+        })
+        .collect();
     let evidence = runs
         .iter()
         .map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
@@ -100,11 +106,15 @@ pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
 /// `series` to the outcomes that the evidence supports. Returns a sentence for each difference from the record, and for
 /// each step that cannot be checked; with any such sentence, the outcome of the series is invalid at best.
 pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
-    let agree = |(step, evidence): (&Step, &Result<Evidence, &str>)| {
-        let run = evidence.as_ref().ok()?;
-        difference(series, step, run.manifest, run.verdict)
-    };
-    let differences: Vec<_> = series.steps.iter().zip(evidence).map(agree).collect();
+    let differences: Vec<_> = series
+        .steps
+        .iter()
+        .zip(evidence)
+        .map(|(step, evidence): (&Step, &Result<Evidence, &str>)| {
+            let run = evidence.as_ref().ok()?;
+            difference(series, step, run.manifest, run.verdict)
+        })
+        .collect();
     let purpose = series.purpose;
     let mut doubts = Vec::new();
     for ((step, evidence), difference) in series.steps.iter_mut().zip(evidence).zip(differences) {

@@ -289,7 +289,8 @@ pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<Strin
         return Err(vec![format!("it holds {purpose} - {SAME_OPTIONS}")]);
     }
     let mut differs = Vec::new();
-    let (then, now) = (recorded.devices.len(), requested.devices.len());
+    let then = recorded.devices.len();
+    let now = requested.devices.len();
     if then != now {
         let then = count(then as u64, "device");
         differs.push(format!(
@@ -302,7 +303,9 @@ pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<Strin
             .zip(&requested.devices)
             .filter(|(then, now)| !is_same_drive(then, now));
         differs.extend(pairs.map(|(then, now)| {
-            let (name, then, now) = (&now.name, drive_text(then), drive_text(now));
+            let name = &now.name;
+            let then = drive_text(then);
+            let now = drive_text(now);
             format!("it was begun with {then}, but {name} is {now} - put that drive back")
         }));
     }

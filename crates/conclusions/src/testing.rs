@@ -41,20 +41,22 @@ pub fn point(
 pub type TestDirection = (f64, Option<f64>, f64, f64);
 
 fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
-    let at = |percent: &f64| {
-        median_us
-            * (percent / 50.0).max(if *percent >= 99.0 {
-                percent - 96.0
-            } else {
-                0.0
-            })
-    };
     let service = Latency {
         mean_us: median_us,
         stdev_us: median_us / 4.0,
         min_us: median_us / 50.0,
         max_us: median_us * 4.0,
-        percentiles_us: Latency::PERCENTILES.iter().map(at).collect(),
+        percentiles_us: Latency::PERCENTILES
+            .iter()
+            .map(|percent: &f64| {
+                median_us
+                    * (percent / 50.0).max(if *percent >= 99.0 {
+                        percent - 96.0
+                    } else {
+                        0.0
+                    })
+            })
+            .collect(),
     };
     let ops = (iops * 10.0) as u64;
     let mbps = iops * bytes_each / 1e6;
@@ -74,8 +76,11 @@ fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
 /// A made-up baseline of a drive that does at most `scale` times 100,000 reads or 25,000 writes of 4 KiB per second. A
 /// fresh drive does twice as many writes.
 pub fn baseline(scale: f64) -> Vec<Point> {
-    let (four_k, large) = (4_096.0, 131_072.0);
-    let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
+    let four_k = 4_096.0;
+    let large = 131_072.0;
+    let reads = 100_000.0 * scale;
+    let writes = 25_000.0 * scale;
+    let mb = 1_000.0 * scale;
     let mut points = Vec::new();
     for round in 0..6 {
         let iops = writes
@@ -99,7 +104,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     for depth in [1_u32, 2, 4, 8, 16, 32, 64, 128, 256] {
         // A drive with 32 channels for reads and 4 for writes.
         let rate = |highest: f64, channels: f64| highest * (f64::from(depth) / channels).min(1.0);
-        let (of_reads, of_writes) = (rate(reads, 32.0), rate(writes, 4.0));
+        let of_reads = rate(reads, 32.0);
+        let of_writes = rate(writes, 4.0);
         let us = |iops: f64| f64::from(depth) * 1e6 / iops;
         points.push(point(
             Part::Depth,
@@ -149,10 +155,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
             let of = |bytes: f64, wanted: f64| {
                 (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us))
             };
-            let (of_reads, of_writes) = (
-                of(four_k, reads * read_share),
-                of(large, mb * 1e6 / large * write_share),
-            );
+            let of_reads = of(four_k, reads * read_share);
+            let of_writes = of(large, mb * 1e6 / large * write_share);
             if load > 0.0 {
                 points.push(point(Part::Grid, 256, of_reads, of_writes));
             }
@@ -176,7 +180,8 @@ pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
 
 /// A conclusion without remarks.
 pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
-    let (sentence, details) = (sentence.to_owned(), serde_json::Value::Null);
+    let sentence = sentence.to_owned();
+    let details = serde_json::Value::Null;
     Conclusion {
         outcome,
         sentence,
@@ -215,11 +220,6 @@ pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Ste
 /// A finished baseline of `drives`: name, and `scale` as in [`baseline`]. All jobs have the same run directory `run`,
 /// below the directory of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
-    let points = |(device, (_, scale)): (usize, &(&str, f64))| {
-        baseline(*scale)
-            .into_iter()
-            .map(move |point| (device, point))
-    };
     let job = |(number, (device, point)): (usize, (usize, Point))| Step {
         dir: run.to_owned(),
         devices: vec![device],
@@ -231,7 +231,11 @@ pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let jobs = drives
         .iter()
         .enumerate()
-        .flat_map(points)
+        .flat_map(|(device, (_, scale)): (usize, &(&str, f64))| {
+            baseline(*scale)
+                .into_iter()
+                .map(move |point| (device, point))
+        })
         .enumerate()
         .map(job)
         .collect();

@@ -386,7 +386,9 @@ impl MultiHostResult {
                 .map(|reason| format!("  {reason}\n")),
         );
         text.extend(self.streams.iter().map(|stream| {
-            let [p50, p99, p999] = [stream.p50_ns, stream.p99_ns, stream.p999_ns].map(ms);
+            let p50 = ms(stream.p50_ns);
+            let p99 = ms(stream.p99_ns);
+            let p999 = ms(stream.p999_ns);
             format!(
                 "  {}: {:.0}/s; p50 {p50}, p99 {p99}, p99.9 {p999}\n",
                 stream.name, stream.iops

@@ -169,13 +169,14 @@ impl Found {
             return false;
         };
         let is_steady = |bytes_of: &dyn Fn(usize) -> Bytes| {
-            let round = |round: usize| {
-                (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL)
-                    .map(bytes_of)
-                    .sum::<Bytes>()
-                    .waf()
-            };
-            let rounds: Vec<f64> = (first..last).filter_map(round).collect();
+            let rounds: Vec<f64> = (first..last)
+                .filter_map(|round: usize| {
+                    (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL)
+                        .map(bytes_of)
+                        .sum::<Bytes>()
+                        .waf()
+                })
+                .collect();
             let spread = Spread::of(&rounds);
             rounds.len() == ROUNDS_IN_WINDOW
                 && spread.range <= RANGE_MAX * spread.average

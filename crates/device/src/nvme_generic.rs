@@ -188,8 +188,10 @@ fn difference(
             "the kernel says device number {number}, and the node has {node_number}"
         )));
     }
-    let [char_fd, block_fd] = [file.as_fd(), target.fd()];
-    let (nsid, other_nsid) = (namespace_id(char_fd)?, namespace_id(block_fd)?);
+    let char_fd = file.as_fd();
+    let block_fd = target.fd();
+    let nsid = namespace_id(char_fd)?;
+    let other_nsid = namespace_id(block_fd)?;
     if nsid != other_nsid {
         return Ok(Some(format!(
             "it is namespace {nsid}, and the block device is namespace {other_nsid}"

@@ -203,7 +203,8 @@ impl Target {
     ) -> impl Iterator<Item = Result<u64, DiscardError>> + '_ {
         let Range { start: mut at, end } = range;
         std::iter::from_fn(move || {
-            let (offset, len) = (at, DISCARD_BYTES.min(end - at));
+            let offset = at;
+            let len = DISCARD_BYTES.min(end - at);
             at += len;
             let done = |done: io::Result<()>| {
                 done.map(|()| at)

@@ -29,8 +29,11 @@ fn cost(
     let mut free: Vec<_> = (0..depth)
         .map(|token| (token, engine.buffer(BLOCK as usize)))
         .collect();
-    let (began, cpu_ns) = (Instant::now(), thread_cpu_ns()?);
-    let (mut issued, mut done, mut out) = (0, 0, Vec::new());
+    let began = Instant::now();
+    let cpu_ns = thread_cpu_ns()?;
+    let mut issued = 0;
+    let mut done = 0;
+    let mut out = Vec::new();
     while done < OPERATIONS {
         while issued < OPERATIONS
             && let Some((token, buf)) = free.pop()
@@ -72,7 +75,8 @@ fn main() -> Result<(), Fault> {
         .ok_or("name an NVMe drive: /dev/nvme0n1")?;
     let target = Arc::new(Target::read_only(&device, BLOCK.into())?);
     let generic = Arc::new(NvmeGeneric::open(&target)?);
-    let (targets, setup) = (vec![target.clone()], Setup::new(16, 64 << 20));
+    let targets = vec![target.clone()];
+    let setup = Setup::new(16, 64 << 20);
     let mut random = Random::new(1);
     for depth in [1, 16] {
         for turn in 0..TURNS {

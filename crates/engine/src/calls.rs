@@ -44,11 +44,11 @@ pub struct Caller {
 impl Caller {
     /// A caller for the calling thread.
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
-        let (run_delay, long_ns) = (
-            RunDelay::of_this_thread(),
-            LONG_GAPS * setup.harmless_gap_ns,
-        );
-        let (mapped, run_delay_read_ns, priority) = (Arc::default(), 0, Priority::default());
+        let run_delay = RunDelay::of_this_thread();
+        let long_ns = LONG_GAPS * setup.harmless_gap_ns;
+        let mapped = Arc::default();
+        let run_delay_read_ns = 0;
+        let priority = Priority::default();
         Self {
             setup,
             targets,
@@ -64,7 +64,8 @@ impl Caller {
     pub fn perform(&mut self, mut op: Op) -> Completion {
         let target_index = usize::from(op.target);
         let target = &self.targets[target_index];
-        let (fd, hint) = (target.fd(), target.write_hint());
+        let fd = target.fd();
+        let hint = target.write_hint();
         let mut denied_errno = None;
         if op.priority != self.priority {
             match set_io_priority(op.priority) {
@@ -148,16 +149,15 @@ impl Calls {
 
     /// Maps the targets of `mapping`, so that their operations are page faults. Errors: those of mmap(2).
     pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
-        let map = |(number, target): (TargetId, &Arc<Target>)| {
-            mapping
-                .targets
-                .contains(&number)
-                .then(|| target.map(mapping.access))
-                .transpose()
-        };
         let mapped = (0..)
             .zip(&*self.targets)
-            .map(map)
+            .map(|(number, target): (TargetId, &Arc<Target>)| {
+                mapping
+                    .targets
+                    .contains(&number)
+                    .then(|| target.map(mapping.access))
+                    .transpose()
+            })
             .collect::<io::Result<_>>()?;
         Ok(Self { mapped, ..self })
     }

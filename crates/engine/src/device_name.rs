@@ -43,9 +43,10 @@ impl FromStr for DeviceName {
 
     /// Errors: an invalid description of a simulated drive. Paths are not checked.
     fn from_str(name: &str) -> Result<Self, SpecError> {
-        Ok(match name.starts_with(SIM_PREFIX) {
-            true => Self::Simulated(name.to_owned(), Arc::new(name.parse()?)),
-            false => Self::Path(name.to_owned()),
+        Ok(if name.starts_with(SIM_PREFIX) {
+            Self::Simulated(name.to_owned(), Arc::new(name.parse()?))
+        } else {
+            Self::Path(name.to_owned())
         })
     }
 }

@@ -93,7 +93,8 @@ mod tests {
     fn items_come_in_the_order_of_their_keys_and_equal_ones_as_they_were_put_in() {
         let mut state = 1_u64;
         for spread in [1, 5, 1_000] {
-            let (mut queue, mut wanted) = (EventQueue::with_capacity(0), Vec::new());
+            let mut queue = EventQueue::with_capacity(0);
+            let mut wanted = Vec::new();
             for item in 0..300_u64 {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)

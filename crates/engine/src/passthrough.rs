@@ -49,7 +49,8 @@ impl Passthrough {
                 .map(|generic| generic.namespace().clone())
                 .collect(),
         );
-        let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
+        let slots = setup.in_flight_max;
+        let bytes = setup.memory_bytes;
         let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns())?;
         let uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         Ok((Self { uring, generics }, facts))
@@ -96,10 +97,8 @@ impl Passthrough {
 
     /// Errno for an operation that must not reach the drive.
     fn refusal(&self, op: &Op) -> Option<i32> {
-        let (target, generic) = (
-            &self.uring.targets[usize::from(op.target)],
-            &self.generics[usize::from(op.target)],
-        );
+        let target = &self.uring.targets[usize::from(op.target)];
+        let generic = &self.generics[usize::from(op.target)];
         let Namespace {
             block_bytes,
             transfer_bytes_max,

@@ -324,9 +324,12 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = &self.targets[usize::from(op.target)];
-        let is_placed = |stream| match self.limits.names_streams {
-            true => stream <= target.write_streams(),
-            false => stream == target.write_hint(),
+        let is_placed = |stream| {
+            if self.limits.names_streams {
+                stream <= target.write_streams()
+            } else {
+                stream == target.write_hint()
+            }
         };
         if op
             .placement
@@ -371,8 +374,8 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             until_ns = 0;
         }
         self.wait(Wait { until_ns, ..wait })?;
-        let (gives_back, mut given_back) =
-            (self.limits.gives_back, std::mem::take(&mut self.given_back));
+        let gives_back = self.limits.gives_back;
+        let mut given_back = std::mem::take(&mut self.given_back);
         self.reap_completions(
             |Reaped {
                  token,
@@ -451,7 +454,9 @@ mod tests {
         };
         engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
-        let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
+        let kind = OpKind::Deallocate;
+        let offset = 4096;
+        let len = 8192;
         engine.submit(Op {
             token: 2,
             ..Op::new(kind, offset, len, buf)
@@ -528,7 +533,8 @@ mod tests {
         }
 
         fn reap(&mut self, mut each: impl FnMut(Reaped<Op, Outcome>)) {
-            let (outcome, issued_ns) = (self.answer, self.issued_ns);
+            let outcome = self.answer;
+            let issued_ns = self.issued_ns;
             self.ops.drain(..).for_each(|op| {
                 each(Reaped {
                     token: op.token,

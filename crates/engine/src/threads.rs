@@ -132,7 +132,8 @@ impl Threads {
             completed: 0,
             progress_ns: 0,
         };
-        let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
+        let workers = Vec::new();
+        let pool = Pool::new(setup.memory_bytes)?;
         let mut engine = Self {
             shared,
             workers,
@@ -145,7 +146,9 @@ impl Threads {
         let owner = thread::current();
         let targets: Arc<[_]> = targets.into();
         for index in 0..thread_count {
-            let (shared, owner, targets) = (engine.shared.clone(), owner.clone(), targets.clone());
+            let shared = engine.shared.clone();
+            let owner = owner.clone();
+            let targets = targets.clone();
             let builder = thread::Builder::new()
                 .name(format!("io-{index}"))
                 .stack_size(STACK_BYTES);
@@ -280,7 +283,8 @@ impl Drop for Threads {
 /// Main loop of a worker.
 fn work(shared: &Shared, index: usize, owner: &Thread, mut caller: Caller) {
     process::sharpen_timers();
-    let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
+    let bits = &shared.idle[index / 64];
+    let bit = 1_u64 << (index % 64);
     while !shared.is_stopped.load(Ordering::Relaxed) {
         if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
             let large = op.len >= LARGE_BYTES;

@@ -17,7 +17,8 @@ impl Uring {
     /// Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let (form, epoch_ns) = (FileForm::new(&files)?, setup.epoch_ns());
+        let form = FileForm::new(&files)?;
+        let epoch_ns = setup.epoch_ns();
         let (ring, facts) = Ring::new(
             &files,
             form,

@@ -36,7 +36,8 @@ fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine>
 
 /// Reaps until there is a completion.
 fn reap(net: &mut NetEngine) -> Vec<Completion> {
-    let (begin, mut out) = (Instant::now(), Vec::new());
+    let begin = Instant::now();
+    let mut out = Vec::new();
     while out.is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
         let until_ns = net.now() + SEC;
@@ -145,7 +146,9 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
         token: 3,
         socket: socket.clone(),
     });
-    let (mut bufs, mut bytes, mut ended) = (Vec::new(), 0, false);
+    let mut bufs = Vec::new();
+    let mut bytes = 0;
+    let mut ended = false;
     while !ended {
         for completion in reap(&mut net) {
             match completion {

@@ -185,7 +185,8 @@ trait Perform {
 
 impl<E: BlockEngine> Perform for E {
     fn carry_out(&mut self, op: Op, fill: u8) -> Outcome {
-        let (kind, offset) = (op.kind, op.offset);
+        let kind = op.kind;
+        let offset = op.offset;
         let mut buf = self
             .buffer(if kind.moves_data() { BLOCK as usize } else { 0 })
             .expect("memory for a few");
@@ -360,7 +361,8 @@ struct Mounted {
 impl Mounted {
     fn new() -> Option<Self> {
         let below = Bench::device()?;
-        let (device, place) = (below.device.clone()?, below.dir.path().join("mounted"));
+        let device = below.device.clone()?;
+        let place = below.dir.path().join("mounted");
         fs::create_dir(&place).unwrap();
         let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
         // A long commit interval: the journal is written only on request.
@@ -391,52 +393,54 @@ fn with_the_metadata_of_a_file_its_times_are_written_too() {
         return;
     };
     let device = mounted.below.device.as_deref().unwrap();
-    let file = || {
-        let image = mounted.place.join("image");
-        File::create(&image).unwrap().set_len(SIZE / 2).unwrap();
-        Some(Bench {
-            dir: tempfile::tempdir().unwrap(),
-            device: None,
-            at: Some(image),
-            cached: false,
-        })
-    };
-    with_each(file, |bench, engine| {
-        engine.write(0, 1);
-        assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
-        let mut touched = std::time::UNIX_EPOCH;
-        let mut written_by = |act: &mut dyn FnMut()| {
-            touched += std::time::Duration::from_secs(1_000);
-            File::options()
-                .write(true)
-                .open(bench.image())
-                .unwrap()
-                .set_modified(touched)
-                .unwrap();
-            let before = written_bytes(device);
-            act();
-            written_bytes(device) - before
-        };
-        let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
-        assert_eq!(
-            written_by(&mut || flush(OpKind::Flush)),
-            0,
-            "fdatasync leaves the journal"
-        );
-        assert!(
-            written_by(&mut || flush(OpKind::FlushFile)) > 0,
-            "fsync writes it"
-        );
-        assert_eq!(
-            written_by(&mut || engine.write_durable(0, WriteSync::Data)),
-            u64::from(BLOCK),
-            "the data alone"
-        );
-        assert!(
-            written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK),
-            "and the journal"
-        );
-    });
+    with_each(
+        || {
+            let image = mounted.place.join("image");
+            File::create(&image).unwrap().set_len(SIZE / 2).unwrap();
+            Some(Bench {
+                dir: tempfile::tempdir().unwrap(),
+                device: None,
+                at: Some(image),
+                cached: false,
+            })
+        },
+        |bench, engine| {
+            engine.write(0, 1);
+            assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
+            let mut touched = std::time::UNIX_EPOCH;
+            let mut written_by = |act: &mut dyn FnMut()| {
+                touched += std::time::Duration::from_secs(1_000);
+                File::options()
+                    .write(true)
+                    .open(bench.image())
+                    .unwrap()
+                    .set_modified(touched)
+                    .unwrap();
+                let before = written_bytes(device);
+                act();
+                written_bytes(device) - before
+            };
+            let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
+            assert_eq!(
+                written_by(&mut || flush(OpKind::Flush)),
+                0,
+                "fdatasync leaves the journal"
+            );
+            assert!(
+                written_by(&mut || flush(OpKind::FlushFile)) > 0,
+                "fsync writes it"
+            );
+            assert_eq!(
+                written_by(&mut || engine.write_durable(0, WriteSync::Data)),
+                u64::from(BLOCK),
+                "the data alone"
+            );
+            assert!(
+                written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK),
+                "and the journal"
+            );
+        },
+    );
 }
 
 #[test]

@@ -62,12 +62,10 @@ impl Files {
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
-        let (manifest, verdict, run_id, path) = (
-            &run.manifest,
-            &run.verdict,
-            source_run.id.as_str(),
-            source_run.path.as_str(),
-        );
+        let manifest = &run.manifest;
+        let verdict = &run.verdict;
+        let run_id = source_run.id.as_str();
+        let path = source_run.path.as_str();
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest
             .workloads
@@ -116,7 +114,8 @@ impl Files {
             damage: joined(&run.damage).as_deref(),
         })?;
         for (rank, reason) in (1..).zip(&result.reasons) {
-            let (code, reason) = (&json_name(reason.code), reason.text.as_str());
+            let code = &json_name(reason.code);
+            let reason = reason.text.as_str();
             self.push(ReasonRow {
                 run_id,
                 rank,
@@ -203,7 +202,8 @@ impl Files {
     }
 
     fn add_slices(&mut self, run: &Run, run_id: &str, serials: &[Option<&str>]) -> Result {
-        let (manifest, verdict) = (&run.manifest, &run.verdict);
+        let manifest = &run.manifest;
+        let verdict = &run.verdict;
         for (group, slice) in verdict
             .groups
             .iter()
@@ -291,7 +291,8 @@ impl Files {
         runs: &[(SourceRun, Run)],
     ) -> Result {
         let (run_of_step, doubts) = source.rejudge(runs);
-        let (series, series_id) = (&source.series, source.id.as_str());
+        let series = &source.series;
+        let series_id = source.id.as_str();
         let conclusion = series.conclusion.as_ref();
         self.push(SeriesRow {
             series_id,

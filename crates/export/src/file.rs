@@ -25,14 +25,16 @@ const VIEWS_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes [`VIEWS`] into `dir`.
 pub(crate) fn write_views(dir: &Path) -> Result {
-    let view = |table: &Table| {
-        format!(
-            "CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n",
-            table.name,
-            table.file_name()
-        )
-    };
-    let views: String = TABLES.iter().map(view).collect();
+    let views: String = TABLES
+        .iter()
+        .map(|table: &Table| {
+            format!(
+                "CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n",
+                table.name,
+                table.file_name()
+            )
+        })
+        .collect();
     let text = format!(
         "{VIEWS_BEGIN}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
     );
@@ -151,17 +153,20 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
 impl Files {
     /// Creates the files of a part in `dir`.
     pub(crate) fn create(dir: &Dir) -> Result<Self> {
-        let file = |table: &'static Table| {
-            let (written, writer) = create(table, dir)?;
-            let values = table.columns.iter().map(|_| Values::default()).collect();
-            Ok(TableFile {
-                writer,
-                written,
-                values,
-                rows: 0,
+        TABLES
+            .iter()
+            .map(|table: &'static Table| {
+                let (written, writer) = create(table, dir)?;
+                let values = table.columns.iter().map(|_| Values::default()).collect();
+                Ok(TableFile {
+                    writer,
+                    written,
+                    values,
+                    rows: 0,
+                })
             })
-        };
-        TABLES.iter().map(file).collect::<Result<_>>().map(Self)
+            .collect::<Result<_>>()
+            .map(Self)
     }
 
     pub(crate) fn push<R: Row>(&mut self, row: R) -> Result {

@@ -133,7 +133,9 @@ const PART_BYTES: u64 = 64 << 20;
 /// Groups sources, in order, into parts. The parts depend only on the sources, so the same sources give the same bytes
 /// in the tables.
 fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
-    let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut parts = Vec::new();
+    let mut part = Vec::new();
+    let mut bytes = 0;
     for source in sources {
         bytes += source.bytes;
         part.push(source);
@@ -167,16 +169,19 @@ fn write(
         .min(THREADS_MAX);
     let queue = Mutex::new(source_parts.into_iter().enumerate());
     let next_part = || queue.lock().ok()?.next();
-    let work = || {
-        let mut written = Vec::new();
-        while let Some((number, sources)) = next_part() {
-            let tasks = if number == 0 { tasks } else { &[] };
-            written.push((number, Part::write(sources, tasks, dir)?));
-        }
-        Ok::<_, ExportError>(written)
-    };
     let written_parts = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut written = Vec::new();
+                    while let Some((number, sources)) = next_part() {
+                        let tasks = if number == 0 { tasks } else { &[] };
+                        written.push((number, Part::write(sources, tasks, dir)?));
+                    }
+                    Ok::<_, ExportError>(written)
+                })
+            })
+            .collect();
         let done = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)));

@@ -94,10 +94,14 @@ impl Metric {
         let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else {
             return Self::new("", None, name);
         };
-        let has_kernel_name = |facts: &serde_json::Value| {
-            facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str())
+        let by_facts = || {
+            manifest
+                .device_facts
+                .iter()
+                .position(|facts: &serde_json::Value| {
+                    facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str())
+                })
         };
-        let by_facts = || manifest.device_facts.iter().position(has_kernel_name);
         let device = column
             .is_of_device()
             .then(|| manifest.devices.iter().position(|device| *device == owner));
@@ -126,12 +130,13 @@ impl Files {
             Ok(manifest) => manifest,
             Err(error) => return Ok(Err(error)),
         };
-        let (cells, serials) = (keys(&manifest), serials(&manifest));
-        let (mut metrics, mut rows_by_cell) = (
-            Vec::new(),
-            cells.iter().map(|_| Vec::new()).collect::<Vec<_>>(),
-        );
-        let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
+        let cells = keys(&manifest);
+        let serials = serials(&manifest);
+        let mut metrics = Vec::new();
+        let mut rows_by_cell = cells.iter().map(|_| Vec::new()).collect::<Vec<_>>();
+        let thresholds_ns = manifest.sla.thresholds_ns();
+        let mut rows = 0;
+        let mut values = 0;
         let mut add = |columns: &[String], record: &IntervalRecord| {
             if metrics.is_empty() {
                 metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
@@ -179,7 +184,8 @@ impl Files {
         cells: &[Key<'a>],
         rows_by_cell: &mut [Vec<IntervalRow<'a>>],
     ) -> Result<usize> {
-        let (mut rows, after_sec) = (0, counts.after_sec);
+        let mut rows = 0;
+        let after_sec = counts.after_sec;
         for (
             (
                 cell,
@@ -288,10 +294,13 @@ impl Files {
         run: &Run,
         run_id: &str,
     ) -> Result<Option<RunDirError>> {
-        let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
+        let cells = keys(&run.manifest);
+        let layout = run.manifest.layout();
         // The buckets are those of reports, so that the bound of each row is a value that a report can show.
         let buckets = latencies();
-        let (mut upper_ns, mut count, mut damage) = (Vec::new(), Vec::new(), None);
+        let mut upper_ns = Vec::new();
+        let mut count = Vec::new();
+        let mut damage = None;
         for kind in HlogKind::ALL {
             let mut written = Ok(());
             let read = each_buckets(&run.dir, &layout, kind, None, |window| {

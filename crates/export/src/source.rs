@@ -75,7 +75,8 @@ impl Sources {
 
     /// Runs and series below `dir`, without the runs that belong to one of these series.
     fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, DirKind)> {
-        let (mut names, mut found_dirs) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut found_dirs = Vec::new();
         match fs::read_dir(dir) {
             Ok(listed) => {
                 let is_dir =
@@ -94,10 +95,8 @@ impl Sources {
         }
         names.sort();
         for name in names {
-            let (dir, path) = (
-                dir.join(&name),
-                format!("{path}/{}", name.to_string_lossy()),
-            );
+            let dir = dir.join(&name);
+            let path = format!("{path}/{}", name.to_string_lossy());
             match run_dir::dir_kind(&dir) {
                 Ok(holds) => found_dirs.push((dir, path, holds)),
                 Err(_) if depth > 1 => found_dirs.extend(self.below(&dir, &path, depth - 1)),
@@ -108,20 +107,20 @@ impl Sources {
     }
 
     fn add_source(&mut self, dir: &Path, path: String, kind: DirKind) {
-        let (mut source, mut run_paths) = (
-            Source {
-                series: None,
-                runs: Vec::new(),
-                bytes: 0,
-            },
-            Vec::new(),
-        );
+        let mut source = Source {
+            series: None,
+            runs: Vec::new(),
+            bytes: 0,
+        };
+        let mut run_paths = Vec::new();
         if kind == DirKind::Run {
             run_paths.push((dir.to_owned(), path));
         } else {
             match Series::read(dir) {
                 Ok(Some(series)) => {
-                    let (id, dir, path) = (identity_of(&series), dir.to_owned(), path.clone());
+                    let id = identity_of(&series);
+                    let dir = dir.to_owned();
+                    let path = path.clone();
                     if self.ids.insert(id.clone()) {
                         source.series = Some(SourceSeries {
                             dir,

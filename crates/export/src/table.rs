@@ -98,16 +98,19 @@ impl Table {
 
     /// Section of docs/data.md on the table.
     pub fn markdown(&self) -> String {
-        let row = |column: &Column| {
-            let null = if column.nullable { ", NULL" } else { "" };
-            format!(
-                "| `{}` | {}{null} | {} |\n",
-                column.name,
-                column.kind.sql(),
-                column.about.trim()
-            )
-        };
-        let rows: String = self.columns.iter().map(row).collect();
+        let rows: String = self
+            .columns
+            .iter()
+            .map(|column: &Column| {
+                let null = if column.nullable { ", NULL" } else { "" };
+                format!(
+                    "| `{}` | {}{null} | {} |\n",
+                    column.name,
+                    column.kind.sql(),
+                    column.about.trim()
+                )
+            })
+            .collect();
         format!(
             "### {}\n\n{}\n\n| Column | Type | Meaning |\n|---|---|---|\n{rows}",
             self.name,

@@ -95,7 +95,8 @@ fn links_pipes_and_long_lines_in_a_run_are_named_and_other_runs_are_exported() {
 #[test]
 fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_by_force_alone() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     SHORT.write(&dir);
     let again = |force| export(std::slice::from_ref(&dir), &[], &out, force);
     fs::create_dir(&out).unwrap();
@@ -137,7 +138,8 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
 #[test]
 fn nothing_is_made_where_there_is_no_run_and_where_files_cannot_be_written() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("empty"), parent.path().join("out"));
+    let dir = parent.path().join("empty");
+    let out = parent.path().join("out");
     fs::create_dir(&dir).unwrap();
     let error = export(&[dir], &[], &out, false).unwrap_err().to_string();
     assert!(

@@ -69,7 +69,8 @@ const SLOW: Drive = Drive {
 #[test]
 fn counts_of_every_table_are_those_of_the_run() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     Shape {
         drives: &[SOUND, SLOW],
         ..SHORT
@@ -85,8 +86,10 @@ fn counts_of_every_table_are_those_of_the_run() {
     // Computes the expected sums from the interval records of the run directory.
     let run = run_dir::read(&dir).unwrap();
     let layout = run.manifest.layout();
-    let (mut ops, mut bytes, mut over, mut service_ns) =
-        (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), 0);
+    let mut ops = BTreeMap::new();
+    let mut bytes = BTreeMap::new();
+    let mut over = BTreeMap::new();
+    let mut service_ns = 0;
     let mut intervals = Intervals::open(&dir, &run.manifest).unwrap();
     while let Some(record) = intervals.next().unwrap() {
         for (at, cell) in record.counts.cells.iter().enumerate() {
@@ -226,7 +229,8 @@ fn counts_of_every_table_are_those_of_the_run() {
 #[test]
 fn telemetry_has_each_measured_value_and_its_device() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     Shape {
         drives: &[SOUND, SLOW],
         intervals: 3,
@@ -326,7 +330,8 @@ fn the_same_runs_give_the_same_bytes_wherever_they_are_and_a_copy_is_left_out() 
 #[test]
 fn several_parts_are_joined_in_the_order_of_the_runs() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("runs"), parent.path().join("out"));
+    let dir = parent.path().join("runs");
+    let out = parent.path().join("out");
     fs::create_dir(&dir).unwrap();
     for seed in 0..3 {
         let run = dir.join(format!("{seed}"));
@@ -497,7 +502,8 @@ fn a_series_is_believed_as_far_as_its_runs_bear_it_out() {
 #[test]
 fn a_run_that_was_broken_off_is_partial() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     Shape {
         end: Some(End::Interrupted {
             signal: "SIGINT".into(),
@@ -522,7 +528,8 @@ fn a_run_that_was_broken_off_is_partial() {
 #[test]
 fn every_count_stands_in_its_own_column() {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     let manifest = Shape {
         intervals: 1,
         ops: &[("reads", 1)],

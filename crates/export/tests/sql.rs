@@ -218,7 +218,8 @@ fn recorded(dir: &Path, kind: HlogKind, is_of: impl Fn(usize) -> bool) -> Latenc
 fn percentiles_are_those_of_reports_to_the_bucket() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let dir = parent.path().join("run");
+    let out = parent.path().join("out");
     // Service times from fractions of a microsecond to seconds.
     let service_us =
         |sec: u64, op: u64| (1 + (sec * 131 + op * op * 7) % 997) * (1 << (op % 13)) / 8;
@@ -240,15 +241,14 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
         let recorded = recorded(&dir, kind, |_| true);
         assert_eq!(recorded.len(), 60 * 997);
         let name = kind.file_name().trim_end_matches(".hlog");
-        let query = |q: &f64| {
-            format!(
-                "SELECT percentile_ns(upper_ns, count, {q:?}) FROM histograms WHERE kind = '{name}' GROUP BY run_id"
-            )
-        };
         let answers = answers(
             &duckdb,
             &out,
-            &quantiles.iter().map(query).collect::<Vec<_>>(),
+            &quantiles.iter().map(|q: &f64| {
+            format!(
+                "SELECT percentile_ns(upper_ns, count, {q:?}) FROM histograms WHERE kind = '{name}' GROUP BY run_id"
+            )
+        }).collect::<Vec<_>>(),
         );
         // The minimum (q = 0) is shown as the lower end of its bucket.
         let wanted = quantiles.map(|q| json!([[recorded.value_at_quantile(f64::max(q, 1e-9))]]));
@@ -260,7 +260,8 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
 fn every_question_of_the_page_has_the_known_answer() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
-    let (dir, out) = (parent.path().join("runs"), parent.path().join("out"));
+    let dir = parent.path().join("runs");
+    let out = parent.path().join("out");
     fs::create_dir(&dir).unwrap();
     write_population(&dir);
     let exported = exported(&[&dir], &out);

@@ -383,14 +383,14 @@ fn exit_as_act<A>(error: clap::Error) -> A {
 /// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
-    match text.contains(units::is_unprintable) {
+    if text.contains(units::is_unprintable) {
         // Printed without colours, because an argument contains characters that would move the cursor.
-        true => {
-            console::notice(text.trim_end());
-            console::flush();
-        }
+
+        console::notice(text.trim_end());
+        console::flush();
+    } else {
         // Write errors are ignored: the terminal may be closed.
-        false => drop(error.print()),
+        drop(error.print())
     }
     std::process::exit(if error.use_stderr() { mistake } else { 0 })
 }

@@ -56,11 +56,14 @@ fn escaped(text: &str) -> String {
 
 /// `text` as it appears on the page `html`: escaped, and with the page's short names of devices.
 fn as_on_page(html: &str, text: &str) -> String {
-    let entry = |entry| {
-        let (short, rest): (&str, &str) = str::split_once(entry, "</dt><dd><code>")?;
-        Some((rest.split_once("</code>")?.0, short))
-    };
-    let mut names: Vec<_> = html.split("<div><dt>").skip(1).filter_map(entry).collect();
+    let mut names: Vec<_> = html
+        .split("<div><dt>")
+        .skip(1)
+        .filter_map(|entry| {
+            let (short, rest): (&str, &str) = str::split_once(entry, "</dt><dd><code>")?;
+            Some((rest.split_once("</code>")?.0, short))
+        })
+        .collect();
     names.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
     names.iter().fold(escaped(text), |text, (long, short)| {
         text.replace(long, short)
@@ -72,10 +75,8 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let (code, text) = shown(bench, &["report", dir, "--json"]);
     let report = parsed(&text)["reports"][0].clone();
     let result = report["result"].clone();
-    let (outcome, reason) = (
-        result["outcome"].as_str().unwrap(),
-        result["reason"].as_str().unwrap(),
-    );
+    let outcome = result["outcome"].as_str().unwrap();
+    let reason = result["reason"].as_str().unwrap();
     let word = outcome.to_uppercase();
     let sentence = format!("{word}: {reason}");
     let same = |form: &str, told: &Value, fields: &[&str]| {
@@ -199,10 +200,8 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
             }
             let streams = result["streams"].as_array().unwrap();
             for (job, stream) in page["jobs"].as_array().unwrap().iter().zip(streams) {
-                let (iops, achieved) = (
-                    job["read"]["iops"].as_f64().unwrap(),
-                    stream["achieved_iops"].as_f64().unwrap(),
-                );
+                let iops = job["read"]["iops"].as_f64().unwrap();
+                let achieved = stream["achieved_iops"].as_f64().unwrap();
                 // fio also counts operations that completed after the end of the run, and the time that they took.
                 let is_late =
                     stream["overtime"].as_u64().unwrap() + stream["lost"].as_u64().unwrap() > 0;

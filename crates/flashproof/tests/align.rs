@@ -395,7 +395,8 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     .expect(0);
     ended.shows(&["drive nvme0n1 without the tomb raider's reads of node BB9"]);
     // Bursts are drawn anew, so offsets differ by a few.
-    let (raided_offsets, plain_offsets) = (offsets(&bench.text("out.conf")), offsets(&plain));
+    let raided_offsets = offsets(&bench.text("out.conf"));
+    let plain_offsets = offsets(&plain);
     let is_near = |(one, two): (&u32, &u32)| one.abs_diff(*two) <= 8;
     assert!(
         raided_offsets.iter().zip(&plain_offsets).all(is_near),

@@ -84,7 +84,8 @@ fn a_drive_is_found_to_be_what_it_is() {
         .iter()
         .rfind(|point| point.part == Part::Grid)
         .unwrap();
-    let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
+    let reads = cell.reads.as_ref().unwrap();
+    let writes = cell.writes.as_ref().unwrap();
     assert!(
         reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0,
         "{cell:?}"
@@ -182,7 +183,8 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
         ended.stdout
     );
     let series = series(&bench);
-    let [a, c] = [0, 2].map(|device| points_of(&series, device));
+    let a = points_of(&series, 0);
+    let c = points_of(&series, 2);
     assert_eq!(a.len(), c.len());
     let highest = |points: &[Point]| {
         points

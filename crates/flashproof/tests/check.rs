@@ -120,8 +120,10 @@ fn limits_of_rates() -> Vec<[String; 4]> {
             .map(|of| (&check["name"], of))
     });
     let limits = criteria.filter_map(|(name, criterion)| {
-        let [run, stream, metric, standing] = ["run", "stream", "metric", "standing"]
-            .map(|field| criterion[field].as_str().unwrap_or_default());
+        let run = criterion["run"].as_str().unwrap_or_default();
+        let stream = criterion["stream"].as_str().unwrap_or_default();
+        let metric = criterion["metric"].as_str().unwrap_or_default();
+        let standing = criterion["standing"].as_str().unwrap_or_default();
         let does = stream
             .rsplit_once('-')?
             .1
@@ -700,7 +702,10 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     fs::create_dir(&records).unwrap();
     fs::set_permissions(&records, fs::Permissions::from_mode(0o777)).unwrap();
     let out = |name: &str| records.join(name).to_str().unwrap().to_owned();
-    let (first, second, third, fourth) = (out("1"), out("2"), out("3"), out("4"));
+    let first = out("1");
+    let second = out("2");
+    let third = out("3");
+    let fourth = out("4");
     let arguments = |out| ["check", "./mine.toml", &data, "--json", "--out", out];
     let ended: Ended = nobody.flashproof(&bench, &arguments(&first));
     assert!(
@@ -883,10 +888,8 @@ fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
             .unwrap();
         stream["errors"].as_u64().unwrap()
     };
-    let (commits, parts) = (
-        errors("log-commits"),
-        errors("log-writes") + errors("log-flushes"),
-    );
+    let commits = errors("log-commits");
+    let parts = errors("log-writes") + errors("log-flushes");
     assert!(commits > 0 && commits <= parts, "{verdict}");
     let reason = verdict["reasons"][0]["text"].as_str().unwrap();
     assert!(!reason.contains("log-commits"), "{reason}");

@@ -77,11 +77,9 @@ impl Engine<'_> {
     /// Runs a steady load, samples it for `look_sec`, and derives a profile from the samples into the folder `out`.
     /// Returns how `size profile` ended, and the share of transactions that took longer than 64 ms.
     fn size(&self, out: &str, look_sec: u64) -> (Ended, f64) {
-        let (load, folder, half) = (
-            format!("{out}-load"),
-            format!("{out}-seen"),
-            (look_sec / 2).to_string(),
-        );
+        let load = format!("{out}-load");
+        let folder = format!("{out}-seen");
+        let half = (look_sec / 2).to_string();
         let mut running = self.client(&load, &["-w", "RU,50", "-g", RATE, "--duration", "3600"]);
         running.wait_until("it runs", || {
             self.bench.exists(&format!("{load}/manifest.json"))
@@ -95,7 +93,8 @@ impl Engine<'_> {
             .env("S_TIME_FORMAT", "ISO")
             .env("TZ", "UTC");
         let iostat = Running::start(iostat);
-        let (host, seconds) = (format!("127.0.0.1:{}", self.port), look_sec.to_string());
+        let host = format!("127.0.0.1:{}", self.port);
+        let seconds = look_sec.to_string();
         let collect = [
             "size",
             "collect",
@@ -133,7 +132,8 @@ impl Engine<'_> {
         self.bench
             .write(format!("{folder}/iostat.txt").as_str(), &iostat);
         let time = |at: jiff::Timestamp| at.strftime("%F %T").to_string();
-        let (from, to) = (time(middle - end.duration_since(middle)), time(end));
+        let from = time(middle - end.duration_since(middle));
+        let to = time(end);
         let size = [
             "size", "profile", &folder, "--from", &from, "--to", &to, "--out", out,
         ];
@@ -159,7 +159,8 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
     // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
     // misses are no failure only if the load was late in each attempt.
-    let (mut late, mut misses) = (f64::INFINITY, Vec::new());
+    let mut late = f64::INFINITY;
+    let mut misses = Vec::new();
     for _ in 0..3 {
         let Some(attempt) = attempt(look_sec) else {
             return;
@@ -249,7 +250,8 @@ fn attempt(look_sec: u64) -> Option<Attempt> {
             .filter(|of| of.name.ends_with(what));
         streams.fold((0, 0), |(ops, bytes), of| (ops + of.ops, bytes + of.bytes))
     };
-    let ((reads, read_bytes), (writes, written_bytes)) = (done("reads"), done("writes"));
+    let (reads, read_bytes) = done("reads");
+    let (writes, written_bytes) = done("writes");
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
     // The kernel counts these operations, and also the reads and the few marks of the guard.
     assert!(

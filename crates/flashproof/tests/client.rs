@@ -100,7 +100,8 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
 #[test]
 fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
-    let (bench, server) = (Bench::new(), InfoServer::start_as(login));
+    let bench = Bench::new();
+    let server = InfoServer::start_as(login);
     bench.write("password", "wrong\n");
     let host = server.host();
     let client = [
@@ -200,7 +201,8 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     let Some((mut server, _)) = serve(&bench, &config) else {
         return;
     };
-    let (address, port) = (format!("127.0.0.1:{port}"), port.to_string());
+    let address = format!("127.0.0.1:{port}");
+    let port = port.to_string();
     let start = || serve(&bench, &config).expect("it was there before").0;
     let restart = |server: Running| {
         assert_eq!(server.end_by("KILL").signal, Some(9));
@@ -436,12 +438,10 @@ fn a_load_runs_over_tls_with_a_certificate_of_its_own_and_a_login_on_each_connec
     let front = TlsFront::of(([127, 0, 0, 1], port).into());
     bench.write("password", "admin\n");
     let file = |name| tls_file(name).into_os_string().into_string().unwrap();
-    let (host, authorities, certificate, key) = (
-        front.address.to_string(),
-        file("ca.pem"),
-        file("client.pem"),
-        file("client.key"),
-    );
+    let host = front.address.to_string();
+    let authorities = file("ca.pem");
+    let certificate = file("client.pem");
+    let key = file("client.key");
     let load = [
         "-k", "200", "-o", "B:5000", "-z", "4", "-T", "20000", "--sla", "99%>10s",
     ];

@@ -70,7 +70,8 @@ fn sampled(bench: &Bench, name: &str) -> Vec<String> {
 #[test]
 fn without_enable_nothing_is_changed_and_everything_is_kept() {
     for (replies, build) in [(OF_8_0, "8.0.0.15"), (OF_4_9, "4.9.0.37")] {
-        let (bench, server) = (Bench::new(), InfoServer::start(replies));
+        let bench = Bench::new();
+        let server = InfoServer::start(replies);
         let ended = collect(&bench, &server, &[]).expect(0);
         let on_node = format!(
             "would be changed by --enable, on node {NODE} ({}): ",
@@ -137,7 +138,8 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
 
 #[test]
 fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     collect(&bench, &server, &["--enable"]).expect(0);
     let asked = server.asked().clone();
     let at = |name: &str| {
@@ -147,14 +149,10 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
             .unwrap_or_else(|| panic!("{name} in {asked:?}"))
     };
     let benchmarks = "set-config:context=namespace;id=test;enable-benchmarks-storage";
-    let (on, off) = (
-        at(&format!("{benchmarks}=true")),
-        at(&format!("{benchmarks}=false")),
-    );
-    let (detail, info) = (
-        at("log-set:id=0;drv_ssd=detail"),
-        at("log-set:id=0;drv_ssd=info"),
-    );
+    let on = at(&format!("{benchmarks}=true"));
+    let off = at(&format!("{benchmarks}=false"));
+    let detail = at("log-set:id=0;drv_ssd=detail");
+    let info = at("log-set:id=0;drv_ssd=info");
     let samples: Vec<_> = (0..asked.len())
         .filter(|index| asked[*index] == "namespace/test")
         .collect();
@@ -173,7 +171,8 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
 
 #[test]
 fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let config = "storage-engine=device;storage-engine.device[0]=/dev/a;storage-engine.enable-benchmarks-storage=true";
     server.set("build", "8.1.2.0");
     server.set("namespaces", "bar;test");
@@ -192,7 +191,8 @@ fn only_the_namespaces_that_are_wanted_are_asked_and_changed_as_8_1_spells_it() 
 
 #[test]
 fn what_was_on_already_stays_on() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_4_9);
     server.set_settings(true, "DETAIL");
     let ended = collect(&bench, &server, &["--enable"]).expect(0);
     ended.says(&["enable-benchmarks-storage of namespace test is true already"]);
@@ -203,7 +203,8 @@ fn what_was_on_already_stays_on() {
 #[test]
 fn signals_end_it_early_and_settings_are_put_back() {
     for signal in ["INT", "TERM", "HUP"] {
-        let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+        let bench = Bench::new();
+        let server = InfoServer::start(OF_8_0);
         let running = sampling(&bench, &server, &[]);
         assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
         assert!(bench.exists(PUT_BACK));
@@ -221,7 +222,8 @@ fn signals_end_it_early_and_settings_are_put_back() {
 
 #[test]
 fn what_a_killed_collection_changed_is_put_back_by_restore() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
     // While the collection runs, nothing else can restore the settings.
     let ended = bench.flashproof(&["size", "restore", DIR]);
@@ -255,7 +257,8 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let running = sampling(&bench, &server, &[]);
     server.set_settings(true, "WARNING");
     let ended = running.end_by("INT").expect(4);
@@ -268,7 +271,8 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
 
 #[test]
 fn of_two_collections_at_once_the_second_puts_nothing_back() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let first = sampling(&bench, &server, &[]);
     let host = server.host();
     let second = arguments(&host, &["--enable", "--duration", "600", "--out", "second"]);
@@ -287,7 +291,8 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
 
 #[test]
 fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let mut running = sampling(&bench, &server, &[]);
     server.set_away(true);
     running.signal("TERM");
@@ -299,11 +304,9 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 
 #[test]
 fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
-    let (bench, good, bad) = (
-        Bench::new(),
-        InfoServer::start(OF_8_0),
-        InfoServer::start(OF_8_0),
-    );
+    let bench = Bench::new();
+    let good = InfoServer::start(OF_8_0);
+    let bad = InfoServer::start(OF_8_0);
     // The bad node is sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
@@ -339,7 +342,8 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
 
 #[test]
 fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let port = server.address.port();
     let running = sampling(&bench, &server, &["--retry", "1"]);
     server.set_away(true);
@@ -372,7 +376,8 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
     // If a setting cannot be changed, a setting that was changed before is restored.
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
     let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));
     second.set("node", "CC1");
@@ -420,7 +425,8 @@ fn every_node_is_asked_once_however_peers_name_each_other() {
 
 #[test]
 fn peers_of_old_servers_and_alternate_addresses_are_found() {
-    let (old, other) = (InfoServer::start(OF_4_9), InfoServer::start(OF_4_9));
+    let old = InfoServer::start(OF_4_9);
+    let other = InfoServer::start(OF_4_9);
     other.set("node", "CC1");
     old.set("peers-clear-std", "ERROR:4:unrecognized command");
     old.set("services", &other.host());
@@ -439,7 +445,8 @@ fn peers_of_old_servers_and_alternate_addresses_are_found() {
 
 #[test]
 fn an_unreachable_peer_makes_a_collection_incomplete() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     // A port on which nothing listens.
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -450,10 +457,8 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
         &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"),
     );
     let ended = collect(&bench, &server, &[]).expect(3);
-    let (warnings, why) = (
-        ended.warnings(),
-        format!("which its peers know - {gone}: cannot connect - "),
-    );
+    let warnings = ended.warnings();
+    let why = format!("which its peers know - {gone}: cannot connect - ");
     assert!(
         warnings[0].starts_with(&format!("cannot ask node DD4, {why}")),
         "{warnings:?}"
@@ -510,7 +515,8 @@ fn what_is_no_reply_is_told_with_what_came() {
             &["the server closed the connection after 4 bytes"],
         ),
     ] {
-        let (bench, server) = (Bench::new(), InfoServer::start_as(mode.clone()));
+        let bench = Bench::new();
+        let server = InfoServer::start_as(mode.clone());
         let ended = collect(&bench, &server, &[]);
         assert!(
             ended
@@ -532,16 +538,15 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
         Mode::Stall(20),
         Mode::Drip(Duration::from_millis(200)),
     ] {
-        let (bench, server) = (Bench::new(), InfoServer::start_as(mode));
+        let bench = Bench::new();
+        let server = InfoServer::start_as(mode);
         let ended = collect(&bench, &server, &["--timeout", "1"]);
         ended.expect_error(3, &["incomplete reply - timed out after 1 s - received "]);
     }
     // A node fails during sampling: the other node's samples continue, and the settings are restored.
-    let (bench, good, bad) = (
-        Bench::new(),
-        InfoServer::start(OF_8_0),
-        InfoServer::start(OF_8_0),
-    );
+    let bench = Bench::new();
+    let good = InfoServer::start(OF_8_0);
+    let bad = InfoServer::start(OF_8_0);
     bad.set("node", "CC1");
     let hosts = format!("{},{}", good.host(), bad.host());
     let arguments = arguments(
@@ -571,7 +576,8 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
 #[test]
 fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
-    let (bench, server) = (Bench::new(), InfoServer::start_as(login));
+    let bench = Bench::new();
+    let server = InfoServer::start_as(login);
     bench.write("password", "admin\n");
     let user = ["--user", "admin", "--password-file", "password"];
     collect(&bench, &server, &[&user[..], &["--enable"]].concat()).expect(0);
@@ -619,7 +625,8 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     command.env("FLASHPROOF_PASSWORD", "admin");
     Running::start(command).end().expect(0);
     // A server without security takes any user.
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     bench.write("password", "admin");
     collect(&bench, &server, &user).expect(0);
     let bench = Bench::new();
@@ -647,7 +654,9 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
 #[test]
 fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     let file = |name: &str| tls_file(name).into_os_string().into_string().unwrap();
-    let (authorities, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
+    let authorities = file("ca.pem");
+    let certificate = file("client.pem");
+    let key = file("client.key");
     let server = InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false)));
     server.set("peers-tls-std", "0,4333,[]");
     let with = ["--tls", "--tls-cafile", &authorities];
@@ -694,10 +703,8 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     .concat();
     collect(&bench, &strict, &shown).expect(0);
     // The reply with the peers gives the TLS name of each peer.
-    let (bench, peer) = (
-        Bench::new(),
-        InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false))),
-    );
+    let bench = Bench::new();
+    let peer = InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false)));
     peer.set("node", "CC1");
     peer.set("peers-tls-std", "0,4333,[]");
     server.set(
@@ -721,7 +728,8 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
 
 #[test]
 fn logs_and_iostat_are_copied_beside_as_they_are() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     fs::create_dir_all(bench.path("a")).unwrap();
     bench.write("aerospike.log", "one");
     bench.write("a/aerospike.log", b"\x1f\x8b\x08");
@@ -778,16 +786,12 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     );
     let [log, iostat] =
         ["aerospike.log.zst", "iostat-x.txt.zst"].map(|name| format!("{captured}{name}"));
-    let (bench, server, other) = (
-        Bench::new(),
-        InfoServer::start(OF_4_9),
-        InfoServer::start(OF_4_9),
-    );
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_4_9);
+    let other = InfoServer::start(OF_4_9);
     other.set("node", "CC1");
-    let (hosts, of_node) = (
-        format!("{},{}", server.host(), other.host()),
-        format!("{NODE}={iostat}"),
-    );
+    let hosts = format!("{},{}", server.host(), other.host());
+    let of_node = format!("{NODE}={iostat}");
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
@@ -861,8 +865,10 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
 
 #[test]
 fn commands_to_type_follow_the_servers_or_are_of_every_version() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
-    let (host, port) = (server.host(), server.address.port());
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_4_9);
+    let host = server.host();
+    let port = server.address.port();
     let ended = bench
         .flashproof(&["size", "collect", "--print-commands", "--host", &host])
         .expect(0);
@@ -896,7 +902,8 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
 
 #[test]
 fn a_full_disk_ends_it_with_settings_put_back() {
-    let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let bench = Bench::new();
+    let server = InfoServer::start(OF_8_0);
     let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else {
         return;
     };

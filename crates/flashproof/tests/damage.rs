@@ -110,7 +110,8 @@ fn files_of_a_run_that_are_links_or_pipes_are_named_and_not_read() {
     let bench = Bench::new();
     bench.storage(PASSES, &[]).expect(0);
     for file in ["run/manifest.json", "run/intervals.csv", "run/verdict.json"] {
-        let (path, aside) = (bench.path(file), bench.path("aside"));
+        let path = bench.path(file);
+        let aside = bench.path("aside");
         fs::rename(&path, &aside).unwrap();
         symlink(&aside, &path).unwrap();
         bench

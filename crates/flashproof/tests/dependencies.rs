@@ -56,16 +56,18 @@ fn packages() -> Result<Vec<Value>, String> {
 /// True if one choice of `licence` is allowed. `licence` is an SPDX expression, or the older form with slashes.
 fn is_allowed(licence: &str) -> bool {
     let has = |licence: &str| LICENCES.split(", ").any(|allowed| allowed == licence);
-    let all = |choice: &str| {
-        choice
-            .split(" AND ")
-            .all(|part| has(part.trim_matches(['(', ')', ' '])))
-    };
     match licence.split_once(") AND ") {
         Some((choices, further)) => {
             is_allowed(choices.trim_start_matches('(')) && is_allowed(further)
         }
-        None => licence.replace('/', " OR ").split(" OR ").any(all),
+        None => licence
+            .replace('/', " OR ")
+            .split(" OR ")
+            .any(|choice: &str| {
+                choice
+                    .split(" AND ")
+                    .all(|part| has(part.trim_matches(['(', ')', ' '])))
+            }),
     }
 }
 
@@ -114,11 +116,9 @@ fn dependencies_have_allowed_licences_stand_once_and_need_no_newer_rust() {
     let least = version(&text(ours, "rust_version"));
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in &packages {
-        let (name, licence, rust) = (
-            text(package, "name"),
-            text(package, "license"),
-            version(&text(package, "rust_version")),
-        );
+        let name = text(package, "name");
+        let licence = text(package, "license");
+        let rust = version(&text(package, "rust_version"));
         assert!(is_allowed(&licence), "{name} has the licence {licence:?}");
         assert!(
             rust <= least,

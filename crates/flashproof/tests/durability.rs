@@ -94,15 +94,14 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
         let attached = Attached::new(&bench, drive)?;
         let _ = fs::remove_file(bench.path("drive"));
         symlink(&attached.device, bench.path("drive")).unwrap();
-        let mounted = match in_directory {
-            true => {
-                tool("mount", &[&attached.device, bench.path("fs").to_str()?])?;
-                Some(Undo::with(
-                    "umount",
-                    &["--lazy", bench.path("fs").to_str()?],
-                ))
-            }
-            false => None,
+        let mounted = if in_directory {
+            tool("mount", &[&attached.device, bench.path("fs").to_str()?])?;
+            Some(Undo::with(
+                "umount",
+                &["--lazy", bench.path("fs").to_str()?],
+            ))
+        } else {
+            None
         };
         Some((mounted, attached))
     };
@@ -680,7 +679,8 @@ fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
     // With progress, the file grows up to its limit, and then becomes short.
     let mut writer = Peer::new(&address);
     assert_eq!(writer.ask(&begin(5000, 64)), "\"kept\"\n");
-    let (mut longest, mut last) = (0, 0);
+    let mut longest = 0;
+    let mut last = 0;
     for hundred in 0..700 {
         let upto = (1..=100).map(|one| (1 << 47) + hundred * 100 + one);
         let lines: String = upto.map(|upto| durable(5000, &[upto; 64]) + "\n").collect();

@@ -75,8 +75,8 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
     let line = "--out=run --name=a --filename=sim:channels=1+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --rate_iops=2000 --iodepth=4 --runtime=3 --time_based";
     let (job, ended) = job(&bench, line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
-    let [done, never] =
-        ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
+    let done = job["read"]["total_ios"].as_u64().unwrap();
+    let never = job["read"]["never_issued"].as_u64().unwrap();
     // For a second after the end, operations that waited for a free slot are still issued.
     assert!(
         (3_900..4_010).contains(&done) && done + never == 6_000,
@@ -97,9 +97,10 @@ fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
     let (job, ended) = job(&bench, &line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
     // The report combines both jobs into one.
-    let [done, never] =
-        ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
-    let [a, b] = ["a-reads", "b-reads"].map(|stream| support::totals(&bench.run(), stream));
+    let done = job["read"]["total_ios"].as_u64().unwrap();
+    let never = job["read"]["never_issued"].as_u64().unwrap();
+    let a = support::totals(&bench.run(), "a-reads");
+    let b = support::totals(&bench.run(), "b-reads");
     assert_eq!((done, never), (a.0 + b.0, b.2));
     assert!(
         (2_980..3_010).contains(&b.0) && b.0 + b.2 == 10_000 && a.0 > b.0,
@@ -225,11 +226,8 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     );
     // The report covers a second at the depth that was found, without the search.
     assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
-    let [ops, slowest] = [
-        &found["read"]["total_ios"],
-        &found["read"]["clat_ns"]["max"],
-    ]
-    .map(|value| value.as_u64().unwrap());
+    let ops = found["read"]["total_ios"].as_u64().unwrap();
+    let slowest = found["read"]["clat_ns"]["max"].as_u64().unwrap();
     assert!(
         (79_900..80_100).contains(&ops) && slowest < 102_000,
         "{ops} {slowest}"
@@ -265,7 +263,8 @@ fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_writte
             format!("fio --out=run-{rw} --name=a --filename={rw} --rw={rw} --size=1m --bs=4k");
         bench.line(&line).expect(0).stderr
     };
-    let (mixed, written) = (made("randrw"), made("randwrite"));
+    let mixed = made("randrw");
+    let written = made("randwrite");
     assert!(
         mixed.contains("laying out the file randrw: 1048576 bytes"),
         "{mixed}"
@@ -669,7 +668,8 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
         )
     };
     for job in 0..8 {
-        let (theirs, ours) = (count(&theirs, job), count(&ours, job));
+        let theirs = count(&theirs, job);
+        let ours = count(&ours, job);
         if theirs.0 == "checked" {
             // flashproof also counts its flushes before the read-back.
             assert_eq!(theirs.2, ours.2);

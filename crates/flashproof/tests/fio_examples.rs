@@ -49,7 +49,8 @@ fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
             .unwrap_or(());
     };
     let bench = Bench::new();
-    let (mut seen, mut wrong) = (0, Vec::new());
+    let mut seen = 0;
+    let mut wrong = Vec::new();
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
         let Some(name) = path
@@ -61,10 +62,8 @@ fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
         };
         let mut command = bench.prepare(&["fio", path.to_str().unwrap(), "--dry-run"]);
         let output = command.env("SIZE", "64m").output().unwrap();
-        let (code, text) = (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        );
+        let code = output.status.code();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let reason = REFUSED
             .iter()
             .find(|(of, _)| *of == name)

@@ -231,9 +231,10 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
             if options == "--invalidate=0" {
                 bench.read("data");
             }
-            match is_fio {
-                true => drop(fio(&bench, &line)?),
-                false => drop(bench.fio_jobs(&format!("--out=run-{number} {line}"), 0)),
+            if is_fio {
+                drop(fio(&bench, &line)?)
+            } else {
+                drop(bench.fio_jobs(&format!("--out=run-{number} {line}"), 0))
             }
             cached_bytes(&bench, "data")
         };

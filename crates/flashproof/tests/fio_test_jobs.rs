@@ -119,17 +119,22 @@ fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
             .iter()
             .find_map(|job| {
                 let text = bench.text(&format!("{job}_bw.log"));
-                let fields = |line: &str| {
-                    line.split(", ")
-                        .skip(2)
-                        .map(str::to_owned)
-                        .collect::<Vec<_>>()
-                };
-                let lines: Vec<_> = text.lines().map(fields).collect();
-                let is_pair = |pair: &[Vec<String>]| {
-                    pair[0][0] == "2" && pair[1][0] == "1" && pair[0][1..3] == pair[1][1..3]
-                };
-                expect(job, !lines.is_empty() && lines.chunks(2).all(is_pair))
+                let lines: Vec<_> = text
+                    .lines()
+                    .map(|line: &str| {
+                        line.split(", ")
+                            .skip(2)
+                            .map(str::to_owned)
+                            .collect::<Vec<_>>()
+                    })
+                    .collect();
+                expect(
+                    job,
+                    !lines.is_empty()
+                        && lines.chunks(2).all(|pair: &[Vec<String>]| {
+                            pair[0][0] == "2" && pair[1][0] == "1" && pair[0][1..3] == pair[1][1..3]
+                        }),
+                )
             }),
         "t0025" => expect("reads back", kbytes(0, "read") == 128),
         "t0027" => expect(

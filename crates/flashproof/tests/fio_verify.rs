@@ -172,7 +172,8 @@ fn torn_and_foreign_blocks_are_told_apart() {
         job(&bench, &format!("{options} --rw=write {seed}"), 0);
         bench.read("data")
     };
-    let (old, new) = (write(""), write(""));
+    let old = write("");
+    let new = write("");
     let block = 64 << 10;
     let damaged = |change: &dyn Fn(&mut [u8])| {
         let mut data = new.clone();
@@ -526,7 +527,8 @@ fn writes_and_their_read_back_have_times_of_their_own() {
     ] {
         let (ours, _) = job(&bench, &format!("{options} {more}"), 0);
         let of = |kind: &str, field: &str| ours[kind][field].as_u64().unwrap();
-        let (write_ms, read_ms) = (of("write", "runtime"), of("read", "runtime"));
+        let write_ms = of("write", "runtime");
+        let read_ms = of("read", "runtime");
         assert!(write_ms >= 1_000, "{more}: {ours}");
         assert_eq!(
             read_ms >= write_ms,

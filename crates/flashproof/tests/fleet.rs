@@ -396,7 +396,8 @@ fn only_a_drive_with_consent_is_erased() {
 
 #[test]
 fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
-    let (lab, aside) = (Lab::new(), Bench::new());
+    let lab = Lab::new();
+    let aside = Bench::new();
     let (Some(device), Some(other)) = (
         LoopDevice::new(&lab.bench, 64 << 20, &[]),
         LoopDevice::new(&aside, 64 << 20, &[]),
@@ -628,7 +629,8 @@ fn slurm_runs_every_step_of_every_drive_once_though_two_start_the_campaign() {
             BY_SLURM.replace("=main", "=main\", \"--exclude=n[1-5]")
         ),
     );
-    let (one, other) = (lab.start(&["run", LAB]), lab.start(&["run", LAB]));
+    let one = lab.start(&["run", LAB]);
+    let other = lab.start(&["run", LAB]);
     let said = one.end().expect(0).stdout + &other.end().expect(0).stdout;
     assert!(
         said.contains("submitted 8 tasks") && said.contains("nothing to submit"),
@@ -667,12 +669,12 @@ fn on_nodes(name: &str, nodes: &[&str]) -> Option<(Lab, Vec<(Bench, LoopDevice)>
     }
     lab.campaign(name, &format!("{REAL}{BY_SLURM}"));
     lab.fleet(&["run", LAB]).expect(0);
-    let begun = |index: usize| {
-        fs::metadata(lab.out(index, "certify/out/stage-1/intervals.csv"))
-            .is_ok_and(|file| file.len() > 200)
-    };
-    lab.slurm?
-        .until("all drives are under test", || (0..nodes.len()).all(begun));
+    lab.slurm?.until("all drives are under test", || {
+        (0..nodes.len()).all(|index: usize| {
+            fs::metadata(lab.out(index, "certify/out/stage-1/intervals.csv"))
+                .is_ok_and(|file| file.len() > 200)
+        })
+    });
     Some((lab, devices))
 }
 

@@ -21,10 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (faults, seed) = (
-        number("FLASHPROOF_FLEET_FAULTS", 20),
-        number("FLASHPROOF_FLEET_SEED", 1),
-    );
+    let faults = number("FLASHPROOF_FLEET_FAULTS", 20);
+    let seed = number("FLASHPROOF_FLEET_SEED", 1);
     let Some(lab) = Lab::on_slurm() else { return };
     let mut devices = Vec::new();
     for node in NODES {
@@ -47,7 +45,8 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
     let mut random = Random::new(seed);
     for fault in 0..faults {
         thread::sleep(Duration::from_millis(500 + random.below(4_000)));
-        let (task, what) = (random.below(NODES.len() as u64) as usize, random.below(7));
+        let task = random.below(NODES.len() as u64) as usize;
+        let what = random.below(7);
         eprintln!("fault {fault} of seed {seed}: {what} on task {task}");
         make(&lab, task, what);
     }
@@ -78,7 +77,8 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
 }
 
 fn make(lab: &Lab, task: usize, what: u64) {
-    let (slurm, node) = (lab.slurm.unwrap(), NODES[task]);
+    let slurm = lab.slurm.unwrap();
+    let node = NODES[task];
     let dir = lab.bench.path(LAB).canonicalize().unwrap();
     let of_task = lab.processes(&format!("fleet task {} .*{task}$", dir.display()));
     let of_command = lab.processes(&format!("{}/tasks/{task:04}/", dir.display()));
@@ -164,7 +164,8 @@ fn check(lab: &Lab, task: usize, seed: u64) {
     }
     times.sort();
     for pair in times.windows(2) {
-        let (before, after) = (&pair[0], &pair[1]);
+        let before = &pair[0];
+        let after = &pair[1];
         // A clock may be set by some milliseconds between two runs.
         assert!(
             before.1 <= after.0 + 100,

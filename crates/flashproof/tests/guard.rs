@@ -34,10 +34,8 @@ impl Case {
         let case = Self::new()?;
         // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps some seconds after the
         // mount.
-        let (whole, initialised) = (
-            "lazy_itable_init=0,lazy_journal_init=0",
-            "^uninit_bg,^metadata_csum",
-        );
+        let whole = "lazy_itable_init=0,lazy_journal_init=0";
+        let initialised = "^uninit_bg,^metadata_csum";
         tool(
             "mkfs.ext4",
             &[
@@ -298,10 +296,8 @@ fn a_second_run_is_refused_until_the_first_ends() {
 #[test]
 fn runs_that_all_say_shared_run_together_and_keep_others_out() {
     let Some(case) = Case::new() else { return };
-    let (first, second) = (
-        case.start("first", &["--shared"]),
-        case.start("second", &["--shared"]),
-    );
+    let first = case.start("first", &["--shared"]);
+    let second = case.start("second", &["--shared"]);
     let ended = case.bench.storage(&case.load(1, true), &[]);
     ended.expect_error(
         3,

@@ -41,11 +41,9 @@ fn iostat(bench: &Bench) -> [f64; 4] {
             .find(|stream| stream.name == name)
             .unwrap()
     };
-    let (records, reads, writes) = (
-        of("reads"),
-        of("large-block-reads"),
-        of("large-block-writes"),
-    );
+    let records = of("reads");
+    let reads = of("large-block-reads");
+    let writes = of("large-block-writes");
     let per_sec = |count: u64| count as f64 / SECONDS as f64;
     [
         per_sec(records.ops + reads.ops),
@@ -128,7 +126,8 @@ fn commits_have_the_sizes_of_the_write_histogram() {
             .find(|stream| stream.name == name)
             .unwrap()
     };
-    let (commits, blocks) = (of("writes"), of("large-block-writes"));
+    let commits = of("writes");
+    let blocks = of("large-block-writes");
     assert_eq!(commits.ops, 5957 * SECONDS);
     let mean = commits.bytes as f64 / commits.ops as f64;
     assert!((mean / 36_950.2 - 1.0).abs() < 0.015, "{mean}");

@@ -247,7 +247,8 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, FileState> {
     let mut pending = vec![dir.to_owned()];
     while let Some(parent) = pending.pop() {
         for entry in fs::read_dir(&parent).unwrap().map(Result::unwrap) {
-            let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+            let path = entry.path();
+            let metadata = entry.metadata().unwrap();
             let content = match metadata.file_type() {
                 kind if kind.is_file() => fs::read(&path).unwrap(),
                 kind if kind.is_symlink() => fs::read_link(&path)

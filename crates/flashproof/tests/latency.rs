@@ -464,7 +464,8 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
             .expect(0)
             .stdout
     };
-    let (us, ms) = (alone(US), alone(MS));
+    let us = alone(US);
+    let ms = alone(MS);
     assert_eq!(rows[0], format!("{}{}", table(&us)[0], &table(&ms)[0][5..]));
     assert_eq!(rows[3], format!("{}        -      -", table(&us)[3]));
     assert_eq!(rows[5], format!("{}{}", table(&us)[5], &table(&ms)[4][5..]));
@@ -909,7 +910,8 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
         1,
         "{whole}"
     );
-    let (killed, log) = (bench.path("killed"), bench.path(OUT).join("act.log"));
+    let killed = bench.path("killed");
+    let log = bench.path(OUT).join("act.log");
     fs::create_dir(&killed).unwrap();
     for name in ["manifest.json", "intervals.csv", "telemetry.csv", "act.log"] {
         let text = fs::read_to_string(bench.path(OUT).join(name)).unwrap();

@@ -181,7 +181,8 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
                 );
                 of("operations_total", &reads) - within
             };
-            let (exact, ops) = (slice.judged_over[index] as f64, slice.wanted as f64);
+            let exact = slice.judged_over[index] as f64;
+            let ops = slice.wanted as f64;
             // A histogram resolves 1 % of a time; no service takes longer than 844 us.
             assert!(
                 exact > 0.005 * ops && (over("judged") - exact).abs() < 0.01 * ops,
@@ -290,7 +291,8 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
     let scraped = query("max_over_time(flashproof_operations_total{stream=\"reads\"}[1m])");
     let manifest = run_dir::manifest(&bench.path(OUT)).unwrap();
     let mut intervals = Intervals::open(&bench.path(OUT), &manifest).unwrap();
-    let (mut total, mut by_interval) = (0, Vec::new());
+    let mut total = 0;
+    let mut by_interval = Vec::new();
     while let Some(record) = intervals.next().unwrap() {
         total += record.counts.cells.iter().map(|cell| cell.ops).sum::<u64>();
         by_interval.push(total as f64);
@@ -418,11 +420,13 @@ fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
     let read = |name: &str| fs::read_to_string(project().join(name)).unwrap();
 
     let page = read("docs/metrics.md");
-    let row = |line: &str| {
-        Some(line.strip_prefix("| `")?.split('`').next()?.to_owned())
-            .filter(|name| name.starts_with("flashproof_"))
-    };
-    let rows: BTreeSet<_> = page.lines().filter_map(row).collect();
+    let rows: BTreeSet<_> = page
+        .lines()
+        .filter_map(|line: &str| {
+            Some(line.strip_prefix("| `")?.split('`').next()?.to_owned())
+                .filter(|name| name.starts_with("flashproof_"))
+        })
+        .collect();
     assert_eq!(
         rows,
         known.iter().map(|name| (*name).to_owned()).collect(),

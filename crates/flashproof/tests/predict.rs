@@ -207,7 +207,8 @@ fn a_baseline_says_what_it_cannot_know() {
 /// True if `drive` holds `multiple` times ACT's load for `seconds`.
 fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     let bench = Bench::new();
-    let [reads, writes] = [2_000.0, 1_000.0].map(|rate| (rate * multiple).round());
+    let reads = (2_000.0 * multiple).round();
+    let writes = (1_000.0 * multiple).round();
     let config = format!(
         "device-names: {drive}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: {writes}\n"
     );

@@ -370,7 +370,8 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
     let Some(case) = Case::new(4 * MIB) else {
         return;
     };
-    let (bench, name) = (&case.bench, case.device.name.as_str());
+    let bench = &case.bench;
+    let name = case.device.name.as_str();
     let discard = |len: &str| {
         tool(
             "blkdiscard",
@@ -438,7 +439,8 @@ fn a_file_system_that_discards_and_our_own_trims_and_zeros_end_a_preparation() {
     let Some(case) = Case::new(8 * MIB) else {
         return;
     };
-    let (bench, name) = (&case.bench, case.device.name.as_str());
+    let bench = &case.bench;
+    let name = case.device.name.as_str();
     case.prep(&[]).expect(0);
     let fio = [
         "fio",
@@ -749,7 +751,8 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
-    let (one, complete) = (bench.read("file"), record(&bench));
+    let one = bench.read("file");
+    let complete = record(&bench);
     let Some(in_the_way) = freeze_record(&bench) else {
         return;
     };

@@ -150,7 +150,8 @@ const SLOW: [Rated; 21] = [
 /// Configuration of `multiple` times the load of 1x for an hour. The random choices of a drive are those of `seed`: a
 /// rating that had 0.998 % of 1 % allowed is refuted by other hours.
 fn config(drive: &str, multiple: f64, seed: u32) -> String {
-    let (reads, writes) = ((2000.0 * multiple).round(), (1000.0 * multiple).round());
+    let reads = (2000.0 * multiple).round();
+    let writes = (1000.0 * multiple).round();
     format!(
         "device-names: {drive}\ntest-duration-sec: 3600\nread-reqs-per-sec: {reads}\nwrite-reqs-per-sec: {writes}\n\
          seed: {seed}\n"
@@ -175,7 +176,8 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
 /// load.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
-    let (mut held, mut not_held) = (near.unwrap_or(first / 64.0), f64::INFINITY);
+    let mut held = near.unwrap_or(first / 64.0);
+    let mut not_held = f64::INFINITY;
     let mut apart = 1.025;
     while !holds(bench, rated, held) {
         (held, not_held, apart) = (held / apart, held, apart * apart);
@@ -184,9 +186,10 @@ fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
         }
     }
     while not_held == f64::INFINITY {
-        match holds(bench, rated, held * apart) {
-            true => (held, apart) = (held * apart, apart * apart),
-            false => not_held = held * apart,
+        if holds(bench, rated, held * apart) {
+            (held, apart) = (held * apart, apart * apart)
+        } else {
+            not_held = held * apart
         }
     }
     while not_held / held > 1.013 {
@@ -210,7 +213,8 @@ fn found(
         "rate", "--out", SERIES, "--quiet", "--config", "1x.conf", "--from", from, "--sla", sla,
     ];
     let ended = Running::start(bench.prepare(&options)).end_within(LONG);
-    let (conclusion, page) = (series(bench).conclusion.unwrap(), ended.stdout);
+    let conclusion = series(bench).conclusion.unwrap();
+    let page = ended.stdout;
     assert!(
         !conclusion.comparable && page.contains("favours a drive"),
         "{page}"
@@ -261,7 +265,8 @@ fn no_hour_refutes_a_rating_and_an_hour_with_five_percent_more_does() {
 fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
     let shown =
         |rating: Option<f64>| rating.map_or("none".to_owned(), |rating| format!("{rating:.3}"));
-    let (mut declined, mut wrong) = (Vec::new(), Vec::new());
+    let mut declined = Vec::new();
+    let mut wrong = Vec::new();
     for rated in FAST.iter().chain(&SLOW) {
         let bench = Bench::new();
         let (rating, page) = match found(&bench, rated) {

@@ -109,7 +109,8 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
             fs::remove_dir_all(bench.path(OUT)).unwrap();
             delta.read
         };
-        let (one, two) = (reads(23), reads(46));
+        let one = reads(23);
+        let two = reads(46);
         assert_eq!(
             two.completed + two.merged - one.completed - one.merged,
             23,
@@ -470,7 +471,8 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     let ended = Running::start(nice).end();
     drop(busy);
     let stopped = trace.stop().unwrap();
-    let (mut events, mut pairing) = (Vec::new(), Pairing::default());
+    let mut events = Vec::new();
+    let mut pairing = Pairing::default();
     trace.read(&mut |event| events.push(event)).unwrap();
     let is_whole = stopped.is_none() && trace.lost().unwrap().is_none();
     sort_by_time(&mut events);

@@ -63,28 +63,27 @@ pub(crate) fn write_profile(bench: &Bench, profile: &Profile) {
 /// The paper's example at `times` its load, on a simulated drive of 1 TB, as a run directory.
 fn run_of_example(bench: &Bench, dir: &str, times: u32) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper-sim.conf");
-    let scaled = |line: &str| {
-        let rate = line
-            .strip_prefix("read-reqs-per-sec: ")
-            .or(line.strip_prefix("write-reqs-per-sec: "));
-        match (rate, line.split_once(':')) {
-            (Some(rate), Some((key, _))) => {
-                format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times)
-            }
-            // The offsets that `size align` finds for the paper's drive.
-            (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
-            (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
-            (_, Some(("device-names", _))) => {
-                "device-names: sim:capacity=1000GB+channels=64\n".to_owned()
-            }
-            (_, Some(("test-duration-sec", _))) => "test-duration-sec: 10\n".to_owned(),
-            _ => format!("{line}\n"),
-        }
-    };
     let config: String = fs::read_to_string(path)
         .unwrap()
         .lines()
-        .map(scaled)
+        .map(|line: &str| {
+            let rate = line
+                .strip_prefix("read-reqs-per-sec: ")
+                .or(line.strip_prefix("write-reqs-per-sec: "));
+            match (rate, line.split_once(':')) {
+                (Some(rate), Some((key, _))) => {
+                    format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times)
+                }
+                // The offsets that `size align` finds for the paper's drive.
+                (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
+                (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
+                (_, Some(("device-names", _))) => {
+                    "device-names: sim:capacity=1000GB+channels=64\n".to_owned()
+                }
+                (_, Some(("test-duration-sec", _))) => "test-duration-sec: 10\n".to_owned(),
+                _ => format!("{line}\n"),
+            }
+        })
         .collect();
     bench.write("run.conf", format!("{config}seed: 1\n"));
     bench
@@ -131,7 +130,10 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
     }
     // With the run's own I/O as the load, the result is exact.
     let io = &found["choices"][0]["does"]["io"];
-    let [r, w, rkb, wkb] = ["r/s", "w/s", "rkB/s", "wkB/s"].map(|name| io[name].as_f64().unwrap());
+    let r = io["r/s"].as_f64().unwrap();
+    let w = io["w/s"].as_f64().unwrap();
+    let rkb = io["rkB/s"].as_f64().unwrap();
+    let wkb = io["wkB/s"].as_f64().unwrap();
     write_profile(&bench, &profile(DriveIo::from([r, w, rkb, wkb])));
     let found = json(&bench, &["--candidate", "a=one", "--price", "a=500"]);
     let choice = &found["choices"][0];

@@ -28,7 +28,8 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let from = entry.path();
+        let to = to.join(entry.file_name());
         if from.is_dir() {
             copy(&from, &to)
         } else {
@@ -145,14 +146,13 @@ fn a_certification_stands_only_with_its_own_runs() {
         &|dir| replace(dir.join("stage-1"), &bench.path("light")),
         &format!("stage 1: {light}"),
     );
-    let swap = |dir: &Path| {
-        fs::rename(dir.join("stage-1"), dir.join("x")).unwrap();
-        fs::rename(dir.join("stage-2"), dir.join("stage-1")).unwrap();
-        fs::rename(dir.join("x"), dir.join("stage-2")).unwrap();
-    };
     attack(
         "swapped",
-        &swap,
+        &|dir: &Path| {
+            fs::rename(dir.join("stage-1"), dir.join("x")).unwrap();
+            fs::rename(dir.join("stage-2"), dir.join("stage-1")).unwrap();
+            fs::rename(dir.join("x"), dir.join("stage-2")).unwrap();
+        },
         &said("the load was 0.05x, but the run says 0.1x"),
     );
     let stage_of_other = |dir: &Path| replace(dir.join("stage-1"), &bench.path("other/stage-1"));
@@ -179,49 +179,47 @@ fn a_certification_stands_only_with_its_own_runs() {
         &longer,
         &said("the duration was 24 h, but the run says 60 s"),
     );
-    let manifest = |dir: &Path| {
-        let path = dir.join("stage-1/manifest.json");
-        fs::write(
-            &path,
-            fs::read_to_string(&path)
-                .unwrap()
-                .replace("\"seed\":", "\"seed\": "),
-        )
-        .unwrap();
-    };
     attack(
         "manifest",
-        &manifest,
+        &|dir: &Path| {
+            let path = dir.join("stage-1/manifest.json");
+            fs::write(
+                &path,
+                fs::read_to_string(&path)
+                    .unwrap()
+                    .replace("\"seed\":", "\"seed\": "),
+            )
+            .unwrap();
+        },
         "stage-1/manifest.json - its bytes have the checksum ",
     );
     // The run of another load, with the manifest of a stage and a checksum of its own.
-    let disguised = |dir: &Path| {
-        let own = run_dir::manifest(&dir.join("stage-1")).unwrap();
-        replace(dir.join("stage-1"), &bench.path("light"));
-        run_dir::write_json(&dir.join("stage-1"), run_dir::MANIFEST, &own).unwrap();
-    };
     attack(
         "disguised",
-        &disguised,
+        &|dir: &Path| {
+            let own = run_dir::manifest(&dir.join("stage-1")).unwrap();
+            replace(dir.join("stage-1"), &bench.path("light"));
+            run_dir::write_json(&dir.join("stage-1"), run_dir::MANIFEST, &own).unwrap();
+        },
         "stage 1: its run is damaged: manifest.json is too long",
     );
-    let hlog = |dir: &Path| {
-        let path = dir.join("stage-3/service.hlog");
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replacen("reads", "raeds", 1)).unwrap();
-    };
     attack(
         "hlog",
-        &hlog,
+        &|dir: &Path| {
+            let path = dir.join("stage-3/service.hlog");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replacen("reads", "raeds", 1)).unwrap();
+        },
         "stage 3: its run is damaged: service.hlog is changed",
     );
-    let words = |series: &mut Series| {
-        let conclusion = series.conclusion.as_mut().unwrap();
-        conclusion.sentence = conclusion.sentence.replace("0.05x", "30x");
-    };
     attack(
         "words",
-        &|dir| edit(dir, words),
+        &|dir| {
+            edit(dir, |series: &mut Series| {
+                let conclusion = series.conclusion.as_mut().unwrap();
+                conclusion.sentence = conclusion.sentence.replace("0.05x", "30x");
+            })
+        },
         &said("30x passed, but stage 1 had 0.05x"),
     );
     // The untouched series is still a pass, and a new series can be started beside a changed one.
@@ -312,7 +310,8 @@ fn a_rating_stands_only_with_its_own_runs() {
     ];
     bench.flashproof(&rate).expect(0);
     let series = Series::read(&bench.path(SERIES)).unwrap().unwrap();
-    let (first, last) = (&series.steps[0], series.steps.last().unwrap());
+    let first = &series.steps[0];
+    let last = series.steps.last().unwrap();
     copy(&bench.path(SERIES), &bench.path("replaced"));
     replace(
         bench.path("replaced").join(&last.dir),

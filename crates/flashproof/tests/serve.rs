@@ -264,7 +264,8 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
         return;
     }
     let formatted = bench.read("records");
-    let (begin, tail) = (8 << 20, SIZE - (4 << 20));
+    let begin = 8 << 20;
+    let tail = SIZE - (4 << 20);
     assert!(formatted.starts_with(b"flashproof store"));
     // The marks of two cores follow the header. The first block of the second core is at the start of the tail.
     assert!(formatted[4096..4104] != content[4096..4104]);
@@ -302,7 +303,8 @@ fn foreign_data_behind_a_header_is_asked_about() {
 
 #[test]
 fn all_devices_are_looked_at_before_one_is_formatted() {
-    let (bench, other) = (Bench::new(), Bench::new());
+    let bench = Bench::new();
+    let other = Bench::new();
     let Some(first) = LoopDevice::new(&bench, 16 << 20, &[]) else {
         return;
     };
@@ -526,17 +528,18 @@ fn sleeps(pid: u32) -> Vec<u64> {
     let read =
         |path: &std::path::Path, name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     let shards = tasks.filter(|task| read(task, "comm").starts_with("shard-"));
-    let sleeps = |task: std::path::PathBuf| {
-        let status = read(&task, "status");
-        let count = status
-            .split_once("\nvoluntary_ctxt_switches:")
-            .unwrap()
-            .1
-            .split_whitespace()
-            .next();
-        count.unwrap().parse().unwrap()
-    };
-    shards.map(sleeps).collect()
+    shards
+        .map(|task: std::path::PathBuf| {
+            let status = read(&task, "status");
+            let count = status
+                .split_once("\nvoluntary_ctxt_switches:")
+                .unwrap()
+                .1
+                .split_whitespace()
+                .next();
+            count.unwrap().parse().unwrap()
+        })
+        .collect()
 }
 
 #[test]

@@ -29,10 +29,8 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
-    let (kills, seed) = (
-        number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS),
-        number("FLASHPROOF_KILL_SEED"),
-    );
+    let kills = number("FLASHPROOF_SERVER_KILLS").unwrap_or(KILLS);
+    let seed = number("FLASHPROOF_KILL_SEED");
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("FLASHPROOF_KILL_SEED={seed}");
     let bench = Bench::new();
@@ -90,8 +88,8 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
         "seed {seed}: {:#?}",
         run.verdict.failures
     );
-    let ((reads, failed, _), (writes, unwritten, _)) =
-        (totals(&run, "reads"), totals(&run, "writes"));
+    let (reads, failed, _) = totals(&run, "reads");
+    let (writes, unwritten, _) = totals(&run, "writes");
     println!("{kills} kills: {reads} reads, {writes} writes, {failed} and {unwritten} failed");
     assert!(
         reads > 10 * kills && writes > 10 * kills,

@@ -29,7 +29,8 @@ fn storage_and_report_show_what_the_drive_counts() {
             .parse::<u64>()
             .unwrap()
     };
-    let (hbmw, mbmw) = (value("sim.hbmw_bytes"), value("sim.mbmw_bytes"));
+    let hbmw = value("sim.hbmw_bytes");
+    let mbmw = value("sim.mbmw_bytes");
     let written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
     assert!(
         hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"),
@@ -40,7 +41,8 @@ fn storage_and_report_show_what_the_drive_counts() {
         "{mbmw} of {hbmw}: the drive was full, and moves what is valid"
     );
     // Erased superblocks are free, or were written again.
-    let (mbe, free) = (value("sim.mbe_bytes"), value("sim.free_superblocks"));
+    let mbe = value("sim.mbe_bytes");
+    let free = value("sim.free_superblocks");
     assert!(
         mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free),
         "{mbe} erased, {mbmw} written, {free} free"
@@ -81,7 +83,9 @@ fn storage_and_report_show_what_the_drive_counts() {
             .map(str::to_owned);
         [own.collect::<Vec<_>>(), times.collect()]
     };
-    let (first, same, other) = (run(5, "first"), run(5, "same"), run(6, "other"));
+    let first = run(5, "first");
+    let same = run(5, "same");
+    let other = run(6, "other");
     assert!(first == same, "telemetry or histograms of the same seed");
     assert!(first[0] != other[0] && first[1] != other[1], "another seed");
 }

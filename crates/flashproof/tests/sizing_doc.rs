@@ -14,7 +14,9 @@ fn every_command_of_the_page_prints_what_the_page_says() {
     bench.link_examples();
     let path = project().join("docs/sizing.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let (mut renewed, mut commands, mut wrong) = (String::new(), 0, Vec::new());
+    let mut renewed = String::new();
+    let mut commands = 0;
+    let mut wrong = Vec::new();
     let mut lines = page.lines().peekable();
     let mut in_console = false;
     while let Some(line) = lines.next() {
@@ -31,17 +33,14 @@ fn every_command_of_the_page_prints_what_the_page_says() {
                 }
                 let printed = run(&bench, &line[2..]);
                 commands += 1;
-                match matches(&said, &printed) {
-                    true => {
-                        renewed += &said
-                            .iter()
-                            .map(|line| format!("{line}\n"))
-                            .collect::<String>()
-                    }
-                    false => {
-                        wrong.push(format!("{line}\n{}", printed.join("\n")));
-                        renewed += &anew(&said, &printed);
-                    }
+                if matches(&said, &printed) {
+                    renewed += &said
+                        .iter()
+                        .map(|line| format!("{line}\n"))
+                        .collect::<String>()
+                } else {
+                    wrong.push(format!("{line}\n{}", printed.join("\n")));
+                    renewed += &anew(&said, &printed);
                 }
             }
             _ => {}
@@ -107,7 +106,8 @@ fn anew(said: &[&str], printed: &[String]) -> String {
         } else {
             find(said.get(place + 1))?
         };
-        let (before, after) = (printed.get(..begin)?, printed.get(end..)?);
+        let before = printed.get(..begin)?;
+        let after = printed.get(end..)?;
         Some([before, &[LEFT_OUT.to_owned()], after].concat())
     });
     kept.unwrap_or_else(|| printed.to_vec())

@@ -100,8 +100,8 @@ impl Load {
             "each ends once: {:?}",
             run.verdict.streams
         );
-        let ((reads, lost, _), (writes, unwritten, _)) =
-            (totals(&run, "reads"), totals(&run, "writes"));
+        let (reads, lost, _) = totals(&run, "reads");
+        let (writes, unwritten, _) = totals(&run, "writes");
         println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
         assert!(reads > 100 && writes > 100, "{}", ended.stderr);
     }
@@ -120,7 +120,8 @@ fn kill(killed: usize) {
         return;
     };
     let load = Load::start(&pair);
-    let [of_killed, at] = [pair.addresses[killed], pair.addresses[survivor]];
+    let of_killed = pair.addresses[killed];
+    let at = pair.addresses[survivor];
     let key = pair.key_of(killed, 1000);
     until_written(of_killed, key, b"before");
 
@@ -150,7 +151,8 @@ fn kill(killed: usize) {
     thread::sleep(Duration::from_millis(300));
     load.end(&pair);
     [returned, again].into_iter().for_each(Running::terminate);
-    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key + 1));
+    let of_a = pair.records(0, key + 1);
+    let of_b = pair.records(1, key + 1);
     assert!(
         of_a[..1000]
             .iter()
@@ -222,7 +224,8 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     println!("{sent} records sent, {received} received");
     assert!(received > 0 && sent < KEYS, "only the missing records");
     [a, b].into_iter().for_each(Running::terminate);
-    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, KEYS));
+    let of_a = pair.records(0, KEYS);
+    let of_b = pair.records(1, KEYS);
     for (key, record) in of_a.iter().enumerate() {
         let wanted: (u8, &[u8]) = match key {
             0..50 => (2, b""),
@@ -251,7 +254,8 @@ fn a_node_whose_device_was_cleared_gets_all_records() {
         nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         assert_eq!(value_of(pair.addresses[cleared], key), b"kept");
         nodes.into_iter().for_each(Running::terminate);
-        let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 200));
+        let of_a = pair.records(0, 200);
+        let of_b = pair.records(1, 200);
         assert!(of_a.iter().all(|record| record.value == b"kept"));
         assert_eq!(of_a, of_b);
     }
@@ -273,7 +277,8 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
     let Some([mut a, b]) = pair.start_both() else {
         return;
     };
-    let (key, other) = (pair.key_of(0, 0), pair.key_of(1, 0));
+    let key = pair.key_of(0, 0);
+    let other = pair.key_of(1, 0);
     [key, other]
         .iter()
         .for_each(|key| _ = until_written(pair.addresses[0], *key, b"x"));
@@ -287,7 +292,8 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
         until_written(at, other, b"y");
     }
     [a, b].into_iter().for_each(Running::terminate);
-    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key.max(other) + 1));
+    let of_a = pair.records(0, key.max(other) + 1);
+    let of_b = pair.records(1, key.max(other) + 1);
     assert_eq!(
         (of_a[key as usize].value.as_slice(), &of_a),
         (&b"y"[..], &of_b)
@@ -399,7 +405,8 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
     let key = pair.key_of(1, 0);
     a.signal("STOP");
     until("it stands still", || stands_still(a.pid()));
-    let (begin, mut last) = (Instant::now(), Duration::ZERO);
+    let begin = Instant::now();
+    let mut last = Duration::ZERO;
     while begin.elapsed() < NO_TAKEOVER {
         if ask(pair.addresses[1], key, Some(b"x")).result == OK {
             last = begin.elapsed();

@@ -132,10 +132,9 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         (b"adm\x03", 2),
         (b"\x04", 2),
     ] {
-        let (bench, server) = (
-            Bench::new(),
-            InfoServer::start_as(Mode::Login("me".to_owned(), CREDENTIAL_OF_ADMIN.to_owned())),
-        );
+        let bench = Bench::new();
+        let server =
+            InfoServer::start_as(Mode::Login("me".to_owned(), CREDENTIAL_OF_ADMIN.to_owned()));
         let Some(terminal) = Terminal::open(80) else {
             return;
         };
@@ -181,7 +180,8 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
 /// Text shown by a terminal since the last call.
 fn read_so_far(terminal: &Terminal) -> String {
     rustix::fs::fcntl_setfl(&terminal.window, OFlags::NONBLOCK).unwrap();
-    let (mut bytes, mut all) = ([0; 4096], Vec::new());
+    let mut bytes = [0; 4096];
+    let mut all = Vec::new();
     while let Ok(length @ 1..) = (&terminal.window).read(&mut bytes) {
         all.extend_from_slice(&bytes[..length]);
     }

@@ -22,10 +22,8 @@ fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
 
 /// Like [`part`], with other limits.
 fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> HostRun {
-    let (drive, out) = (
-        format!("sim:channels=4+read-us=200+seed={seed}"),
-        format!("of-{host}"),
-    );
+    let drive = format!("sim:channels=4+read-us=200+seed={seed}");
+    let out = format!("of-{host}");
     bench
         .line(&format!(
             "{READS} --filename={drive} --rate_iops={rate} --sla {limits} --out {out}"
@@ -275,16 +273,15 @@ fn four_clients_of_two_record_engines_are_one_load() {
     assert_eq!(result["outcome"], "pass", "{status}");
     assert_eq!(result["hosts"].as_array().unwrap().len(), 4, "{status}");
     let ops = |name: &str| {
-        let of = |stream: &&serde_json::Value| {
-            stream["name"]
-                .as_str()
-                .is_some_and(|stream| stream.contains(name))
-        };
         result["streams"]
             .as_array()
             .unwrap()
             .iter()
-            .find(of)
+            .find(|stream: &&serde_json::Value| {
+                stream["name"]
+                    .as_str()
+                    .is_some_and(|stream| stream.contains(name))
+            })
             .unwrap_or_else(|| panic!("{status}"))["ops"]
             .as_u64()
             .unwrap()

@@ -27,7 +27,8 @@ fn counts(sums: &Value) -> String {
     let mut counts = Vec::new();
     for kind in sums["kinds"].as_array().unwrap() {
         for size in kind["sizes"].as_array().unwrap() {
-            let [bytes, count] = ["bytes", "count"].map(|name| size[name].as_u64().unwrap());
+            let bytes = size["bytes"].as_u64().unwrap();
+            let count = size["count"].as_u64().unwrap();
             counts.push((kind["type"].as_str().unwrap(), bytes, count));
         }
     }
@@ -76,10 +77,8 @@ fn lines_of_operations_read_back_are_the_same_trace() {
     };
     let ops = from(path.to_str().unwrap(), &["--ops"]).stdout;
     bench.write("ops.txt", &ops);
-    let (first, second) = (
-        from(path.to_str().unwrap(), &["--json"]).json(),
-        from("ops.txt", &["--json"]).json(),
-    );
+    let first = from(path.to_str().unwrap(), &["--json"]).json();
+    let second = from("ops.txt", &["--json"]).json();
     assert_eq!(counts(&second), COUNTS_8_0);
     assert_eq!(first["top_processes"], second["top_processes"]);
     assert_eq!(first["not_completed"], second["not_completed"]);

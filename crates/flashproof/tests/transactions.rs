@@ -41,10 +41,8 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         let per_sec = row["transactions_per_sec"].as_f64().unwrap();
         assert!((50_000.0..=500_000.0).contains(&per_sec), "{row}");
         // The reads of records come from the drive: 95 of 100.
-        let (read, bytes) = (
-            row["read_mb_per_sec"].as_f64().unwrap() * 1e6,
-            row["record_bytes"].as_f64().unwrap(),
-        );
+        let read = row["read_mb_per_sec"].as_f64().unwrap() * 1e6;
+        let bytes = row["record_bytes"].as_f64().unwrap();
         assert!(read > 0.9 * per_sec * bytes, "{row}");
         assert!(row["average_queue"].as_f64().unwrap() > 1.0, "{row}");
         assert!(
@@ -142,10 +140,8 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
         ended.stdout
     );
     let row = &bench.json_file("table.json")[0];
-    let (waited, per_sec) = (
-        row["inserts_that_waited"].as_u64(),
-        row["inserted_per_sec"].as_f64().unwrap(),
-    );
+    let waited = row["inserts_that_waited"].as_u64();
+    let per_sec = row["inserted_per_sec"].as_f64().unwrap();
     assert!(
         waited.is_some_and(|waited| (64..2_000).contains(&waited)),
         "{row}"

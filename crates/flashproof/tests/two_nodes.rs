@@ -163,7 +163,8 @@ impl Pair {
 
     /// A client that finds both nodes through the first.
     pub(crate) fn client(&self, more: &[&str]) -> Running {
-        let (ip, port) = (self.addresses[0].ip(), self.addresses[0].port());
+        let ip = self.addresses[0].ip();
+        let port = self.addresses[0].port();
         let common = format!(
             "engine client -h {ip} -p {port} -k 1000 -o B:500 -z 8 --verify --sla 100%>3600s -s"
         );
@@ -228,7 +229,8 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
         .iter()
         .for_each(|at| until("it has all", || statistic(at, "objects") == 1001));
     [a, b].into_iter().for_each(Running::terminate);
-    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, more + 1));
+    let of_a = pair.records(0, more + 1);
+    let of_b = pair.records(1, more + 1);
     assert_eq!(
         of_a[more as usize],
         Answer {
@@ -346,7 +348,8 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
         .unwrap()
         .into_iter()
         .for_each(Running::terminate);
-    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
+    let of_a = pair.records(0, 400);
+    let of_b = pair.records(1, 400);
     let left = of_a
         .iter()
         .filter(|record| record.value == [7; 500])
@@ -393,7 +396,8 @@ fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() 
         let mut both = [start(0), start(1)];
         both.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         both.into_iter().for_each(Running::terminate);
-        let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
+        let of_a = pair.records(0, 400);
+        let of_b = pair.records(1, 400);
         assert!(
             of_a == of_b && of_a.iter().all(|record| record.value == [7; 500]),
             "{damaged} {stopped_first}"
@@ -429,7 +433,8 @@ fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
             .iter_mut()
             .for_each(|node| node.wait_to_hear("hold an older state"));
         nodes.into_iter().for_each(Running::terminate);
-        let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 200));
+        let of_a = pair.records(0, 200);
+        let of_b = pair.records(1, 200);
         assert!(
             of_a == of_b && of_a.iter().all(|record| record.value == b"new"),
             "node {restored} was restored"

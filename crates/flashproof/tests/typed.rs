@@ -47,7 +47,8 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
     });
     pages.push(project.join("README.md"));
     pages.sort();
-    let (mut run, mut wrong) = (0, Vec::new());
+    let mut run = 0;
+    let mut wrong = Vec::new();
     for page in pages {
         let bench = Bench::new();
         bench.link_examples();

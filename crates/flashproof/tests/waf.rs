@@ -48,7 +48,9 @@ fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_tw
             && page.contains("d-256k writes, p99.9 in ms")
     );
     let of = |number: usize| json["arrangements"][number]["waf"].as_f64().unwrap();
-    let (dedicated, shared, fdp) = (of(0), of(1), of(2));
+    let dedicated = of(0);
+    let shared = of(1);
+    let fdp = of(2);
     assert!(
         (shared - 1.84).abs() < 0.10 && (dedicated - 1.08).abs() < 0.03 && fdp < 1.3,
         "{json:#}"

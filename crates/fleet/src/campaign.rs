@@ -285,7 +285,8 @@ impl Campaign {
         &self,
         inventories: &[(PathBuf, Inventory)],
     ) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
-        let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
+        let mut chosen = Vec::new();
+        let mut in_use = Vec::new();
         let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
             for drive in inventory
@@ -436,18 +437,18 @@ fn steps(
                 quoted(&limit)
             )));
         }
-        let lead = |text: String| {
-            seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))))
-        };
-        let together_sec = together.map(lead).transpose()?;
-        let previous_step = || {
+        let together_sec = together
+            .map(|text: String| {
+                seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))))
+            })
+            .transpose()?;
+        let after = after.unwrap_or_else(|| {
             steps
                 .last()
                 .map(|(_, before)| before.name.clone())
                 .into_iter()
                 .collect()
-        };
-        let after = after.unwrap_or_else(previous_step);
+        });
         steps.push((
             location,
             Step {
@@ -545,7 +546,8 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
     } else {
         name
     };
-    let (mut conditions, mut steps) = (String::new(), String::new());
+    let mut conditions = String::new();
+    let mut steps = String::new();
     for (key, values) in [("models", &models), ("firmwares", &firmwares)] {
         if !values.is_empty() && !simulated {
             let _ = writeln!(conditions, "{key} = [{}]", list(values));
@@ -609,14 +611,14 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Campaign, String> {
-        let check = |words: &[String]| {
+        Campaign::parse(Path::new("c.toml"), text, &|words: &[String]| {
             if words[0] == "certify" {
                 Ok(())
             } else {
                 Err("unknown".to_owned())
             }
-        };
-        Campaign::parse(Path::new("c.toml"), text, &check).map_err(|failure| failure.message)
+        })
+        .map_err(|failure| failure.message)
     }
 
     const STEP: &str =
@@ -748,27 +750,27 @@ mod tests {
         };
         let select = |settings: &str, inventories: &[(PathBuf, Inventory)]| {
             let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
-            let ids = |(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
-                let chosen = chosen
-                    .into_iter()
-                    .map(|planned| planned.drive.id)
-                    .collect::<Vec<_>>()
-                    .join(" ");
-                format!(
-                    "{chosen}, in use {}",
-                    in_use
-                        .into_iter()
-                        .map(|drive| drive.id)
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                )
-            };
             campaign
                 .select(inventories)
-                .map(ids)
+                .map(|(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
+                    let chosen = chosen
+                        .into_iter()
+                        .map(|planned| planned.drive.id)
+                        .collect::<Vec<_>>()
+                        .join(" ");
+                    format!(
+                        "{chosen}, in use {}",
+                        in_use
+                            .into_iter()
+                            .map(|drive| drive.id)
+                            .collect::<Vec<_>>()
+                            .join(" ")
+                    )
+                })
                 .map_err(|failure| failure.message)
         };
-        let (free, used) = (DriveState::Free, DriveState::InUse);
+        let free = DriveState::Free;
+        let used = DriveState::InUse;
         let some = [
             of(
                 "n1",

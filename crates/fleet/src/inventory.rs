@@ -146,28 +146,28 @@ impl Inventory {
             ))
         };
         let joint = if spec.ends_with(':') { "" } else { "+" };
-        let drive = |number: u32| {
-            let path = format!("{spec}{joint}seed={number}");
-            let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
-            let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
-            let hint = || {
-                bad(
+        Ok(Self::new(
+            None,
+            (1..=count)
+                .map(|number: u32| {
+                    let path = format!("{spec}{joint}seed={number}");
+                    let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
+                    let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
+                    Ok(Drive {
+                        id: format!("SIM{number:05}"),
+                        path,
+                        model: Some("simulated".to_owned()),
+                        serial: Some(format!("SIM{number:05}")),
+                        size_bytes: size_bytes.ok_or_else(|| {
+                            bad(
                     "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md"
                         .to_owned(),
                 )
-            };
-            Ok(Drive {
-                id: format!("SIM{number:05}"),
-                path,
-                model: Some("simulated".to_owned()),
-                serial: Some(format!("SIM{number:05}")),
-                size_bytes: size_bytes.ok_or_else(hint)?,
-                ..Drive::default()
-            })
-        };
-        Ok(Self::new(
-            None,
-            (1..=count).map(drive).collect::<Result<_, Failure>>()?,
+                        })?,
+                        ..Drive::default()
+                    })
+                })
+                .collect::<Result<_, Failure>>()?,
         ))
     }
 
@@ -295,34 +295,33 @@ impl Inventory {
         let drives = inventories
             .iter()
             .flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
-        let row = |(inventory, drive): (&Self, &Drive)| {
-            [
-                inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
-                drive.path.clone(),
-                units::bytes(drive.size_bytes as f64),
-                text(&drive.model),
-                drive.serial.clone().unwrap_or_else(|| drive.id.clone()),
-                text(&drive.firmware),
-                text(&drive.slot),
-                text(&drive.link),
-                drive
-                    .numa_node
-                    .map_or("-".to_owned(), |node| node.to_string()),
-                drive
-                    .wear_percent
-                    .map_or("-".to_owned(), |percent| format!("{percent} %")),
-                drive.state.text().to_owned(),
-                // Drops the advice, which follows the last semicolon.
-                drive
-                    .why
-                    .as_deref()
-                    .map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why))
-                    .to_owned(),
-            ]
-        };
         Table::new("")
             .text(headings)
-            .rows(drives.map(row))
+            .rows(drives.map(|(inventory, drive): (&Self, &Drive)| {
+                [
+                    inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
+                    drive.path.clone(),
+                    units::bytes(drive.size_bytes as f64),
+                    text(&drive.model),
+                    drive.serial.clone().unwrap_or_else(|| drive.id.clone()),
+                    text(&drive.firmware),
+                    text(&drive.slot),
+                    text(&drive.link),
+                    drive
+                        .numa_node
+                        .map_or("-".to_owned(), |node| node.to_string()),
+                    drive
+                        .wear_percent
+                        .map_or("-".to_owned(), |percent| format!("{percent} %")),
+                    drive.state.text().to_owned(),
+                    // Drops the advice, which follows the last semicolon.
+                    drive
+                        .why
+                        .as_deref()
+                        .map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why))
+                        .to_owned(),
+                ]
+            }))
             .to_string()
     }
 }

@@ -117,7 +117,8 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
         };
-        let (mut journal, mut line) = (Self::default(), Vec::new());
+        let mut journal = Self::default();
+        let mut line = Vec::new();
         for number in 1.. {
             if !files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
                 break;

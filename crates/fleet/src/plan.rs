@@ -138,16 +138,15 @@ impl Plan {
                 advice,
             ));
         }
-        let gone = || {
-            Failure::environment(format!(
-                "cannot read {} - it was removed during the start - start again",
-                path.display()
-            ))
-        };
         Self::of(
             &self.dir,
             self.campaign,
-            self::read_plan_file(&self.dir)?.ok_or_else(gone)?,
+            self::read_plan_file(&self.dir)?.ok_or_else(|| {
+                Failure::environment(format!(
+                    "cannot read {} - it was removed during the start - start again",
+                    path.display()
+                ))
+            })?,
         )
     }
 
@@ -235,7 +234,8 @@ impl Plan {
 
     /// The plan for people: the drives of each host, how many run at once, and for how long.
     pub fn text(&self) -> String {
-        let (tasks, shares) = (self.by_host(), self.shares());
+        let tasks = self.by_host();
+        let shares = self.shares();
         let drive_sec: u64 = self
             .campaign
             .steps
@@ -441,16 +441,18 @@ mod tests {
     use super::*;
 
     fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
-        let share = |&(name, at_once): &(&str, u32)| {
-            (
-                Some(name.to_owned()),
-                Share {
-                    at_once,
-                    waits_for: Vec::new(),
-                },
-            )
-        };
-        hosts.iter().map(share).collect()
+        hosts
+            .iter()
+            .map(|&(name, at_once): &(&str, u32)| {
+                (
+                    Some(name.to_owned()),
+                    Share {
+                        at_once,
+                        waits_for: Vec::new(),
+                    },
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -500,7 +502,8 @@ mod tests {
     #[test]
     fn the_first_start_fixes_drives_and_steps_for_every_later_one() {
         let dir = campaign(2, STEP);
-        let (one, other) = (read(dir.path()).unwrap(), read(dir.path()).unwrap());
+        let one = read(dir.path()).unwrap();
+        let other = read(dir.path()).unwrap();
         let one = one.start().unwrap();
         Inventory::simulated("sim:", 3)
             .unwrap()

@@ -124,24 +124,6 @@ fn is_result(state: StepState) -> bool {
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let result = |step: &StepStatus| {
-        let page = plan.results_dir(task.index, &step.step).join(REPORT);
-        let report = page.is_file().then(|| {
-            page.strip_prefix(&plan.dir)
-                .map(|path| path.display().to_string())
-                .ok()
-        });
-        StepResult {
-            state: step.now.text().to_owned(),
-            outcome: step.outcome,
-            sentence: if step.now == StepState::Running {
-                String::new()
-            } else {
-                step.note.clone()
-            },
-            report: report.flatten(),
-        }
-    };
     let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
     CampaignDrive {
         drive: planned.drive.id.clone(),
@@ -150,7 +132,28 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
         host: planned.host.clone().or(ran_on).unwrap_or_default(),
         slot: text(&planned.drive.slot),
         link: text(&planned.drive.link),
-        results: task.steps.iter().map(result).collect(),
+        results: task
+            .steps
+            .iter()
+            .map(|step: &StepStatus| {
+                let page = plan.results_dir(task.index, &step.step).join(REPORT);
+                let report = page.is_file().then(|| {
+                    page.strip_prefix(&plan.dir)
+                        .map(|path| path.display().to_string())
+                        .ok()
+                });
+                StepResult {
+                    state: step.now.text().to_owned(),
+                    outcome: step.outcome,
+                    sentence: if step.now == StepState::Running {
+                        String::new()
+                    } else {
+                        step.note.clone()
+                    },
+                    report: report.flatten(),
+                }
+            })
+            .collect(),
     }
 }
 
@@ -175,13 +178,16 @@ fn labels(drive: &CampaignDrive) -> Labels {
 
 /// The rating of the drive, if a step searched for one.
 fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
-    let step_rating = |step: &crate::campaign::Step| {
-        let dir = result(plan, status, index, &step.name)?;
-        let mut series = Series::read(&dir).ok()??;
-        rejudge_in(&dir, &mut series);
-        series.conclusion?.rating
-    };
-    plan.campaign.steps.iter().rev().find_map(step_rating)
+    plan.campaign
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step: &crate::campaign::Step| {
+            let dir = result(plan, status, index, &step.name)?;
+            let mut series = Series::read(&dir).ok()??;
+            rejudge_in(&dir, &mut series);
+            series.conclusion?.rating
+        })
 }
 
 /// The run in `dir` whose load is the same for all drives: the run itself, or the first run of a series.
@@ -206,25 +212,26 @@ fn measure(
     step: &str,
     remarks: &mut Vec<String>,
 ) -> Vec<DriveLatencies> {
-    let read_drive = |index: usize| {
-        let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
-        (
-            index,
-            run.map_or_else(
-                || Ok(DriveLatencies::default()),
-                |run| DriveLatencies::read(&run),
-            ),
-        )
-    };
     let next_index = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next_index.fetch_add(1, Ordering::Relaxed));
-    let work = |_| {
+    let mut indexed: Vec<_> = in_parallel(0..cpus(), |_| {
         numbers()
             .take_while(|index| *index < plan.drives.len())
-            .map(read_drive)
+            .map(|index: usize| {
+                let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
+                (
+                    index,
+                    run.map_or_else(
+                        || Ok(DriveLatencies::default()),
+                        |run| DriveLatencies::read(&run),
+                    ),
+                )
+            })
             .collect::<Vec<_>>()
-    };
-    let mut indexed: Vec<_> = in_parallel(0..cpus(), work).into_iter().flatten().collect();
+    })
+    .into_iter()
+    .flatten()
+    .collect();
     indexed.sort_by_key(|(index, _)| *index);
     let mut latencies = Vec::new();
     for (index, result) in indexed {
@@ -328,7 +335,9 @@ fn domain_length(text: &str) -> usize {
 /// replaced. A domain after a host name is removed.
 fn replaced(text: &str, names: &[(String, String)]) -> String {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let (mut result, mut rest, mut last) = (String::new(), text, None);
+    let mut result = String::new();
+    let mut rest = text;
+    let mut last = None;
     while let Some(next) = rest.chars().next() {
         let begins = |(name, _): &&(String, String)| {
             let after = rest

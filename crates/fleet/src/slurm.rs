@@ -67,8 +67,12 @@ pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
 fn queued(line: &str) -> Option<QueuedTask> {
     let mut fields = line.splitn(6, '|');
     let mut next = || fields.next().map(str::trim);
-    let (index, job, state, node, reason, comment) =
-        (next()?, next()?, next()?, next()?, next()?, next()?);
+    let index = next()?;
+    let job = next()?;
+    let state = next()?;
+    let node = next()?;
+    let reason = next()?;
+    let comment = next()?;
     let (first, host) = comment.split_once(' ')?;
     Some(QueuedTask {
         index: first
@@ -102,7 +106,8 @@ pub fn submit(
             "put the campaign on a disk that all hosts can write",
         )
     })?;
-    let (shares, mut submitted) = (plan.shares(), 0);
+    let shares = plan.shares();
+    let mut submitted = 0;
     // Jobs of each host, including those in the queue.
     let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for task in queue(plan)? {
@@ -233,7 +238,8 @@ pub fn cancel(plan: &Plan) -> Result<(), Failure> {
 /// Takes the inventory of every node that is up, by one job. Returns the nodes that are down.
 pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure> {
     let nodes = command("sinfo", &["-h", "-N", "-o", "%N %T"], None)?;
-    let (mut up_nodes, mut down_nodes) = (Vec::new(), Vec::new());
+    let mut up_nodes = Vec::new();
+    let mut down_nodes = Vec::new();
     for line in nodes.lines() {
         let Some((node, state)) = line.trim().split_once(' ') else {
             continue;
@@ -254,11 +260,9 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
         )));
     }
     let executable = std::env::current_exe().map_err(Failure::environment)?;
-    let (nodes, executable, out) = (
-        up_nodes.join(","),
-        executable.display().to_string(),
-        dir.display().to_string(),
-    );
+    let nodes = up_nodes.join(",");
+    let executable = executable.display().to_string();
+    let out = dir.display().to_string();
     let number = format!("--nodes={}", up_nodes.len());
     let list = format!("--nodelist={nodes}");
     let mut args = vec![

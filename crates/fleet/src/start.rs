@@ -180,7 +180,8 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     )?;
     waiting.reverse();
     let task_count = waiting.len();
-    let (mut running, mut done_count): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
+    let mut running: Vec<(usize, Child)> = Vec::new();
+    let mut done_count: usize = 0;
     let mut has_asked = false;
     while !waiting.is_empty() || !running.is_empty() {
         let is_over = end_signals.received().is_some() || is_cancelled(plan);

@@ -156,8 +156,10 @@ impl CampaignStatus {
             .flatten()
             .map(|task| (task.index, task))
             .collect();
-        let (mut tasks, mut journals, mut faults, mut clocks) =
-            (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let mut tasks = Vec::new();
+        let mut journals = Vec::new();
+        let mut faults = Vec::new();
+        let mut clocks = BTreeMap::new();
         for (index, planned) in plan.drives.iter().enumerate() {
             let journal = read_journal(&plan.task_dir(index)).unwrap_or_else(|failure| Journal {
                 damage: Some(failure.message),
@@ -198,10 +200,8 @@ impl CampaignStatus {
             .iter()
             .filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX)
         {
-            let (sec, side) = (
-                ahead.unsigned_abs() as f64 / 1e3,
-                if *ahead > 0 { "ahead of" } else { "behind" },
-            );
+            let sec = ahead.unsigned_abs() as f64 / 1e3;
+            let side = if *ahead > 0 { "ahead of" } else { "behind" };
             faults.push(format!(
                 "the clock of {host} is {} {side} the file server's, so the times in its results are wrong",
                 span_about(sec)
@@ -240,20 +240,20 @@ impl CampaignStatus {
                 .iter()
                 .any(|(_, result)| result.outcome == outcome)
         };
-        match () {
-            () if any_in(&[StepState::Fail]) || one_test(Outcome::Fail) => 1,
-            () if any_in(&[StepState::Invalid]) || one_test(Outcome::Invalid) => 4,
-            () if any_in(&[
-                StepState::Refused,
-                StepState::Lost,
-                StepState::Failed,
-                StepState::Stopped,
-            ]) =>
-            {
-                3
-            }
-            () if self.started && self.is_over() && any_in(&[StepState::Waiting]) => 3,
-            () => 0,
+        if any_in(&[StepState::Fail]) || one_test(Outcome::Fail) {
+            1
+        } else if any_in(&[StepState::Invalid]) || one_test(Outcome::Invalid) {
+            4
+        } else if any_in(&[
+            StepState::Refused,
+            StepState::Lost,
+            StepState::Failed,
+            StepState::Stopped,
+        ]) || (self.started && self.is_over() && any_in(&[StepState::Waiting]))
+        {
+            3
+        } else {
+            0
         }
     }
 
@@ -265,33 +265,32 @@ impl CampaignStatus {
             count(self.tasks.len() as u64, "drive"),
             self.counts()
         );
-        let line = |(task, step): (&TaskStatus, &StepStatus)| {
-            let host = step
-                .host
-                .as_deref()
-                .or(task.host.as_deref())
-                .map_or_else(String::new, |host| format!(" on {host}"));
-            let left = step
-                .left_sec
-                .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
-            let note = if step.note.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", step.note)
-            };
-            format!(
-                "  {:04} {} {}{host} {}{left}{note}\n",
-                task.index,
-                task.drive,
-                step.step,
-                step.now.text()
-            )
-        };
         let mut list = |title: &str, shown: usize, is_listed: &dyn Fn(StepState) -> bool| {
             let lines: Vec<String> = self
                 .steps()
                 .filter(|(_, step)| is_listed(step.now))
-                .map(line)
+                .map(|(task, step): (&TaskStatus, &StepStatus)| {
+                    let host = step
+                        .host
+                        .as_deref()
+                        .or(task.host.as_deref())
+                        .map_or_else(String::new, |host| format!(" on {host}"));
+                    let left = step
+                        .left_sec
+                        .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
+                    let note = if step.note.is_empty() {
+                        String::new()
+                    } else {
+                        format!(": {}", step.note)
+                    };
+                    format!(
+                        "  {:04} {} {}{host} {}{left}{note}\n",
+                        task.index,
+                        task.drive,
+                        step.step,
+                        step.now.text()
+                    )
+                })
                 .collect();
             if !lines.is_empty() {
                 // Writing to a string cannot fail.
@@ -355,13 +354,12 @@ impl CampaignStatus {
             .flat_map(|task| &task.steps)
             .map(|step| step.step.as_str());
         table.rows(names.map(|name| {
-            let number = |now: &StepState| {
-                counts
-                    .get(&(name, *now))
-                    .map_or_else(String::new, u64::to_string)
-            };
             std::iter::once(name.to_owned())
-                .chain(states.iter().map(number))
+                .chain(states.iter().map(|now: &StepState| {
+                    counts
+                        .get(&(name, *now))
+                        .map_or_else(String::new, u64::to_string)
+                }))
                 .collect::<Vec<_>>()
         }))
     }
@@ -393,18 +391,15 @@ fn step_status(
         Event::Skipped { why } => (StepState::Skipped, why.clone()),
         Event::Begun(begun) => {
             let status = Status::read(results, SystemTime::now(), &process_state).ok();
-            match is_running(begun, status.as_ref(), queued, has_queue) {
-                true => {
-                    this.left_sec = status.as_ref().and_then(left_sec);
-                    (StepState::Running, String::new())
-                }
-                false => {
-                    let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                    (
-                        StepState::Lost,
-                        format!("begun {at} on {}, but its process is gone", begun.host),
-                    )
-                }
+            if is_running(begun, status.as_ref(), queued, has_queue) {
+                this.left_sec = status.as_ref().and_then(left_sec);
+                (StepState::Running, String::new())
+            } else {
+                let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
+                (
+                    StepState::Lost,
+                    format!("begun {at} on {}, but its process is gone", begun.host),
+                )
             }
         }
         Event::Reset => (StepState::Waiting, String::new()),
@@ -517,15 +512,6 @@ mod tests {
                 attempts: 1,
             };
             let steps = states.iter().map(step).collect();
-            let one_test = |outcome| {
-                (
-                    "a".to_owned(),
-                    MultiHostResult {
-                        outcome,
-                        ..MultiHostResult::undecided(String::new())
-                    },
-                )
-            };
             CampaignStatus {
                 name: String::new(),
                 started: true,
@@ -537,7 +523,18 @@ mod tests {
                     steps,
                 }],
                 faults: Vec::new(),
-                together: together.map(one_test).into_iter().collect(),
+                together: together
+                    .map(|outcome| {
+                        (
+                            "a".to_owned(),
+                            MultiHostResult {
+                                outcome,
+                                ..MultiHostResult::undecided(String::new())
+                            },
+                        )
+                    })
+                    .into_iter()
+                    .collect(),
             }
             .exit_code()
         };

@@ -273,7 +273,8 @@ impl Task<'_> {
     /// Returns the command's status, and why it was asked to end.
     fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
         let began = Instant::now();
-        let (mut last_check, mut stop_reason) = (began, None);
+        let mut last_check = began;
+        let mut stop_reason = None;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok((status, stop_reason));
@@ -652,10 +653,8 @@ mod tests {
         let end = |raw: i32, stopped: bool, found: Option<(Outcome, &str)>, keeps_results: bool| {
             let found = found
                 .map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
-            let (status, stopped) = (
-                ExitStatus::from_raw(raw),
-                stopped.then(|| "asked".to_owned()),
-            );
+            let status = ExitStatus::from_raw(raw);
+            let stopped = stopped.then(|| "asked".to_owned());
             match conclusion(
                 status,
                 stopped,
@@ -673,11 +672,9 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        let (pass, fail, invalid) = (
-            Some((Outcome::Pass, "S1")),
-            (Outcome::Fail, "S1"),
-            (Outcome::Invalid, "S1"),
-        );
+        let pass = Some((Outcome::Pass, "S1"));
+        let fail = (Outcome::Fail, "S1");
+        let invalid = (Outcome::Invalid, "S1");
         for (event, is) in [
             (end(0, false, pass, true), "ended 0 Some(Pass) said"),
             (

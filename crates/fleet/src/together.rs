@@ -141,28 +141,27 @@ pub(crate) fn results(
     tasks: &[TaskStatus],
     journals: &[Journal],
 ) -> Vec<(String, MultiHostResult)> {
-    let step_result = |(step_index, step): (usize, &Step)| {
-        let is_over = !tasks
-            .iter()
-            .any(|task| task.steps[step_index].now.is_open());
-        let together = || {
-            let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
-            let parts: Vec<HostRun> = tasks
-                .iter()
-                .zip(journals)
-                .map(|(task, journal)| part(plan, step, task, journal))
-                .collect();
-            judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
-        };
-        let judged =
-            || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
-        (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
-    };
     plan.campaign
         .steps
         .iter()
         .enumerate()
-        .filter_map(step_result)
+        .filter_map(|(step_index, step): (usize, &Step)| {
+            let is_over = !tasks
+                .iter()
+                .any(|task| task.steps[step_index].now.is_open());
+            let together = || {
+                let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
+                let parts: Vec<HostRun> = tasks
+                    .iter()
+                    .zip(journals)
+                    .map(|(task, journal)| part(plan, step, task, journal))
+                    .collect();
+                judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
+            };
+            let judged =
+                || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
+            (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
+        })
         .collect()
 }
 

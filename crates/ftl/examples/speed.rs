@@ -37,9 +37,11 @@ fn main() {
         ftl.write(unit, (units - unit).min(64) as u32, 0);
     }
     write_randomly(&mut ftl, units, &mut random);
-    let (before, began) = (ftl.counters(), cpu_s());
+    let before = ftl.counters();
+    let began = cpu_s();
     write_randomly(&mut ftl, units / 2, &mut random);
-    let (done, seconds) = (ftl.counters().since(before).unwrap(), cpu_s() - began);
+    let done = ftl.counters().since(before).unwrap();
+    let seconds = cpu_s() - began;
 
     let millions = |bytes: u64| bytes as f64 / f64::from(unit_bytes) / seconds / 1e6;
     let memory = sys::process::usage()

@@ -68,10 +68,8 @@ impl Ftl {
         if self.points[to_point].room() == 0 {
             self.open(to_point);
         }
-        let (superblock, at) = (
-            self.points[to_point].superblock,
-            self.points[to_point].next_flash,
-        );
+        let superblock = self.points[to_point].superblock;
+        let at = self.points[to_point].next_flash;
         let units_left = self.map.per_superblock() - victim.done_units;
         let count = units_left
             .min(units)
@@ -106,7 +104,8 @@ impl Ftl {
 
     /// Append point for valid units that are moved out of a superblock of handle `owner`.
     fn destination(&self, owner: u16) -> usize {
-        let (handles, owner) = (usize::from(self.spec.handles), usize::from(owner));
+        let handles = usize::from(self.spec.handles);
+        let owner = usize::from(owner);
         match self.spec.append {
             Append::Shared if self.spec.isolation == Isolation::Initially => 0,
             Append::Shared => owner,
@@ -220,18 +219,15 @@ impl Ftl {
 
     /// Scans all superblocks, because all ages change with every write.
     fn most_benefit(&self) -> Option<u32> {
-        let (unit_total, now_units) = (
-            self.map.per_superblock(),
-            self.host_units + self.moved_units,
-        );
-        let benefit = |(superblock, valid): (u32, u32)| {
-            let valid_share = f64::from(valid) / f64::from(unit_total);
-            let age = (now_units - self.victims.filled_at[superblock as usize] + 1) as f64;
-            (superblock, (1.0 - valid_share) / (2.0 * valid_share) * age)
-        };
+        let unit_total = self.map.per_superblock();
+        let now_units = self.host_units + self.moved_units;
         let with_gain = self.valid.closed().filter(|&(_, valid)| valid < unit_total);
         with_gain
-            .map(benefit)
+            .map(|(superblock, valid): (u32, u32)| {
+                let valid_share = f64::from(valid) / f64::from(unit_total);
+                let age = (now_units - self.victims.filled_at[superblock as usize] + 1) as f64;
+                (superblock, (1.0 - valid_share) / (2.0 * valid_share) * age)
+            })
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(superblock, _)| superblock)
     }

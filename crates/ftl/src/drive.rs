@@ -93,17 +93,16 @@ impl Ftl {
     ) {
         self.check_range(first_unit, units);
         let handle = self.point_of(handle);
-        let (mut unit, end) = (first_unit as u32, first_unit as u32 + units);
+        let mut unit = first_unit as u32;
+        let end = first_unit as u32 + units;
         while unit < end {
             if self.points[handle].room() == 0 {
                 self.make_room(handle, media);
             }
             let point = &mut self.points[handle];
-            let (superblock, at, count) = (
-                point.superblock,
-                point.next_flash,
-                point.room().min(end - unit),
-            );
+            let superblock = point.superblock;
+            let at = point.next_flash;
+            let count = point.room().min(end - unit);
             self.map
                 .write(unit, at, count, |left| self.valid.remove_one(left));
             self.host_units += u64::from(count);
@@ -308,10 +307,8 @@ impl Ftl {
             let is_free = free.contains(&superblock);
             let written = if is_free { 0 } else { self.written(superblock) };
             programmed += u64::from(written);
-            let (counted, valid) = (
-                self.map.count_valid(superblock, written),
-                self.valid.of(superblock),
-            );
+            let counted = self.map.count_valid(superblock, written);
+            let valid = self.valid.of(superblock);
             if counted != valid || counted != by_superblock[superblock as usize] {
                 let mapped = by_superblock[superblock as usize];
                 return Err(format!(
@@ -340,7 +337,8 @@ impl Ftl {
             ));
         }
         if programmed != self.host_units + self.moved_units {
-            let (host, moved) = (self.host_units, self.moved_units);
+            let host = self.host_units;
+            let moved = self.moved_units;
             return Err(format!(
                 "{host} units written and {moved} moved, but {programmed} programmed"
             ));

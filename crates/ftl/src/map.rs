@@ -73,7 +73,8 @@ impl UnitMap {
         count: u32,
         mut release: impl FnMut(u32),
     ) {
-        let (reciprocal, first) = (self.reciprocal, flash as usize);
+        let reciprocal = self.reciprocal;
+        let first = flash as usize;
         let flash_slots = &mut self.flash_of[unit as usize..][..count as usize];
         let host_slots = &mut self.host_of[first..][..count as usize];
         for ((place, content), index) in flash_slots.iter_mut().zip(host_slots).zip(0..) {

@@ -35,7 +35,8 @@ pub struct BothConventions(
 
 impl fmt::Display for BothConventions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (logical, flash) = (self.0 * 100.0, share_of_flash(self.0) * 100.0);
+        let logical = self.0 * 100.0;
+        let flash = share_of_flash(self.0) * 100.0;
         write!(
             f,
             "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T"

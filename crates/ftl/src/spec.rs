@@ -139,11 +139,10 @@ impl Spec {
             ));
         }
         // If only the reserve is free and all append points are full, there must be a superblock with an invalid unit.
-        let (data, reserve) = (
-            logical_bytes / superblock_bytes + 1,
-            u64::from(self.reserve_superblocks),
-        );
-        let (host_points, collection_points) = (u64::from(handles), self.collection_points());
+        let data = logical_bytes / superblock_bytes + 1;
+        let reserve = u64::from(self.reserve_superblocks);
+        let host_points = u64::from(handles);
+        let collection_points = self.collection_points();
         if reserve == 0 {
             return Some(
                 "no superblocks in reserve: garbage collection needs a free superblock to begin: give at least 1"

@@ -67,7 +67,8 @@ fn sequential() -> f64 {
 
 #[test]
 fn handles_keep_hot_and_cold_apart() {
-    let (apart, together) = (hot_and_cold(false), hot_and_cold(true));
+    let apart = hot_and_cold(false);
+    let together = hot_and_cold(true);
     assert!(together > apart * 1.2, "{together}, with handles {apart}");
 }
 

@@ -20,7 +20,8 @@ const IMAGE_SEED: u32 = 0;
 /// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns
 /// true if there is a message.
 pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
-    let (mut rest, mut works) = (bytes, Vec::new());
+    let mut rest = bytes;
+    let mut works = Vec::new();
     loop {
         let before = rest;
         let Ok(Some(said)) = take(&mut rest) else {
@@ -94,7 +95,8 @@ fn assert_store(works: Vec<(Digest, Work)>) {
     let mut open = Open::on(open.close());
     assert_eq!(open.read(&digests), found);
     let mut bins = Vec::new();
-    let (operation, particle) = (ops::operation::WRITE, ops::particle::BLOB);
+    let operation = ops::operation::WRITE;
+    let particle = ops::particle::BLOB;
     ops::put(
         &mut bins,
         &ops::Entry {

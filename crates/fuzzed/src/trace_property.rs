@@ -63,7 +63,8 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
         Err(error) => assert_one_line(&error.to_string()),
         Ok(trace) => {
             assert_eq!(trace.operations + trace.left_out, found.len() as u64);
-            let (operations, largest) = (trace.operations, trace.largest_bytes());
+            let operations = trace.operations;
+            let largest = trace.largest_bytes();
             let sums = trace.classes().into_iter().map(|class| trace.totals(class));
             let (counted, bytes) = sums.fold((0, 0), |(ops, bytes), (more, moved)| {
                 (ops + more, bytes + moved)
@@ -86,10 +87,8 @@ const EVENT_BYTES: usize = 8;
 pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let (header, formats) = (
-        text(),
-        [(EventKind::Issue, text()), (EventKind::Complete, text())],
-    );
+    let header = text();
+    let formats = [(EventKind::Issue, text()), (EventKind::Complete, text())];
     let page = parts.next().unwrap_or_default();
     match page_events(&header, &formats, page) {
         Err(error) => {

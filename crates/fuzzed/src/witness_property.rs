@@ -90,12 +90,17 @@ fn assert_sectors(bytes: &[u8]) {
         scattered: bytes.len().is_multiple_of(2),
     };
     for acknowledged in [0, 3, 9] {
-        let read = |slot: u64, pass: &mut dyn FnMut(Slot<'_>)| {
-            let from = bytes.len().min(slot as usize * 1024);
-            pass(Slot::Bytes(&bytes[from..bytes.len().min(from + 1024)]));
-            Ok::<_, Infallible>(())
-        };
-        let Ok(counts) = examine(session, 0, &lane, acknowledged, read);
+        let Ok(counts) = examine(
+            session,
+            0,
+            &lane,
+            acknowledged,
+            |slot: u64, pass: &mut dyn FnMut(Slot<'_>)| {
+                let from = bytes.len().min(slot as usize * 1024);
+                pass(Slot::Bytes(&bytes[from..bytes.len().min(from + 1024)]));
+                Ok::<_, Infallible>(())
+            },
+        );
         assert_eq!(counts.checked, counts.intact + counts.failed_writes());
         assert!(
             counts.checked <= acknowledged.min(4) && counts.reordered <= counts.failed_writes()

@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             space_bytes / u64::from(tenant.write_block_bytes),
             1,
         )?;
-        let (made, began) = (began.elapsed(), Instant::now());
+        let made = began.elapsed();
+        let began = Instant::now();
         let mut blocks = 0_u64;
         while began.elapsed().as_secs_f64() < seconds {
             for _ in 0..10_000 {

@@ -47,10 +47,8 @@ impl FromStr for Factor {
         if whole.len() + decimals.len() == 0 || !digits(whole) || !digits(decimals) {
             return Err(FactorError::NotANumber);
         }
-        let (whole, decimals) = (
-            whole.trim_start_matches('0'),
-            decimals.trim_end_matches('0'),
-        );
+        let whole = whole.trim_start_matches('0');
+        let decimals = decimals.trim_end_matches('0');
         if whole.len() > DIGITS_MAX || decimals.len() > DIGITS_MAX {
             return Err(FactorError::TooManyDigits);
         }
@@ -108,7 +106,8 @@ impl fmt::Display for Factor {
 
 /// Billionths as the shortest decimal.
 pub(crate) fn decimal(billionths: u128) -> String {
-    let (whole, part) = (billionths / u128::from(ONE), billionths % u128::from(ONE));
+    let whole = billionths / u128::from(ONE);
+    let part = billionths % u128::from(ONE);
     let text = format!("{whole}.{part:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -140,10 +140,13 @@ impl KeyGenerator {
         match self {
             Self::Uniform { keys } => random.below(u64::from(*keys)) as u32,
             Self::Zipfian(zipfian) => zipfian.draw(random) as u32,
-            Self::HotCold { keys, hot, traffic } => match random.unit() < *traffic || hot == keys {
-                true => random.below(u64::from(*hot)) as u32,
-                false => *hot + random.below(u64::from(*keys - *hot)) as u32,
-            },
+            Self::HotCold { keys, hot, traffic } => {
+                if random.unit() < *traffic || hot == keys {
+                    random.below(u64::from(*hot)) as u32
+                } else {
+                    *hot + random.below(u64::from(*keys - *hot)) as u32
+                }
+            }
             Self::Sequential { keys, next_key } => {
                 let key = *next_key;
                 *next_key = (key + 1) % *keys;
@@ -189,7 +192,8 @@ impl Class {
                 keys_pct,
                 traffic_pct,
             } => {
-                let (hot, traffic) = (f64::from(hot_keys(keys_pct, count)), traffic_pct / 100.0);
+                let hot = f64::from(hot_keys(keys_pct, count));
+                let traffic = traffic_pct / 100.0;
                 vec![
                     Self {
                         keys: hot,
@@ -203,7 +207,8 @@ impl Class {
             }
             Keys::Zipfian { theta } => {
                 let zipfian = Zipfian::new(count.into(), theta);
-                let (mut classes, mut first_rank) = (Vec::new(), 1);
+                let mut classes = Vec::new();
+                let mut first_rank = 1;
                 while first_rank <= count {
                     let end_rank = first_rank
                         .saturating_add((first_rank / 100).max(1))
@@ -274,7 +279,8 @@ impl Zipfian {
 
     /// The integral of t^-theta over t from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
-        let (log, exponent) = (x.ln(), 1.0 - self.theta);
+        let log = x.ln();
+        let exponent = 1.0 - self.theta;
         if (exponent * log).abs() < 1e-8 {
             log * (1.0 + exponent * log / 2.0)
         } else {
@@ -298,7 +304,8 @@ mod tests {
     use super::*;
 
     fn counts(keys: Keys, count: u32, draws: u32) -> Vec<f64> {
-        let (mut draw, mut random) = (KeyGenerator::new(keys, count), Random::new(3));
+        let mut draw = KeyGenerator::new(keys, count);
+        let mut random = Random::new(3);
         let mut counts = vec![0.0; count as usize];
         (0..draws).for_each(|_| counts[draw.next(&mut random) as usize] += 1.0);
         counts
@@ -333,10 +340,12 @@ mod tests {
             },
         ] {
             let seen = counts(keys, 5_000, 1_000_000);
-            let (mut at, mut updates) = (0, 0.0);
+            let mut at = 0;
+            let mut updates = 0.0;
             for class in Class::of(keys, 5_000) {
                 let end = at + class.keys as usize;
-                let (drawn, wanted) = (seen[at..end].iter().sum::<f64>(), class.updates * 1e6);
+                let drawn = seen[at..end].iter().sum::<f64>();
+                let wanted = class.updates * 1e6;
                 assert!(
                     (drawn - wanted).abs() < 5.0 * wanted.sqrt(),
                     "{keys}: {drawn} updates from {at} to {end}, not {wanted}"

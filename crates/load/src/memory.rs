@@ -6,8 +6,8 @@ use results::units;
 pub fn check(needed_bytes: u64) -> Result<(), String> {
     match sys::buffer::available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => {
-            let [needed, available] =
-                [needed_bytes, available_bytes].map(|bytes| units::bytes(bytes as f64));
+            let needed = units::bytes(needed_bytes as f64);
+            let available = units::bytes(available_bytes as f64);
             Err(format!(
                 "{needed} of memory are needed, and {available} are available"
             ))

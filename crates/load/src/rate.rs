@@ -36,7 +36,8 @@ impl Rate {
     pub fn nearest(ops: u128, seconds: u128) -> Self {
         const BITS: u32 = 56;
         let divisor = greatest_divisor(ops, seconds).max(1);
-        let (ops, seconds) = (ops / divisor, (seconds / divisor).max(1));
+        let ops = ops / divisor;
+        let seconds = (seconds / divisor).max(1);
         let excess = (u128::BITS - (ops | seconds).leading_zeros()).saturating_sub(BITS);
         let parts = (ops >> excess, (seconds >> excess).max(1));
         Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)

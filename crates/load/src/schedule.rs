@@ -264,7 +264,8 @@ impl Listed {
         if self.next_index >= self.end_index {
             return None;
         }
-        let (lap, index) = (self.next_index / count, self.next_index % count);
+        let lap = self.next_index / count;
+        let index = self.next_index % count;
         self.next_index += self.stride;
         self.lap_ns
             .checked_mul(lap)?
@@ -282,7 +283,8 @@ impl Listed {
                 .saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns
         };
-        let (mut low, mut high) = (self.next_index, self.end_index.max(self.next_index));
+        let mut low = self.next_index;
+        let mut high = self.end_index.max(self.next_index);
         while low < high {
             let middle = low + (high - low) / 2;
             if is_before_end(&middle) {

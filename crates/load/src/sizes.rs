@@ -110,12 +110,15 @@ impl SizeTable {
 
     /// The mean size, in bytes; for printing only.
     pub fn mean_bytes(&self) -> f64 {
-        let of_column = |column: &Column| {
-            let own_share = column.keep_below as f64 / ALWAYS as f64;
-            own_share * f64::from(column.own_bytes)
-                + (1.0 - own_share) * f64::from(column.other_bytes)
-        };
-        self.columns.iter().map(of_column).sum::<f64>() / self.columns.len() as f64
+        self.columns
+            .iter()
+            .map(|column: &Column| {
+                let own_share = column.keep_below as f64 / ALWAYS as f64;
+                own_share * f64::from(column.own_bytes)
+                    + (1.0 - own_share) * f64::from(column.other_bytes)
+            })
+            .sum::<f64>()
+            / self.columns.len() as f64
     }
 
     /// Every size that can be drawn, ascending, in bytes.

@@ -208,10 +208,8 @@ impl SizeDistribution {
     /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
     /// `discover_read_pattern`.
     pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
-        let (steps_min, steps_max) = (
-            min_bytes.div_ceil(step_bytes),
-            max_bytes.div_ceil(step_bytes),
-        );
+        let steps_min = min_bytes.div_ceil(step_bytes);
+        let steps_max = max_bytes.div_ceil(step_bytes);
         match steps_max - steps_min + 1 {
             1 => Self::Same(steps_min * step_bytes),
             count => Self::Uniform {
@@ -503,10 +501,8 @@ mod tests {
             extent: extent(OpKind::Read, 3),
             random: Random::new(1),
         };
-        let (reads, writes) = (
-            vec![extent(OpKind::Read, 1)],
-            vec![extent(OpKind::Write, 2)],
-        );
+        let reads = vec![extent(OpKind::Read, 1)];
+        let writes = vec![extent(OpKind::Write, 2)];
         let bundles = Updates::new(reads, writes, 100, Random::new(1));
         let twice: [[Box<dyn Stream>; 2]; 2] = [
             [Box::new(uniform.clone()), Box::new(uniform)],

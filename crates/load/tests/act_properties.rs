@@ -175,10 +175,8 @@ fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
     let buckets = sizes.histogram.buckets();
     buckets
         .map(|b| {
-            let (lower, upper) = (
-                f64::from(b.lower_bytes) * scale,
-                f64::from(b.upper_bytes) * scale,
-            );
+            let lower = f64::from(b.lower_bytes) * scale;
+            let upper = f64::from(b.upper_bytes) * scale;
             let everything_is_one_step = upper <= f64::from(step_bytes);
             let share = if everything_is_one_step {
                 f64::from(u8::from(bytes >= step_bytes))

@@ -37,7 +37,9 @@ fn plan(shard: u64, shards: u64) -> Plan {
 }
 
 fn ten_minutes() -> RunConfig {
-    let (duration_ns, errors_max, hang_ns) = (600 * SEC, u64::MAX, SEC);
+    let duration_ns = 600 * SEC;
+    let errors_max = u64::MAX;
+    let hang_ns = SEC;
     let layout = results::testing::layout(&[("reads", true)], 7.0, ["sim"]);
     RunConfig {
         layout: Layout {
@@ -173,7 +175,8 @@ impl Sink for Enough {
 fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he_took() {
     for thinks_ms in [0, 1, 20] {
         let what = ten_minutes();
-        let (control, thinks) = (what.control.clone(), Duration::from_millis(thinks_ms));
+        let control = what.control.clone();
+        let thinks = Duration::from_millis(thinks_ms);
         let mut enough = Enough {
             at: 3,
             thinks,
@@ -212,16 +215,6 @@ fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
     let all = cpus("/proc/self/status");
     let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
     let seen = [Mutex::new(String::new()), Mutex::new(String::new())];
-    let engine = |shard: usize, plan: &Plan| {
-        let of_another = std::thread::scope(|scope| {
-            scope
-                .spawn(|| cpus("/proc/thread-self/status"))
-                .join()
-                .unwrap()
-        });
-        *seen[shard].lock().unwrap() = of_another;
-        sim(shard, plan)
-    };
     let bound = Plan {
         cpus: vec![last],
         ..plan(1, 2)
@@ -229,7 +222,16 @@ fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
     run(
         &ten_minutes(),
         vec![plan(0, 2), bound],
-        engine,
+        |shard: usize, plan: &Plan| {
+            let of_another = std::thread::scope(|scope| {
+                scope
+                    .spawn(|| cpus("/proc/thread-self/status"))
+                    .join()
+                    .unwrap()
+            });
+            *seen[shard].lock().unwrap() = of_another;
+            sim(shard, plan)
+        },
         &mut Kept::default(),
     )
     .unwrap();

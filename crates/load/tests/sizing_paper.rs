@@ -23,10 +23,8 @@ fn iostat(config: &ActConfig) -> [f64; 4] {
         large_block_write_rate,
         ..
     } = derived;
-    let (reads, writes) = (
-        large_block_read_rate.per_sec_f64(),
-        large_block_write_rate.per_sec_f64(),
-    );
+    let reads = large_block_read_rate.per_sec_f64();
+    let writes = large_block_write_rate.per_sec_f64();
     let records = derived.read_rate.per_sec_f64();
     let (bytes, of) = config.read_sizes().unwrap().mean_bytes();
     let record_bytes = bytes as f64 / of as f64;

@@ -208,34 +208,32 @@ impl Request {
                 ))
             })?,
         };
-        let file_name = |path: &Path| {
-            path.file_name()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy()
-                .into_owned()
-        };
-        let claim = Claim {
-            multiple: factor.to_string(),
-            config: args
-                .config
-                .as_deref()
-                .filter(|_| !base.is_standard())
-                .map(file_name),
-            sla: args.sla.clone(),
-            // The slice that the runs use: CONFIG may have a report interval longer than a slice.
-            slice_sec: runner::length_of_slices(
-                args.slice.into(),
-                stage_sec.into(),
-                spec.report_interval_sec,
-                false,
-            )?,
-            stage_sec: stage_sec.into(),
-            simulated,
-            files: spec.file_size_bytes.is_some(),
-            virtual_kinds: Vec::new(),
-            unprepared: Vec::new(),
-            as_act: base.is_paced_as_published(),
-        };
+        let claim =
+            Claim {
+                multiple: factor.to_string(),
+                config: args.config.as_deref().filter(|_| !base.is_standard()).map(
+                    |path: &Path| {
+                        path.file_name()
+                            .unwrap_or(path.as_os_str())
+                            .to_string_lossy()
+                            .into_owned()
+                    },
+                ),
+                sla: args.sla.clone(),
+                // The slice that the runs use: CONFIG may have a report interval longer than a slice.
+                slice_sec: runner::length_of_slices(
+                    args.slice.into(),
+                    stage_sec.into(),
+                    spec.report_interval_sec,
+                    false,
+                )?,
+                stage_sec: stage_sec.into(),
+                simulated,
+                files: spec.file_size_bytes.is_some(),
+                virtual_kinds: Vec::new(),
+                unprepared: Vec::new(),
+                as_act: base.is_paced_as_published(),
+            };
         let stages = certify::stages(factor.as_f64(), names.len(), single, stage_sec.into());
         let terms = vec![
             ("load", claim.load()),
@@ -482,10 +480,9 @@ impl<'a> Certification<'a> {
         if step.rule != Rule::Limits || step.devices.len() < 2 {
             return None;
         }
-        let is_alone = |step: &&Step| {
+        let alone_step = self.steps().iter().find(|step: &&Step| {
             step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done
-        };
-        let alone_step = self.steps().iter().find(is_alone)?;
+        })?;
         // Names may have changed at a reboot between the two runs; the number in the series is permanent.
         let numbers = |step: &Step| {
             let run = run_dir::read(&self.series_dir.dir.join(&step.dir))?;
@@ -521,13 +518,14 @@ impl<'a> Certification<'a> {
     fn summary(&self) -> String {
         let open_steps = self.steps().iter().filter(|step| step.state != State::Done);
         let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
-        let time = match self.request.claim.simulated {
-            true => format!("{} of simulated time", span(left_sec)),
-            false => format!(
+        let time = if self.request.claim.simulated {
+            format!("{} of simulated time", span(left_sec))
+        } else {
+            format!(
                 "{}, until about {}",
                 span(left_sec),
                 utc(now_unix_ms(), left_sec)
-            ),
+            )
         };
         format!(
             "{} for {} in {}: {time}; state and results: {}",
@@ -560,12 +558,13 @@ impl<'a> Certification<'a> {
     /// Heading of each line of progress.
     fn heading(&self, index: usize) -> String {
         let name = self.stage_name(index);
-        match self.request.claim.simulated {
-            true => name,
-            false => format!(
+        if self.request.claim.simulated {
+            name
+        } else {
+            format!(
                 "{name}, ends about {}",
                 utc(now_unix_ms(), self.steps()[index].duration_sec)
-            ),
+            )
         }
     }
 

@@ -164,11 +164,13 @@ pub fn compared(
     operator_data: &OperatorData,
     ratings: &[PublishedRating],
 ) -> Result<Comparison, Failure> {
-    let comparison =
-        compare(candidates, operator_data, ratings).map_err(|error| match error.is_usage() {
-            true => Failure::usage(error),
-            false => Failure::environment(error),
-        })?;
+    let comparison = compare(candidates, operator_data, ratings).map_err(|error| {
+        if error.is_usage() {
+            Failure::usage(error)
+        } else {
+            Failure::environment(error)
+        }
+    })?;
     comparison
         .warnings
         .iter()
@@ -302,14 +304,13 @@ fn published_choice(
         ..Supply::default()
     };
     let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
-    let margin = |(threshold, pct): (&str, Option<f64>)| {
+    let margins = shares.filter_map(|(threshold, pct): (&str, Option<f64>)| {
         Some(Margin {
             threshold: threshold.to_owned(),
             share: Some(pct? / 100.0),
             share_max: None,
         })
-    };
-    let margins = shares.filter_map(margin);
+    });
     let endurance_text = rating
         .endurance
         .as_ref()
@@ -425,13 +426,6 @@ impl Selection {
                     .map(|(need, price)| number(need.in_all as f64 * price));
                 price.unwrap_or_else(|| "-".to_owned())
             };
-            let margin = |threshold: &&str| {
-                let found = choice
-                    .margins
-                    .iter()
-                    .find(|margin| margin.threshold == *threshold);
-                found.map_or("-".to_owned(), Margin::text)
-            };
             let holds = choice
                 .times_the_busiest
                 .value()
@@ -443,7 +437,13 @@ impl Selection {
                 count(&choice.scaled),
                 limit(&choice.scaled),
             ]);
-            row.extend(thresholds.iter().map(margin));
+            row.extend(thresholds.iter().map(|threshold: &&str| {
+                let found = choice
+                    .margins
+                    .iter()
+                    .find(|margin| margin.threshold == *threshold);
+                found.map_or("-".to_owned(), Margin::text)
+            }));
             if has_prices {
                 row.extend([price(&choice.now), price(&choice.scaled)]);
             }
@@ -472,15 +472,14 @@ impl Selection {
                 .is_some_and(|supply| supply.capacity_bytes.is_some())
         }) {
             lines.push(
-                match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
-                    true => {
-                        "capacity is not checked on nodes whose data size is not in the profile"
-                            .to_owned()
-                    }
-                    false => format!(
+                if demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
+                    "capacity is not checked on nodes whose data size is not in the profile"
+                        .to_owned()
+                } else {
+                    format!(
                         "a drive is filled to {} of its capacity at most",
                         percent(terms.fill)
-                    ),
+                    )
                 },
             );
         }

@@ -52,7 +52,8 @@ impl Bars {
         text: impl Into<String>,
         is_over: bool,
     ) {
-        let (name, text) = (name.into(), text.into());
+        let name = name.into();
+        let text = text.into();
         self.rows.push(Bar {
             name,
             text,

@@ -119,7 +119,8 @@ impl Quantity {
         let bounds = bounded
             .filter_map(|share| tolerance_bound(&known_values, *share, CONFIDENCE))
             .collect();
-        let (name, unit) = (name.to_owned(), unit.to_owned());
+        let name = name.to_owned();
+        let unit = unit.to_owned();
         let mut this = Self {
             name,
             unit,
@@ -135,7 +136,9 @@ impl Quantity {
                     let Some(comparison) = compare(of_first, of_second, CONFIDENCE) else {
                         continue;
                     };
-                    let (by, first, second) = (label.0.to_owned(), first.clone(), second.clone());
+                    let by = label.0.to_owned();
+                    let first = first.clone();
+                    let second = second.clone();
                     this.comparisons.push(PairComparison {
                         by,
                         first,
@@ -205,9 +208,12 @@ impl Campaign {
         }
         for quantity in &self.quantities {
             sentences.extend(quantity.bounds.iter().map(|bound| {
-                let (name, bound_text, drives) =
-                    (&quantity.name, quantity.text(bound.bound), count(bound.drives as u64, "drive"));
-                let [share, confidence, required_confidence] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
+                let name = &quantity.name;
+                let bound_text = quantity.text(bound.bound);
+                let drives = count(bound.drives as u64, "drive");
+                let share = percent_whole(bound.share);
+                let confidence = percent_whole(bound.confidence);
+                let required_confidence = percent_whole(CONFIDENCE);
                 let is_less = bound.confidence < CONFIDENCE;
                 let more = if is_less {
                     format!("; {required_confidence} confidence needs {}", bound.drives_needed)
@@ -245,7 +251,8 @@ impl Campaign {
             ));
         }
         sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
-            let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
+            let drives = count(*drives as u64, "drive");
+            let times = number(*detectable);
             format!(
                 "{model}: {drives} compared in the step {step}; this comparison finds half of the drives that are \
                  always {times} times slower than their peers."
@@ -429,10 +436,8 @@ impl Campaign {
             let y = (0..values.len()).map(share).collect();
             Line::new(name, Points::Each(values), y, Style::line(at))
         };
-        let (x, y) = (
-            Axis::linear(&quantity.name, &quantity.unit),
-            Axis::percent("drives at or below"),
-        );
+        let x = Axis::linear(&quantity.name, &quantity.unit);
+        let y = Axis::percent("drives at or below");
         let chart = Chart::new(
             format!("cdf-{number}"),
             format!("Distribution of the {}", quantity.name),
@@ -461,32 +466,37 @@ impl Campaign {
     }
 
     fn strip(&self, number: usize, quantity: &Quantity, label: Label) -> Chart {
-        let (groups, name) = (quantity.groups(&self.drives, label), label.0);
+        let groups = quantity.groups(&self.drives, label);
+        let name = label.0;
         let slow = self
             .examination
             .slow
             .iter()
             .filter(|slow| slow.level == Level::Drive);
         let slow: BTreeSet<&str> = slow.map(|slow| slow.name.as_str()).collect();
-        let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
-            // Points side by side within the group's column, so that equal values stay visible.
-            let width = values.len().max(2) as f64;
-            let place = |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
-            let (x, y) = (0..values.len())
-                .map(|rank| (place(rank), Some(values[rank])))
-                .unzip();
-            Line::new(
-                group,
-                Points::Each(x),
-                y,
-                Style {
-                    symbols: true,
-                    joined: false,
-                    ..Style::line(at)
-                },
-            )
-        };
-        let lines = groups.iter().enumerate().map(line).collect();
+        let lines = groups
+            .iter()
+            .enumerate()
+            .map(|(at, (group, values)): (usize, (&String, &Vec<f64>))| {
+                // Points side by side within the group's column, so that equal values stay visible.
+                let width = values.len().max(2) as f64;
+                let place =
+                    |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
+                let (x, y) = (0..values.len())
+                    .map(|rank| (place(rank), Some(values[rank])))
+                    .unzip();
+                Line::new(
+                    group,
+                    Points::Each(x),
+                    y,
+                    Style {
+                        symbols: true,
+                        joined: false,
+                        ..Style::line(at)
+                    },
+                )
+            })
+            .collect();
         let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
         let y = Axis::linear(&quantity.name, &quantity.unit);
         let title = format!("{} by {name}", capital(&quantity.name));
@@ -531,11 +541,9 @@ fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
         second,
         comparison,
     } = pair;
-    let (confidence, shift, p) = (
-        percent_whole(CONFIDENCE),
-        number(comparison.shift),
-        comparison.p_value,
-    );
+    let confidence = percent_whole(CONFIDENCE);
+    let shift = number(comparison.shift);
+    let p = comparison.p_value;
     let interval = match comparison.shift_interval {
         None => "; too few drives for an interval".to_owned(),
         Some([low, high]) => format!(
@@ -544,7 +552,8 @@ fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
             number(high)
         ),
     };
-    let (name, unit) = (capital(&quantity.name), &quantity.unit);
+    let name = capital(&quantity.name);
+    let unit = &quantity.unit;
     format!(
         "{name} of {by} {second} against {first}: median difference {shift} {unit}{interval}, p = {p:.1e}."
     )

@@ -170,35 +170,37 @@ impl Checks {
     fn settling_command(&self) -> Option<String> {
         let is_open =
             |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
-        let is_long = |check: &&Check| {
-            check
-                .needed_time()
-                .is_some_and(|sec| sec > SETTLING_SEC_MAX)
-        };
         let open = self.checks.iter().filter(is_open);
         let (long, short): (Vec<_>, Vec<_>) =
-            open.filter(|_| self.checks.len() > 1).partition(is_long);
-        let command = |open: Vec<&Check>| {
-            let path = shell_quoted(&open.first()?.path);
-            let names = open
-                .iter()
-                .map(|check| check.name.as_str())
-                .collect::<Vec<_>>()
-                .join(",");
-            let time = open
-                .iter()
-                .filter_map(|check| check.needed_time())
-                .max()
-                .map_or_else(String::new, |sec| {
-                    format!(
-                        " --for {} ({} of load)",
-                        for_option(sec),
-                        span_about((sec * open.len() as u64) as f64)
-                    )
+            open.filter(|_| self.checks.len() > 1)
+                .partition(|check: &&Check| {
+                    check
+                        .needed_time()
+                        .is_some_and(|sec| sec > SETTLING_SEC_MAX)
                 });
-            Some(format!("flashproof check {names} {path}{time}"))
-        };
-        let commands: Vec<_> = [short, long].into_iter().filter_map(command).collect();
+        let commands: Vec<_> = [short, long]
+            .into_iter()
+            .filter_map(|open: Vec<&Check>| {
+                let path = shell_quoted(&open.first()?.path);
+                let names = open
+                    .iter()
+                    .map(|check| check.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(",");
+                let time = open
+                    .iter()
+                    .filter_map(|check| check.needed_time())
+                    .max()
+                    .map_or_else(String::new, |sec| {
+                        format!(
+                            " --for {} ({} of load)",
+                            for_option(sec),
+                            span_about((sec * open.len() as u64) as f64)
+                        )
+                    });
+                Some(format!("flashproof check {names} {path}{time}"))
+            })
+            .collect();
         (!commands.is_empty())
             .then(|| format!("To settle what is open: {}", commands.join("; then ")))
     }
@@ -309,10 +311,8 @@ fn criteria(check: &Check) -> Table {
             .iter()
             .position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
-        let (run, what) = (
-            judged.criterion.run.as_str(),
-            judged.criterion.metric_and_stream(),
-        );
+        let run = judged.criterion.run.as_str();
+        let what = judged.criterion.metric_and_stream();
         table.row([run.into(), what.into(), figure, limit.into(), source.into()]);
     }
     table

@@ -74,13 +74,6 @@ fn modes(result: &Durability) -> Table {
             counts.reordered,
         ];
         let cell = |count: u64| number(count as f64);
-        let bad_cell = |count: u64| {
-            if count > 0 {
-                Cell::bad(cell(count))
-            } else {
-                cell(count).into()
-            }
-        };
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
             outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
@@ -94,7 +87,13 @@ fn modes(result: &Durability) -> Table {
             before
                 .into_iter()
                 .chain(told)
-                .chain(damage_counts.map(bad_cell))
+                .chain(damage_counts.map(|count: u64| {
+                    if count > 0 {
+                        Cell::bad(cell(count))
+                    } else {
+                        cell(count).into()
+                    }
+                }))
                 .chain(torn),
         );
     }

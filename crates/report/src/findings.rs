@@ -21,7 +21,8 @@ pub fn page(findings: &[Finding], with_all: bool) -> String {
         (Level::Note, "note"),
     ]
     .map(|(level, of)| units::count(count(level), of));
-    let (unknown, good) = (count(Level::Unknown), count(Level::Ok));
+    let unknown = count(Level::Unknown);
+    let good = count(Level::Ok);
     let hint = if with_all || good == 0 {
         ""
     } else {

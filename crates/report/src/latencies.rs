@@ -104,11 +104,9 @@ impl Quantiles {
 /// an interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
-    let [service, wait, lag] = [
-        read(HlogKind::Service)?,
-        read(HlogKind::Wait)?,
-        read(HlogKind::Lag)?,
-    ];
+    let service = read(HlogKind::Service)?;
+    let wait = read(HlogKind::Wait)?;
+    let lag = read(HlogKind::Lag)?;
     Ok(of_streams(
         layout,
         service.iter().zip(wait.iter().zip(&lag)),

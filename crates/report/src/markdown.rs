@@ -24,7 +24,8 @@ impl Document {
 
 fn run_text(run: &RunReport, level: usize) -> String {
     let mut text = heading(level, &run.title) + &banners(&run.banners);
-    let (class, reason) = (escaped(&run.class_in_words), escaped(&run.result.reason));
+    let class = escaped(&run.class_in_words);
+    let reason = escaped(&run.result.reason);
     text += &format!("**{}** - {class}\n\n{reason}.\n\n", run.verdict.outcome);
     text += &list(run.result.others());
     text += &summary(&run.summary);
@@ -71,11 +72,9 @@ fn run_text(run: &RunReport, level: usize) -> String {
     for workload in &run.workloads {
         text += &fenced(workload.config.as_written.trim_end());
     }
-    let (tool, dir, date) = (
-        escaped(&run.tool),
-        run.dir.replace('`', "'"),
-        units::date(run.started_unix_ms),
-    );
+    let tool = escaped(&run.tool);
+    let dir = run.dir.replace('`', "'");
+    let date = units::date(run.started_unix_ms);
     text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
     text += &heading(sublevel, "Method and limits");
     text += &list(

@@ -211,9 +211,12 @@ impl fmt::Display for Table {
             let cells =
                 cells
                     .zip(self.columns.iter().zip(&widths))
-                    .map(|(cell, (column, width))| match column.right {
-                        true => format!("{cell:>width$}"),
-                        false => format!("{cell:<width$}"),
+                    .map(|(cell, (column, width))| {
+                        if column.right {
+                            format!("{cell:>width$}")
+                        } else {
+                            format!("{cell:<width$}")
+                        }
                     });
             cells.collect::<Vec<_>>().join(&gap)
         };

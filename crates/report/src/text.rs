@@ -81,10 +81,8 @@ fn series_page(report: &SeriesReport) -> String {
     let rows = report.steps.iter().map(|step| {
         let is_over = report.series.conclusion.is_some();
         let outcome = words::step_outcome(step.step.state, step.step.outcome, is_over, "running");
-        let (load, length) = (
-            units::multiple(step.step.multiple),
-            units::span(step.step.duration_sec),
-        );
+        let load = units::multiple(step.step.multiple);
+        let length = units::span(step.step.duration_sec);
         [
             step.step.name.clone(),
             load,

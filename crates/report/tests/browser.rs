@@ -19,13 +19,12 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// The browser to test with; `None`, with a message, if there is none.
 fn browser() -> Option<&'static str> {
-    let is_there = |name: &&&str| {
+    let found = BROWSERS.iter().find(|name: &&&str| {
         Command::new(name)
             .arg("--version")
             .output()
             .is_ok_and(|out| out.status.success())
-    };
-    let found = BROWSERS.iter().find(is_there);
+    });
     if found.is_none() {
         let test = std::thread::current().name().unwrap_or("test").to_owned();
         let _ = writeln!(
@@ -79,10 +78,8 @@ fn attribute<'a>(dom: &'a str, name: &str) -> &'a str {
 /// Checks what must hold for every page. Returns the number of charts of the page.
 fn check(browser: &str, page: &Path) -> usize {
     let output = open(browser, page, &["--dump-dom"]);
-    let (dom, log) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    );
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         attribute(&dom, "data-errors"),
         "0",
@@ -284,11 +281,9 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
     let Some(browser) = browser() else { return };
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
-    let (certify, rate, damaged) = (
-        dir.path().join("certify"),
-        dir.path().join("rate"),
-        dir.path().join("damaged"),
-    );
+    let certify = dir.path().join("certify");
+    let rate = dir.path().join("rate");
+    let damaged = dir.path().join("damaged");
     let stages = [
         ("stage 1", 1.0, Outcome::Pass, Some(SHORT)),
         ("stage 2", 2.0, Outcome::Fail, None),

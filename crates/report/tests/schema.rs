@@ -340,10 +340,8 @@ fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
     series.conclusion = Some(conclusions::baseline::conclude(&series));
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
-    let (told, why) = (
-        format!("1 of {jobs} jobs in doubt"),
-        "job 10: this program was late",
-    );
+    let told = format!("1 of {jobs} jobs in doubt");
+    let why = "job 10: this program was late";
     let report = &assert_valid(&document)["reports"][0];
     assert_eq!(
         (
@@ -357,10 +355,8 @@ fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
         1
     );
     for text in [document.text(), document.markdown()] {
-        let (first, more) = (
-            text.find("PASS, IN DOUBT").unwrap(),
-            text.find(&format!("{told}; measured")).unwrap(),
-        );
+        let first = text.find("PASS, IN DOUBT").unwrap();
+        let more = text.find(&format!("{told}; measured")).unwrap();
         assert!(
             first < more && text.find("PASS") == Some(first) && text.contains(why),
             "{text}"
@@ -592,10 +588,8 @@ fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_s
             ..SHORT
         },
     );
-    let (bars, latency) = (
-        one.find("class=\"bars\"").unwrap(),
-        one.find("id=\"latency\"").unwrap(),
-    );
+    let bars = one.find("class=\"bars\"").unwrap();
+    let latency = one.find("id=\"latency\"").unwrap();
     assert!(
         bars < latency && one.contains("✘ 10.0 % of 0.1 %"),
         "bars come first"

@@ -124,8 +124,9 @@ impl Cell {
     /// Counts a slow operation by threshold, and sums its times. A separate function, because most operations are fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
-        let (judged_ns, counts, thresholds_ns) =
-            (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
+        let judged_ns = times.judged_ns();
+        let counts = &mut self.counts;
+        let thresholds_ns = &*self.thresholds_ns;
         let harmless_ns = harmless_gap_ns(self.tightest_ns);
         let least_ns = match (
             times.lag_ns(),
@@ -456,20 +457,20 @@ impl Interval {
 
     /// An empty interval of a shard that records only the cells `used_cells`; `None`: all cells.
     pub fn of_cells(layout: &Layout, used_cells: Option<&[u32]>) -> Self {
-        let cell = |index: usize| {
-            let (stream, thresholds_ns) = (
-                &layout.streams[index / layout.devices.len()],
-                layout.thresholds_ns.clone(),
-            );
-            match used_cells.is_none_or(|used| used.contains(&(index as u32))) {
-                true => Cell::new(stream, thresholds_ns),
-                false => Cell::idle(stream, thresholds_ns),
-            }
-        };
         Self {
             index: 0,
             end_ns: 0,
-            cells: (0..layout.cells()).map(cell).collect(),
+            cells: (0..layout.cells())
+                .map(|index: usize| {
+                    let stream = &layout.streams[index / layout.devices.len()];
+                    let thresholds_ns = layout.thresholds_ns.clone();
+                    if used_cells.is_none_or(|used| used.contains(&(index as u32))) {
+                        Cell::new(stream, thresholds_ns)
+                    } else {
+                        Cell::idle(stream, thresholds_ns)
+                    }
+                })
+                .collect(),
             gap: latencies(),
             cpu_ns: 0,
             run_delay_ns: 0,
@@ -675,7 +676,8 @@ mod tests {
             .streams
             .remove(0);
         let cell = || Cell::new(&reads, [1_000_000].into());
-        let (mut cell, mut other) = (cell(), cell());
+        let mut other = cell();
+        let mut cell = cell();
         cell.record(&Times::new(0, 0, 0, 90_000), 0, 512);
         assert!(cell.waited.is_none(), "nobody waited");
         other.record(&Times::new(0, 300_000, 300_000, 301_000), 0, 512);

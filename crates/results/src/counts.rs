@@ -122,7 +122,8 @@ impl CellCounts {
 
     fn combine(&mut self, other: &Self, operation: impl Fn(u64, u64) -> u64) {
         let mut other = *other;
-        let ((mine, mine_over), (theirs, theirs_over)) = (self.sums(), other.sums());
+        let (mine, mine_over) = self.sums();
+        let (theirs, theirs_over) = other.sums();
         mine.into_iter()
             .zip(theirs)
             .for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));

@@ -53,10 +53,8 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     let judged = (0..layout.cells()).filter(|cell| layout.streams[cell / devices].judged);
     Ok(judged
         .map(|cell| {
-            let (stream, device) = (
-                &layout.streams[cell / devices].name,
-                &layout.devices[cell % devices],
-            );
+            let stream = &layout.streams[cell / devices].name;
+            let device = &layout.devices[cell % devices];
             let (shares, within_limits) = shares(run, stream, device);
             let total = &totals[cell];
             DeviceNumbers {

@@ -41,10 +41,8 @@ impl Limit {
 
     /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
-        let (percent, rest) = (
-            self.share_max_ppb / PERCENT_PPB,
-            self.share_max_ppb % PERCENT_PPB,
-        );
+        let percent = self.share_max_ppb / PERCENT_PPB;
+        let rest = self.share_max_ppb % PERCENT_PPB;
         match rest {
             0 => percent.to_string(),
             rest => format!("{percent}.{}", format!("{rest:07}").trim_end_matches('0')),
@@ -220,15 +218,14 @@ impl FromStr for Sla {
     type Err = String;
 
     fn from_str(sla: &str) -> Result<Self, String> {
-        let parse = |limit: &str| {
-            parse_limit(limit).map_err(|why| {
-                format!("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")
-            })
-        };
         let mut limits = sla
             .split(',')
             .map(str::trim)
-            .map(parse)
+            .map(|limit: &str| {
+            parse_limit(limit).map_err(|why| {
+                format!("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")
+            })
+        })
             .collect::<Result<Vec<_>, _>>()?;
         limits.sort_by_key(|limit| limit.threshold_ns);
         if let Some(pair) = limits

@@ -154,13 +154,12 @@ impl ColumnOf {
     pub fn parse(name: &str) -> Option<Self> {
         if name.starts_with("sim:") {
             // The spec of a simulated drive can contain dots, too.
-            let of = |column: &Column| {
-                Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
-            };
             return Column::ALL
                 .iter()
                 .filter(|column| column.source() == Source::Simulated)
-                .find_map(of);
+                .find_map(|column: &Column| {
+                    Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?))
+                });
         }
         let (first, rest) = name.split_once('.')?;
         let find_column = |name: &str, is_it: fn(Column) -> bool| {

@@ -325,9 +325,10 @@ pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
 /// single quote is special. It is written as `'\''`.
 pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -346,10 +347,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match is_unprintable(c) {
+        if is_unprintable(c) {
             // Writing to a string cannot fail.
-            true => drop(write!(safe, "\\u{:04x}", u32::from(c))),
-            false => safe.push(c),
+            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        } else {
+            safe.push(c)
         }
     }
     Cow::Owned(safe)

@@ -202,17 +202,18 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
 /// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
 /// column of a table. Other lines are unchanged.
 pub fn laid_out(page: &str, columns: usize) -> String {
-    let line = |line: &str| {
-        let indented = line.len() - line.trim_start().len();
-        let (head, tail) = line.split_at(line.rfind("  ").map_or(indented, |at| at + 2));
-        let width = head.chars().count();
-        if line.chars().count() <= columns || !tail.contains(' ') || width > columns * 2 / 3 {
-            return format!("{line}\n");
-        }
-        let below = wrapped(tail, &" ".repeat(width), columns);
-        format!("{head}{}", &below[width..])
-    };
-    page.lines().map(line).collect()
+    page.lines()
+        .map(|line: &str| {
+            let indented = line.len() - line.trim_start().len();
+            let (head, tail) = line.split_at(line.rfind("  ").map_or(indented, |at| at + 2));
+            let width = head.chars().count();
+            if line.chars().count() <= columns || !tail.contains(' ') || width > columns * 2 / 3 {
+                return format!("{line}\n");
+            }
+            let below = wrapped(tail, &" ".repeat(width), columns);
+            format!("{head}{}", &below[width..])
+        })
+        .collect()
 }
 
 /// Adds colour escape sequences to the outcomes in `page`, and to the answers of checks at the beginnings of lines.

@@ -88,20 +88,23 @@ impl Devices {
         let Self::Real(targets) = self else {
             return Ok(());
         };
-        let configure = |(target, name): (&Arc<Target>, &DeviceName)| {
-            let Some(workload) = workloads
-                .clone()
-                .find(|workload| workload.is_buffered(name))
-            else {
-                return Ok(());
-            };
-            let cached = workload.cached_range(name, target.size_bytes());
-            let result = target.use_page_cache(cached.is_none());
-            result.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
-            pre_read(target, cached.unwrap_or_default())
-        };
         collect_all(
-            targets.iter().zip(&spec.device_names).map(configure),
+            targets.iter().zip(&spec.device_names).map(
+                |(target, name): (&Arc<Target>, &DeviceName)| {
+                    let Some(workload) = workloads
+                        .clone()
+                        .find(|workload| workload.is_buffered(name))
+                    else {
+                        return Ok(());
+                    };
+                    let cached = workload.cached_range(name, target.size_bytes());
+                    let result = target.use_page_cache(cached.is_none());
+                    result.map_err(|error| {
+                        format!("cannot use the page cache for {name} - {error}")
+                    })?;
+                    pre_read(target, cached.unwrap_or_default())
+                },
+            ),
             Failure::environment,
         )
         .map(|_: Vec<()>| ())
@@ -114,12 +117,12 @@ impl Devices {
                 .zip(targets)
                 .map(|(target_id, target)| shape_of_target(target_id, target))
                 .collect(),
-            Self::Simulated(drives) => {
-                let shape = |(target_id, (name, drive)): (u16, &(String, DriveSpec))| {
+            Self::Simulated(drives) => (0..)
+                .zip(drives)
+                .map(|(target_id, (name, drive)): (u16, &(String, DriveSpec))| {
                     DeviceShape::new(name, target_id, drive.capacity_bytes, drive.min_io_bytes)
-                };
-                (0..).zip(drives).map(shape).collect()
-            }
+                })
+                .collect(),
             // A namespace has no size and no sectors: positions are keys.
             Self::Namespace(name, _) => vec![DeviceShape::new(name, 0, u64::MAX, 1)],
         }
@@ -157,13 +160,15 @@ impl Devices {
         let Self::Simulated(specs) = self else {
             return Vec::new();
         };
-        let columns_of_drive = |(name, spec): &(String, _)| {
-            let columns = Drive::columns(spec).into_iter();
-            columns
-                .map(|column| column.of(name).to_string())
-                .collect::<Vec<_>>()
-        };
-        specs.iter().flat_map(columns_of_drive).collect()
+        specs
+            .iter()
+            .flat_map(|(name, spec): &(String, _)| {
+                let columns = Drive::columns(spec).into_iter();
+                columns
+                    .map(|column| column.of(name).to_string())
+                    .collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     /// Major and minor numbers of the block devices.
@@ -262,41 +267,20 @@ fn open_targets<'w, W: Workload + 'w>(
     };
     let is_written =
         |name: &&DeviceName| workloads_on(name).any(|workload| workload.writes_to(name));
-    let request = |name: &DeviceName| {
-        let mut kinds: Vec<_> = workloads_on(name)
-            .map(|workload| format!("{} test", workload.kind()))
-            .collect();
-        kinds.dedup();
-        let plans = || workloads_on(name).map(|workload| workload.file_plan(name));
-        let FilePlan {
-            size_bytes: file_size_bytes,
-            sparse,
-            grows,
-            ..
-        } = plans().next().unwrap_or_default();
-        Request {
-            file_size_bytes,
-            sparse,
-            grows,
-            min_size_bytes: unit_bytes(name),
-            reads: plans().any(|plan| plan.is_read),
-            shared: consents.shared,
-            odsync: spec.odsync,
-            ..Request::new(name.as_str(), kinds.join(" and "))
-        }
-    };
     // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
     // be opened.
-    let open_to_read = |name: &DeviceName| match is_written(&name) {
-        true => Ok(None),
-        false => Target::read_only(name.as_str(), unit_bytes(name))
-            .map(Some)
-            .map_err(Failure::environment),
-    };
     let read_only = spec
         .device_names
         .iter()
-        .map(open_to_read)
+        .map(|name: &DeviceName| {
+            if is_written(&name) {
+                Ok(None)
+            } else {
+                Target::read_only(name.as_str(), unit_bytes(name))
+                    .map(Some)
+                    .map_err(Failure::environment)
+            }
+        })
         .collect::<Result<Vec<_>, Failure>>()?;
     // The guard compares only devices that are written.
     if read_only.iter().any(Option::is_some) {
@@ -307,7 +291,29 @@ fn open_targets<'w, W: Workload + 'w>(
         .device_names
         .iter()
         .filter(is_written)
-        .map(request)
+        .map(|name: &DeviceName| {
+            let mut kinds: Vec<_> = workloads_on(name)
+                .map(|workload| format!("{} test", workload.kind()))
+                .collect();
+            kinds.dedup();
+            let plans = || workloads_on(name).map(|workload| workload.file_plan(name));
+            let FilePlan {
+                size_bytes: file_size_bytes,
+                sparse,
+                grows,
+                ..
+            } = plans().next().unwrap_or_default();
+            Request {
+                file_size_bytes,
+                sparse,
+                grows,
+                min_size_bytes: unit_bytes(name),
+                reads: plans().any(|plan| plan.is_read),
+                shared: consents.shared,
+                odsync: spec.odsync,
+                ..Request::new(name.as_str(), kinds.join(" and "))
+            }
+        })
         .collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
@@ -315,12 +321,14 @@ fn open_targets<'w, W: Workload + 'w>(
         _ => consent(&requests, consents.erase, consents.other_devices)?,
     };
     let mut writable_targets = consents.into_iter().map(Target::writable);
-    let opened = |target: Option<Target>| {
-        target
-            .or_else(|| writable_targets.next())
-            .expect("one consent for each request")
-    };
-    Ok(read_only.into_iter().map(opened).collect())
+    Ok(read_only
+        .into_iter()
+        .map(|target: Option<Target>| {
+            target
+                .or_else(|| writable_targets.next())
+                .expect("one consent for each request")
+        })
+        .collect())
 }
 
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
@@ -413,12 +421,11 @@ pub fn agree(
     may_ask: bool,
 ) -> Result<Vec<String>, Failure> {
     let guard = Guard::new(None);
-    let is_name = |name: &str| {
+    let preset_answers = EraseAnswers::named(allowed(erase, |name: &str| {
         requests
             .iter()
             .any(|request| guard.is_name_of(name, &request.path))
-    };
-    let preset_answers = EraseAnswers::named(allowed(erase, is_name));
+    }));
     let mut answers = if may_ask {
         preset_answers.or_ask(ask_on_terminal)
     } else {

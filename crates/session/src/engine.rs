@@ -69,17 +69,20 @@ impl Demand {
         spec: &RunSpec,
         workloads: impl Iterator<Item = &'w W> + Clone,
     ) -> Self {
-        let placements_on = |device: &DeviceName| {
-            let uses = |workload: &&W| workload.spec().device_names.contains(device);
-            workloads
-                .clone()
-                .filter(uses)
-                .flat_map(|workload| workload.placements(device))
-                .collect()
-        };
         Self {
             engine: spec.engine,
-            placements: spec.device_names.iter().map(placements_on).collect(),
+            placements: spec
+                .device_names
+                .iter()
+                .map(|device: &DeviceName| {
+                    let uses = |workload: &&W| workload.spec().device_names.contains(device);
+                    workloads
+                        .clone()
+                        .filter(uses)
+                        .flat_map(|workload| workload.placements(device))
+                        .collect()
+                })
+                .collect(),
             synchronous: spec.synchronous,
         }
     }
@@ -334,13 +337,17 @@ impl Engine {
         match (&self.kind, &self.store) {
             (EngineKind::Simulated, None) => {
                 let engine_pool = self.persistent_drives.clone().unwrap_or_default();
-                let lend_engine = |shard, _: &Plan| {
-                    let mut engine =
-                        engine_pool.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
-                    engine.drain();
-                    Ok(engine)
-                };
-                return run(config, plans, lend_engine, sink);
+                return run(
+                    config,
+                    plans,
+                    |shard, _: &Plan| {
+                        let mut engine = engine_pool
+                            .lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
+                        engine.drain();
+                        Ok(engine)
+                    },
+                    sink,
+                );
             }
             (EngineKind::IoUring, None) => {
                 let open_engine =
@@ -368,25 +375,29 @@ impl Engine {
                 EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
         };
-        let open_engine = |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
-            let Some(store) = &self.store else {
-                return open_block_engine(shard, plan.in_flight_max(), plan.buffer_bytes());
-            };
-            if matches!(self.kind, EngineKind::Simulated) {
-                let engine = || {
-                    Ok(SimEngine::holding(
-                        devices.drives(seed)?,
-                        vec![store.contents()],
-                    ))
+        run_beside(
+            config,
+            plans,
+            |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
+                let Some(store) = &self.store else {
+                    return open_block_engine(shard, plan.in_flight_max(), plan.buffer_bytes());
                 };
-                return Ok(Box::new(store.keep(shard, engine)?));
-            }
-            let (slots, bytes) = store.needs();
-            Ok(Box::new(
-                store.open(shard, open_block_engine(shard, slots, bytes)?)?,
-            ))
-        };
-        run_beside(config, plans, open_engine, &calls, sink)
+                if matches!(self.kind, EngineKind::Simulated) {
+                    return Ok(Box::new(store.keep(shard, || {
+                        Ok(SimEngine::holding(
+                            devices.drives(seed)?,
+                            vec![store.contents()],
+                        ))
+                    })?));
+                }
+                let (slots, bytes) = store.needs();
+                Ok(Box::new(
+                    store.open(shard, open_block_engine(shard, slots, bytes)?)?,
+                ))
+            },
+            &calls,
+            sink,
+        )
     }
 }
 
@@ -598,11 +609,13 @@ fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
 
 /// CPU cost of a wake-up, measured on a separate thread with the same timer slack as issuing threads.
 fn measured_wake_cost_ns() -> Option<u64> {
-    let measure = || {
+    std::thread::spawn(|| {
         process::sharpen_timers();
         process::wake_cost_ns().ok()
-    };
-    std::thread::spawn(measure).join().ok().flatten()
+    })
+    .join()
+    .ok()
+    .flatten()
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub fn collect_all<T, E: Display>(
     results: impl Iterator<Item = Result<T, E>>,
     failure: impl Fn(String) -> Failure,
 ) -> Result<Vec<T>, Failure> {
-    let (mut values, mut errors) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut errors = Vec::new();
     results.for_each(|result| match result {
         Ok(value) => values.push(value),
         Err(error) => errors.push(error.to_string()),

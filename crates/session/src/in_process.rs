@@ -83,10 +83,8 @@ impl InProcess {
             write_unit_bytes: self.write_unit_bytes,
             ..space
         }];
-        let (namespace, operations) = (
-            self.namespace.per_core(self.header.cores),
-            self.needs().0 as u32,
-        );
+        let namespace = self.namespace.per_core(self.header.cores);
+        let operations = self.needs().0 as u32;
         // A newly opened store has another start time, and treats older records as records of an earlier run.
         let object = Arc::new(RecordSpec {
             began: began(is_simulated),

@@ -52,10 +52,8 @@ impl Publisher {
     }
 
     fn open() -> Result<Option<Self>, Failure> {
-        let (address, file) = (
-            variable(ADDRESS_VARIABLE),
-            variable(FILE_VARIABLE).map(PathBuf::from),
-        );
+        let address = variable(ADDRESS_VARIABLE);
+        let file = variable(FILE_VARIABLE).map(PathBuf::from);
         if address.is_none() && file.is_none() {
             return Ok(None);
         }
@@ -190,27 +188,29 @@ impl Metrics {
         }
         bounds_ns.sort_unstable();
         bounds_ns.dedup();
-        let cell = |cell: usize| {
-            let (stream, device) = (cell / layout.devices.len(), cell % layout.devices.len());
-            let info = &layout.streams[stream];
-            let names = [
-                label("stream", &info.name),
-                label("device", &layout.devices[device]),
-            ];
-            let labels = format!("{dir},{}", names.join(","));
-            CellTotals {
-                labels,
-                commits: info.commits,
-                ..CellTotals::default()
-            }
-        };
         Self {
             publisher,
             run_labels: run_labels.join(","),
             duration_sec: manifest.duration_sec as f64,
             elapsed_sec: 0.0,
             bounds_ns,
-            cells: (0..layout.cells()).map(cell).collect(),
+            cells: (0..layout.cells())
+                .map(|cell: usize| {
+                    let stream = cell / layout.devices.len();
+                    let device = cell % layout.devices.len();
+                    let info = &layout.streams[stream];
+                    let names = [
+                        label("stream", &info.name),
+                        label("device", &layout.devices[device]),
+                    ];
+                    let labels = format!("{dir},{}", names.join(","));
+                    CellTotals {
+                        labels,
+                        commits: info.commits,
+                        ..CellTotals::default()
+                    }
+                })
+                .collect(),
             celsius: Vec::new(),
             published: None,
             has_warned: false,
@@ -374,7 +374,8 @@ impl Metrics {
             latencies.flatten().collect(),
         );
 
-        let (mut shares, mut limits) = (Vec::new(), Vec::new());
+        let mut shares = Vec::new();
+        let mut limits = Vec::new();
         for (stream, device, limit, share) in judge.newest_shares() {
             let device =
                 device.map(|device| format!(",{}", label("device", &self.layout.devices[device])));

@@ -58,22 +58,23 @@ pub(crate) fn by_streams(
     placements: &Kinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest {
-                     target,
-                     placement_handles,
-                     ..
-                 }: PlacementRequest<'_>| {
-        let streams = target.write_streams();
-        if last(&placement_handles) <= streams {
-            return Ok(PlacementMechanism::Streams);
-        }
-        Err(refusal(
-            target,
-            &placement_handles,
-            &why_no_streams(target.facts().max_write_streams, streams),
-        ))
-    };
-    carrier(placement_requests(placements, targets).map(check))
+    carrier(placement_requests(placements, targets).map(
+        |PlacementRequest {
+             target,
+             placement_handles,
+             ..
+         }: PlacementRequest<'_>| {
+            let streams = target.write_streams();
+            if last(&placement_handles) <= streams {
+                return Ok(PlacementMechanism::Streams);
+            }
+            Err(refusal(
+                target,
+                &placement_handles,
+                &why_no_streams(target.facts().max_write_streams, streams),
+            ))
+        },
+    ))
 }
 
 /// Checks that each namespace in `generics` has enough placement handles.
@@ -88,7 +89,7 @@ pub(crate) fn by_directives(
             .zip(generics)
             .find(|(other, _)| Arc::ptr_eq(other, target))
     };
-    let check = |PlacementRequest {
+    carrier(placement_requests(placements, targets).map(|PlacementRequest {
                      target,
                      placement_handles,
                      ..
@@ -105,8 +106,7 @@ pub(crate) fn by_directives(
             _ => format!("its placement list has {handles} - use lower handles, or a namespace with more handles"),
         };
         Err(refusal(target, &placement_handles, &why))
-    };
-    carrier(placement_requests(placements, targets).map(check))
+    }))
 }
 
 /// Sets the write hint of each device. A device can have only one write hint.
@@ -114,7 +114,7 @@ pub(crate) fn by_hint(
     placements: &Kinds,
     targets: &[Arc<Target>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest {
+    carrier(placement_requests(placements, targets).map(|PlacementRequest {
                      target,
                      placement_handles,
                      has_others,
@@ -146,8 +146,7 @@ pub(crate) fn by_hint(
             });
         };
         Err(refusal(target, &placement_handles, &why))
-    };
-    carrier(placement_requests(placements, targets).map(check))
+    }))
 }
 
 /// A device whose writes have placements.

@@ -190,9 +190,10 @@ impl Progress {
 
 /// Redraws the line on a terminal, no wider than the terminal; elsewhere, prints the whole line.
 fn show(is_terminal: bool, line: impl Fn(usize) -> String) {
-    match is_terminal {
-        true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),
-        false => console::note(&line(usize::MAX - 2)),
+    if is_terminal {
+        console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false)
+    } else {
+        console::note(&line(usize::MAX - 2))
     }
 }
 

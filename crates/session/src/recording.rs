@@ -556,7 +556,8 @@ mod tests {
             settings,
             metrics: None,
         };
-        let (parent, mut observer) = (tempfile::tempdir().unwrap(), NoObserver);
+        let parent = tempfile::tempdir().unwrap();
+        let mut observer = NoObserver;
         let dir = parent.path().join("run");
         let mut recording = Recording::new(
             dir.clone(),

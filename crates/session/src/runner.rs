@@ -297,7 +297,8 @@ pub fn run<W: Workload>(
         ramp_ns: spec.ramp_ns,
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
-    let [slice_ns, step_ns] = [slice_sec, manifest.window_step_sec].map(|sec| sec * NS_PER_SEC);
+    let slice_ns = slice_sec * NS_PER_SEC;
+    let step_ns = manifest.window_step_sec * NS_PER_SEC;
     let config = RunConfig {
         layout: plan.layout,
         settings,
@@ -308,7 +309,9 @@ pub fn run<W: Workload>(
     };
     let _armed = signal_handler.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
-    let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);
+    let quiet = request.quiet;
+    let heading = request.heading;
+    let trace = request.trace;
     let options = Options {
         quiet,
         heading,
@@ -376,7 +379,8 @@ fn plan<W: Workload>(
             .map(|all| (all / sharers.max(1)).max(1));
     }
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
-    let (cpus, workload_count) = (cpus(), workloads.len() as u32);
+    let cpus = cpus();
+    let workload_count = workloads.len() as u32;
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
     for (
@@ -397,13 +401,16 @@ fn plan<W: Workload>(
             shards_max: engine.shards_max(cpus),
             in_flight_max: engine.in_flight_max().map(|most| most / workload_count),
         };
-        let shape = |name: &DeviceName| {
-            shapes
-                .iter()
-                .find(|shape| shape.name == name.as_str())
-                .cloned()
-        };
-        let workload_shapes: Vec<_> = spec.device_names.iter().filter_map(shape).collect();
+        let workload_shapes: Vec<_> = spec
+            .device_names
+            .iter()
+            .filter_map(|name: &DeviceName| {
+                shapes
+                    .iter()
+                    .find(|shape| shape.name == name.as_str())
+                    .cloned()
+            })
+            .collect();
         plan.begin(workload_index, &name);
         let record = workload
             .build(&workload_shapes, &build_context, &mut plan)
@@ -448,7 +455,8 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
             .filter(|finding| finding.level == level)
             .count() as u64
     };
-    let (problems, warnings) = (count_of(Level::Problem), count_of(Level::Warning));
+    let problems = count_of(Level::Problem);
+    let warnings = count_of(Level::Warning);
     for Finding {
         check,
         level,

@@ -87,9 +87,10 @@ fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
 fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
     let position = BlockPosition::of(index, facts)
         .ok_or("it is a file: its file system makes the requests")?;
-    match has_requests(root, position.disk) {
-        true => Ok(position),
-        false => Err("its driver handles bios directly, without requests"),
+    if has_requests(root, position.disk) {
+        Ok(position)
+    } else {
+        Err("its driver handles bios directly, without requests")
     }
 }
 
@@ -128,16 +129,15 @@ impl Tracing {
             stop_receiver,
             sample_sender,
         };
-        let run = move || {
-            process::lower_priority();
-            if let Err(error) = sampling.run(FIRST_AFTER.min(quarter)) {
-                // No receiver: the samples were given up.
-                let _ = sampling.sample_sender.send(Err(error.to_string()));
-            }
-        };
         thread::Builder::new()
             .name("trace".to_owned())
-            .spawn(run)
+            .spawn(move || {
+                process::lower_priority();
+                if let Err(error) = sampling.run(FIRST_AFTER.min(quarter)) {
+                    // No receiver: the samples were given up.
+                    let _ = sampling.sample_sender.send(Err(error.to_string()));
+                }
+            })
             .inspect_err(|error| warn_ended(error))
             .ok()?;
         Some(Self {
@@ -440,10 +440,8 @@ fn lines(
 
 impl Times {
     fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
-        let (queue_ns, device_ns) = (
-            request.queue_ns().unwrap_or(0),
-            request.device_ns().unwrap_or(0),
-        );
+        let queue_ns = request.queue_ns().unwrap_or(0);
+        let device_ns = request.device_ns().unwrap_or(0);
         self.queue_ns.push(queue_ns);
         self.device_ns.push(device_ns);
         let counts = [
@@ -562,8 +560,9 @@ mod tests {
     }
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
-        let (device, queued_ns, issued_ns) =
-            (DeviceNumber::new(8, 0), Some(1_000), 1_000 + queue_ns);
+        let device = DeviceNumber::new(8, 0);
+        let queued_ns = Some(1_000);
+        let issued_ns = 1_000 + queue_ns;
         let completed_ns = Some(issued_ns + device_ns);
         Request {
             device,
@@ -578,10 +577,8 @@ mod tests {
     }
 
     fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
-        let (device_number, disk) = (
-            DeviceNumber::new(8, 1 + index as u32),
-            DeviceNumber::new(8, 0),
-        );
+        let device_number = DeviceNumber::new(8, 1 + index as u32);
+        let disk = DeviceNumber::new(8, 0);
         BlockPosition {
             index,
             device_number,

@@ -303,7 +303,8 @@ mod tests {
     #[test]
     fn what_is_elsewhere_is_not_replaced_through_a_link_even_by_force() {
         let dir = tempfile::tempdir().unwrap();
-        let (thesis, link) = (dir.path().join("thesis"), dir.path().join("link"));
+        let thesis = dir.path().join("thesis");
+        let link = dir.path().join("link");
         symlink(&thesis, &link).unwrap();
         for before in [None, Some("my thesis"), Some(PAGE)] {
             before

@@ -124,14 +124,14 @@ pub fn configurations(
     let configurations = configurations
         .chain(indexes.filter_map(|index| index::configuration(index, profile, test)));
     // An idle namespace must not prevent the configurations of the others.
-    let is_idle = |error: &ConfigurationError| {
-        matches!(
-            error,
-            ConfigurationError::NoLoad { .. } | ConfigurationError::RecordsUnknown { .. }
-        )
-    };
-    let (idle, configurations): (Vec<_>, Vec<_>) =
-        configurations.partition(|made| made.as_ref().is_err_and(is_idle));
+    let (idle, configurations): (Vec<_>, Vec<_>) = configurations.partition(|made| {
+        made.as_ref().is_err_and(|error: &ConfigurationError| {
+            matches!(
+                error,
+                ConfigurationError::NoLoad { .. } | ConfigurationError::RecordsUnknown { .. }
+            )
+        })
+    });
     if configurations.is_empty() {
         idle.into_iter().collect()
     } else {
@@ -152,16 +152,15 @@ struct NamespaceLoad<'a> {
 impl<'a> NamespaceLoad<'a> {
     fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
-        let target_of = |drive: &&str| {
-            profile
-                .drives
-                .iter()
-                .find(|target| target.node == loads[0].node && target.drive == **drive)
-        };
         // `read_bytes` assumes the same factor for all namespaces of a drive.
         let targets = drives
             .iter()
-            .map(target_of)
+            .map(|drive: &&str| {
+                profile
+                    .drives
+                    .iter()
+                    .find(|target| target.node == loads[0].node && target.drive == **drive)
+            })
             .collect::<Option<Vec<_>>>()
             .unwrap_or_default();
         let iostat_kib: Option<f64> = targets
@@ -197,11 +196,8 @@ impl<'a> NamespaceLoad<'a> {
             .iter()
             .map(|load| load.io(self.read_bytes.unwrap_or(1.0)))
             .sum();
-        let [all, raider] = [
-            all.map(|n| n / self.drives.len() as f64),
-            self.tomb_raider_io(),
-        ]
-        .map(|io| io.numbers());
+        let all = all.map(|n| n / self.drives.len() as f64).numbers();
+        let raider = self.tomb_raider_io().numbers();
         DriveIo::from(std::array::from_fn(|n| all[n] - raider[n]))
     }
 
@@ -232,14 +228,10 @@ impl<'a> NamespaceLoad<'a> {
                 namespace: namespace(),
             });
         }
-        let (reads, writes) = (
-            self.sum(|load| load.reads_per_sec),
-            self.sum(|load| load.writes_per_sec),
-        );
-        let (lbr, lbw) = (
-            self.sum(|l| l.large_block_reads_per_sec),
-            self.sum(|l| l.large_block_writes_per_sec),
-        );
+        let reads = self.sum(|load| load.reads_per_sec);
+        let writes = self.sum(|load| load.writes_per_sec);
+        let lbr = self.sum(|l| l.large_block_reads_per_sec);
+        let lbw = self.sum(|l| l.large_block_writes_per_sec);
         if whole_rate(reads) == 0 && whole_rate(writes) == 0 {
             return Err(ConfigurationError::NoLoad {
                 namespace: namespace(),
@@ -322,22 +314,22 @@ impl<'a> NamespaceLoad<'a> {
             |_| "too many".to_owned(),
             |load| rate(load.io().read_kib_per_sec),
         );
-        let (read_rate, source_note) = (
-            rate(measured_io.read_kib_per_sec),
-            match self.read_bytes {
-                Some(_) => " by iostat",
-                None => {
-                    " if each read has the smallest size of its bucket (--iostat gives the real number)"
-                }
-            },
-        );
+        let read_rate = rate(measured_io.read_kib_per_sec);
+        let source_note = match self.read_bytes {
+            Some(_) => " by iostat",
+            None => {
+                " if each read has the smallest size of its bucket (--iostat gives the real number)"
+            }
+        };
         let sizes = format!(
             "at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}"
         );
         scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
         let tomb_raider_io = self.tomb_raider_io();
-        let [requested_io, cluster_io] = [requested_io_of(&config)?, measured_io]
-            .map(|io| [io, tomb_raider_io].into_iter().sum());
+        let requested_io = [requested_io_of(&config)?, tomb_raider_io]
+            .into_iter()
+            .sum();
+        let cluster_io = [measured_io, tomb_raider_io].into_iter().sum();
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration {
             test: Test::Storage,
@@ -398,7 +390,8 @@ impl<'a> NamespaceLoad<'a> {
         document.paragraph(
             "ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.",
         );
-        let (count, drives) = (self.loads.len(), self.drives.len());
+        let count = self.loads.len();
+        let drives = self.drives.len();
         let sum_note = match (count, drives) {
             (1, _) => String::new(),
             (_, 1) => format!("; the value is the sum of {count} devices on one drive"),
@@ -426,10 +419,8 @@ impl<'a> NamespaceLoad<'a> {
             );
         }
         note("large-block-op-kbytes", block);
-        let (lbw, lbw_origin) = (
-            self.sum(|l| l.large_block_writes_per_sec),
-            per_device(&origin.large_block_writes),
-        );
+        let lbw = self.sum(|l| l.large_block_writes_per_sec);
+        let lbw_origin = per_device(&origin.large_block_writes);
         note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
         note("direct-frees", per_device(&origin.direct_frees));
         let offset = |pct: u32, what: &str| {

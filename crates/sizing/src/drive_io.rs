@@ -65,7 +65,8 @@ impl From<[f64; 4]> for DriveIo {
 impl Sum for DriveIo {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, io| {
-            let (sum, io) = (sum.numbers(), io.numbers());
+            let sum = sum.numbers();
+            let io = io.numbers();
             std::array::from_fn(|n| sum[n] + io[n]).into()
         })
     }

@@ -104,7 +104,9 @@ pub fn is_pasted(path: &Path) -> bool {
 
 /// Reads tables, and the lines of a log between them, as the log of one node.
 pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
-    let (mut tables, mut log_bytes, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tables = Vec::new();
+    let mut log_bytes = Vec::new();
+    let mut names = Vec::new();
     for source in sources {
         let (name, input) = source.into_parts();
         let read = tables_of(input, &mut tables, &mut log_bytes);
@@ -381,19 +383,21 @@ impl OpenTable {
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();
         let seconds: f64 = slices.iter().map(|(seconds, ..)| seconds).sum();
         let has_equal_columns = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
-        let weighted_pct = |column: usize| {
-            slices
-                .iter()
-                .map(|(seconds, pct, rate)| pct[column] * seconds * rate / count)
-                .sum::<f64>()
-        };
-        let (pct_over, per_sec, seconds) = match count > 0.0 && seconds > 0.0 && has_equal_columns {
-            true => (
-                (0..pct_over.len()).map(weighted_pct).collect(),
+        let (pct_over, per_sec, seconds) = if count > 0.0 && seconds > 0.0 && has_equal_columns {
+            (
+                (0..pct_over.len())
+                    .map(|column: usize| {
+                        slices
+                            .iter()
+                            .map(|(seconds, pct, rate)| pct[column] * seconds * rate / count)
+                            .sum::<f64>()
+                    })
+                    .collect(),
                 count / seconds,
                 seconds,
-            ),
-            false => (pct_over, per_sec, SECONDS),
+            )
+        } else {
+            (pct_over, per_sec, SECONDS)
         };
         let name =
             name.filter(|name| !name.contains(|c: char| c.is_control() || is_unprintable(c)))?;
@@ -426,7 +430,8 @@ mod tests {
     use super::*;
 
     fn pasted(text: &str) -> (Vec<Pasted>, String) {
-        let (mut tables, mut rest) = (Vec::new(), Vec::new());
+        let mut tables = Vec::new();
+        let mut rest = Vec::new();
         tables_of(text.as_bytes(), &mut tables, &mut rest).unwrap();
         (tables, String::from_utf8(rest).unwrap())
     }
@@ -442,7 +447,8 @@ mod tests {
         let (tables, rest) = pasted(&format!(
             "{old}{new}Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\na letter of mine\n"
         ));
-        let (first, second) = (&tables[0], &tables[1]);
+        let first = &tables[0];
+        let second = &tables[1];
         assert_eq!(
             (&*first.name, first.unit, first.seconds),
             ("{a}-device-read-size", Some(Unit::Bytes), 1003.0)

@@ -45,25 +45,6 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
     let mut drives: Vec<String> = loads.iter().map(|load| load.drive.clone()).collect();
     drives.sort();
     drives.dedup();
-    let target = |drive: String| {
-        let of_drive = loads.iter().filter(|load| load.drive == drive);
-        let mut predicted = DriveIo::default();
-        for load in of_drive {
-            predicted.reads_per_sec += load.reads_per_sec + load.large_block_reads_per_sec;
-            predicted.writes_per_sec += load.large_block_writes_per_sec;
-            predicted.read_kib_per_sec +=
-                load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0
-                    + load.large_block_reads_per_sec * 128.0;
-            predicted.written_kib_per_sec += load.large_block_writes_per_sec * 128.0;
-        }
-        DriveTarget {
-            node: "A1".to_owned(),
-            drive,
-            predicted,
-            iostat: None,
-            others: Vec::new(),
-        }
-    };
     Profile {
         format: FORMAT,
         tool: "a test".to_owned(),
@@ -73,7 +54,28 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
             build: None,
             window,
         }],
-        drives: drives.into_iter().map(target).collect(),
+        drives: drives
+            .into_iter()
+            .map(|drive: String| {
+                let of_drive = loads.iter().filter(|load| load.drive == drive);
+                let mut predicted = DriveIo::default();
+                for load in of_drive {
+                    predicted.reads_per_sec += load.reads_per_sec + load.large_block_reads_per_sec;
+                    predicted.writes_per_sec += load.large_block_writes_per_sec;
+                    predicted.read_kib_per_sec +=
+                        load.reads_per_sec * mean_bytes(&load.read_sizes_pct_over).0 / 1024.0
+                            + load.large_block_reads_per_sec * 128.0;
+                    predicted.written_kib_per_sec += load.large_block_writes_per_sec * 128.0;
+                }
+                DriveTarget {
+                    node: "A1".to_owned(),
+                    drive,
+                    predicted,
+                    iostat: None,
+                    others: Vec::new(),
+                }
+            })
+            .collect(),
         loads,
         ..Profile::default()
     }

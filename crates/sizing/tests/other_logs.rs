@@ -36,25 +36,27 @@ fn captured() -> String {
 /// `text` without the dumps of histograms whose names `drops` accepts, with their buckets.
 fn without_dumps(text: &str, drops: impl Fn(&str) -> bool) -> String {
     let mut is_dropped = false;
-    let keeps = |line: &&str| {
-        if let Some((_, name)) = line.split_once("histogram dump: ") {
-            is_dropped = drops(name.split(" (").next().unwrap());
-        } else if !line.contains("(hist.c:") {
-            is_dropped = false;
-        }
-        !is_dropped
-    };
     text.lines()
-        .filter(keeps)
+        .filter(|line: &&str| {
+            if let Some((_, name)) = line.split_once("histogram dump: ") {
+                is_dropped = drops(name.split(" (").next().unwrap());
+            } else if !line.contains("(hist.c:") {
+                is_dropped = false;
+            }
+            !is_dropped
+        })
         .fold(String::new(), |text, line| text + line + "\n")
 }
 
 fn sources(logs: &[(&str, String)]) -> Result<Sources, String> {
-    let source = |(name, text): &(&str, String)| {
-        Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap()
-    };
-    let logs =
-        server_log::read(logs.iter().map(source).collect()).map_err(|error| error.to_string())?;
+    let logs = server_log::read(
+        logs.iter()
+            .map(|(name, text): &(&str, String)| {
+                Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap()
+            })
+            .collect(),
+    )
+    .map_err(|error| error.to_string())?;
     Ok(Sources {
         logs,
         ..Sources::default()
@@ -375,7 +377,8 @@ fn what_no_number_contains_is_named_with_its_time() {
 #[test]
 fn old_drive_lines_give_blocks_without_a_namespace() {
     let lines = (0..41_u64).fold(String::new(), |text, n| {
-        let (minute, second) = (n * 20 / 60, n * 20 % 60);
+        let minute = n * 20 / 60;
+        let second = n * 20 % 60;
         text + &format!(
             "Jun 16 2016 13:{minute:02}:{second:02} GMT: INFO (drv_ssd): (drv_ssd.c::2088) device /dev/sdc: used {}, \
              contig-free 110637M (885103 wblocks), swb-free 16, w-q 0 w-tot {} (43.3/s), defrag-q 0 defrag-tot {} \
@@ -579,10 +582,8 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     let stream = both(&other) + "proxy  | Nov 20 2026 23:30:00 GMT: INFO (x): (x.c:1) hello\n";
     let (first, second) = stream.split_at(stream.len() / 2);
     let second_begin = second.find('\n').unwrap() + 1;
-    let (first, second) = (
-        [first, &second[..second_begin]].concat(),
-        second[second_begin..].to_owned(),
-    );
+    let first = [first, &second[..second_begin]].concat();
+    let second = second[second_begin..].to_owned();
     let rotated = sources(&[("2.log", second), ("1.log", first)]).unwrap();
     assert_eq!(try_profile(&rotated).unwrap().loads, profile.loads);
     assert!(

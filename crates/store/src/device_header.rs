@@ -287,14 +287,13 @@ impl DeviceHeader {
             let offset_of = |block: u32| {
                 space.range.start + u64::from(block) * u64::from(self.write_block_bytes)
             };
-            let is_foreign = |block: &u32| {
-                let border = read(offset_of(*block), BORDER_BYTES).unwrap_or_default();
-                border.iter().any(|byte| *byte != 0)
-                    && BlockHeader::read(&border, space.id, *block) == HeaderState::None
-            };
             std::iter::once(0)
                 .chain(samples)
-                .find(is_foreign)
+                .find(|block: &u32| {
+                    let border = read(offset_of(*block), BORDER_BYTES).unwrap_or_default();
+                    border.iter().any(|byte| *byte != 0)
+                        && BlockHeader::read(&border, space.id, *block) == HeaderState::None
+                })
                 .map(offset_of)
         })
     }
@@ -315,7 +314,8 @@ impl DeviceHeader {
         core: u16,
         min_io_bytes: u32,
     ) -> Result<Space, String> {
-        let (block, cores) = (u64::from(self.write_block_bytes), self.cores);
+        let block = u64::from(self.write_block_bytes);
+        let cores = self.cores;
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(cores);
         if blocks < BLOCKS_MIN {
             let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(cores);

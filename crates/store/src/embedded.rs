@@ -192,10 +192,8 @@ impl<E: BlockEngine> Embedded<E> {
         if self.submitted.is_empty() {
             return;
         }
-        let (mut submitted, mut starting) = (
-            std::mem::take(&mut self.submitted),
-            std::mem::take(&mut self.starting),
-        );
+        let mut submitted = std::mem::take(&mut self.submitted);
+        let mut starting = std::mem::take(&mut self.starting);
         let mut ops = submitted.drain(..).peekable();
         while ops.peek().is_some() {
             self.now_ns = self.engine.now();

@@ -284,7 +284,8 @@ impl Index {
 
     pub(crate) fn remove(&mut self, digest: &Digest) -> Option<Entry> {
         let bucket = self.bucket(digest);
-        let (mut previous, mut number) = (NONE, *self.head(bucket));
+        let mut previous = NONE;
+        let mut number = *self.head(bucket);
         while number != NONE && self.at(number).digest != *digest {
             (previous, number) = (number, self.at(number).next);
         }
@@ -305,8 +306,9 @@ impl Index {
 
     /// Adds a bucket, and moves a share of an existing bucket's entries into the new bucket.
     fn split(&mut self) {
-        let (old_bucket, new_bucket) = (self.buckets - self.base, self.buckets);
-        if new_bucket % SEGMENT == 0 {
+        let old_bucket = self.buckets - self.base;
+        let new_bucket = self.buckets;
+        if new_bucket.is_multiple_of(SEGMENT) {
             self.segments.push(vec![NONE; SEGMENT].into());
         }
         let mut heads = [NONE; 2];
@@ -352,7 +354,9 @@ mod tests {
     }
 
     fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
-        let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
+        let set = &b""[..];
+        let key = &b""[..];
+        let body = &b""[..];
         Entry::of(
             &Record {
                 digest,
@@ -371,7 +375,8 @@ mod tests {
     #[test]
     fn it_is_a_map() {
         let mut random = Random::new(5);
-        let (mut index, mut map) = (Index::new(u64::MAX, 5), HashMap::new());
+        let mut index = Index::new(u64::MAX, 5);
+        let mut map = HashMap::new();
         for version in 0..60_000 {
             let digest = digest(random.below(20_000));
             if random.below(3) == 0 {

@@ -118,7 +118,8 @@ impl Io {
         let Some(slot) = self.free_slots.pop() else {
             return;
         };
-        let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
+        let offset = bytes.start;
+        let len = (bytes.end - bytes.start) as u32;
         let sync = if kind == OpKind::Write {
             WriteSync::Data
         } else {

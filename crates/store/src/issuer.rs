@@ -120,7 +120,9 @@ impl Issuer {
 
     /// Takes an operation. Returns its transaction; `None` if the operation waits for an earlier write of its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
-        let (kind, key, token) = (op.kind, op.offset, op.token);
+        let kind = op.kind;
+        let key = op.offset;
+        let token = op.token;
         self.insert(op, Vec::new(), now_ns);
         let write_number = if kind == OpKind::Write {
             self.verifier.begin_write(key, token)?
@@ -162,7 +164,8 @@ impl Issuer {
             self.operations.resize_with(slot + 1, || None);
         }
         self.in_flight += 1;
-        let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
+        let acknowledged = self.verifier.acknowledged(key);
+        let worst = Outcome::Done;
         self.operations[slot] = Some(OperationInFlight {
             kind,
             key,
@@ -235,7 +238,8 @@ impl Issuer {
             ..
         } = slot.take()?;
         self.in_flight -= 1;
-        let (mut outcome, mut next) = (answer.outcome, None);
+        let mut outcome = answer.outcome;
+        let mut next = None;
         match kind {
             OpKind::Write => {
                 next = self

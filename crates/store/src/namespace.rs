@@ -125,7 +125,8 @@ impl AddAssign for Losses {
 
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, blocks) = (count(self.bytes, "byte"), count(self.blocks, "write block"));
+        let bytes = count(self.bytes, "byte");
+        let blocks = count(self.blocks, "write block");
         let records = count(self.records, "record");
         write!(
             f,

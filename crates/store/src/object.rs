@@ -135,13 +135,11 @@ impl RecordSpec {
                 } else {
                     Exists::Any
                 };
-                let (policy, ops) = (
-                    Policy {
-                        exists,
-                        ..Policy::default()
-                    },
-                    self.ops(key, write_number),
-                );
+                let policy = Policy {
+                    exists,
+                    ..Policy::default()
+                };
+                let ops = self.ops(key, write_number);
                 Work::Write(Write {
                     policy,
                     ops,
@@ -165,7 +163,8 @@ impl RecordSpec {
         for bin in 0..self.bins {
             value.clear();
             self.fill(key, self.stamp(write_number), bin, &mut value);
-            let (operation, particle) = (operation::WRITE, self.value.particle());
+            let operation = operation::WRITE;
+            let particle = self.value.particle();
             let name = bin_name(bin, self.single_bin);
             let entry = Entry {
                 operation,
@@ -238,7 +237,9 @@ impl RecordSpec {
 
     /// The first difference of `bins` from the write of `key` with this stamp, and the number of equal bytes.
     fn differs(&self, key: u64, stamp: u64, bins: &[u8]) -> Option<(WrongRecord, usize)> {
-        let (mut torn, mut equal, mut expected) = (None, 0, Vec::new());
+        let mut torn = None;
+        let mut equal = 0;
+        let mut expected = Vec::new();
         for bin in 0..self.bins {
             expected.clear();
             self.fill(key, stamp, bin, &mut expected);
@@ -247,10 +248,8 @@ impl RecordSpec {
                 let is_equal = |at: &usize| expected.get(*at) == value.get(*at);
                 equal += (0..expected.len()).filter(is_equal).count();
                 let at = (0..).find(|at| !is_equal(at)).unwrap_or(0);
-                let (expected, found) = (
-                    expected.get(at).copied().unwrap_or(0),
-                    value.get(at).copied(),
-                );
+                let expected = expected.get(at).copied().unwrap_or(0);
+                let found = value.get(at).copied();
                 torn = torn.or(Some(WrongRecord::Torn {
                     bin: bin + 1,
                     at: at as u32,

@@ -181,7 +181,8 @@ pub(crate) fn apply(
         positions: HashMap::new(),
         answers,
     };
-    let (mut applied, mut moved_bytes) = (Applied::default(), 0);
+    let mut applied = Applied::default();
+    let mut moved_bytes = 0;
     let mut operations = ops;
     while !operations.is_empty() {
         let op = take(&mut operations).ok_or(ResultCode::PARAMETER)?;
@@ -328,7 +329,8 @@ fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
                 .map(u64::from_be_bytes)
                 .map_err(|_| ResultCode::BIN_TYPE)
         };
-        let (old, operand) = (number(&bin.value)?, number(op.value)?);
+        let old = number(&bin.value)?;
+        let operand = number(op.value)?;
         let sum = match op.particle {
             particle::FLOAT => (f64::from_bits(old) + f64::from_bits(operand)).to_bits(),
             _ => old.wrapping_add(operand),

@@ -71,7 +71,8 @@ impl<'a> Record<'a> {
 
     /// Writes the record at the start of `out`, which must have room for it.
     pub(crate) fn write(&self, out: &mut [u8], seed: u32) {
-        let (bytes, units) = (self.bytes(), self.units());
+        let bytes = self.bytes();
+        let units = self.units();
         let out = &mut out[..units as usize * UNIT];
         let padding = out.len() - bytes;
         out[4..6].copy_from_slice(&MAGIC.to_le_bytes());
@@ -345,7 +346,8 @@ impl BlockWalk {
                 let Some((at, bytes)) = self.flaw.take().filter(|_| records_left > 0) else {
                     continue;
                 };
-                let (at, bytes) = (at as u32, bytes as u32);
+                let at = at as u32;
+                let bytes = bytes as u32;
                 return BlockItem::Flaw(UnreadablePart {
                     at,
                     bytes,
@@ -366,7 +368,8 @@ impl BlockWalk {
                 self.at += SEAL;
                 return BlockItem::Seal(seal);
             }
-            let (begin, rest) = (self.at, &block[self.at..limit]);
+            let begin = self.at;
+            let rest = &block[self.at..limit];
             if let Some(record) = Record::read(rest, seed_at(self.seed, begin)) {
                 let len = record.units() as usize * UNIT;
                 self.at += len;
@@ -544,7 +547,8 @@ mod walk_tests {
                 let at = at + SEAL + number * 80;
                 record.write(&mut block[at..], seed_at(1, at));
             }
-            let (end, used) = ((piece as u32 + 1) * 2048, (at + SEAL + 800) as u32);
+            let end = (piece as u32 + 1) * 2048;
+            let used = (at + SEAL + 800) as u32;
             Seal {
                 at: at as u32,
                 end,
@@ -559,8 +563,9 @@ mod walk_tests {
 
     /// Versions of the records, the flaws between them, and the end.
     fn walk(block: &[u8]) -> (Vec<u64>, Vec<UnreadablePart>, Option<UnreadablePart>) {
-        let (mut walk, mut versions, mut flaws) =
-            (BlockWalk::new(block.len(), 1), Vec::new(), Vec::new());
+        let mut walk = BlockWalk::new(block.len(), 1);
+        let mut versions = Vec::new();
+        let mut flaws = Vec::new();
         loop {
             match walk.next(block) {
                 BlockItem::Seal(_) => {}
@@ -582,14 +587,12 @@ mod walk_tests {
             let mut block = whole.clone();
             block[byte] ^= 1 << (byte % 8);
             let (versions, flaws, end) = walk(&block);
-            let (said, lost) = (
-                flaws
-                    .iter()
-                    .chain(&end)
-                    .map(|flaw| flaw.records as usize)
-                    .sum::<usize>(),
-                20 - versions.len(),
-            );
+            let said = flaws
+                .iter()
+                .chain(&end)
+                .map(|flaw| flaw.records as usize)
+                .sum::<usize>();
+            let lost = 20 - versions.len();
             assert!(
                 lost <= said && lost <= 1,
                 "byte {byte}: {lost} records are lost, {said} are reported"

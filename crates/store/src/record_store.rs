@@ -348,11 +348,9 @@ impl Store {
         let space = &volume.space;
         let begin = volume.bytes_of(location.block..location.block + 1).start;
         let (bytes, skip) = read_range(begin, location, space.min_io_bytes.max(512).into());
-        let (len, target, seed) = (
-            (bytes.end - bytes.start) as usize,
-            space.target,
-            volume.seed_of(location),
-        );
+        let len = (bytes.end - bytes.start) as usize;
+        let target = space.target;
+        let seed = volume.seed_of(location);
         let buf = if self.io.may_read() {
             self.io.buffer(len, disk)
         } else {
@@ -455,7 +453,8 @@ impl Store {
             .read_us
             .record((completion.completed_ns - completion.issued_ns) / 1_000);
         let digest = transaction.digest;
-        let (offset, len) = (skip as usize, location.units as usize * UNIT);
+        let offset = skip as usize;
+        let len = location.units as usize * UNIT;
         let bytes = completion
             .buf
             .get(offset..offset + len)
@@ -478,7 +477,8 @@ impl Store {
                 return self.begin((number, transaction), holds_key, disk, replies);
             }
             None => {
-                let (volume, outcome) = (usize::from(location.volume), completion.outcome);
+                let volume = usize::from(location.volume);
+                let outcome = completion.outcome;
                 let why = if outcome.is_done() {
                     self.statistics.corrupted += 1;
                     "is damaged: its checksum is wrong".to_owned()
@@ -577,7 +577,8 @@ impl Store {
         if self.scan.is_some() {
             return next_ns;
         }
-        let (expired_before, expiry_ns) = (self.statistics.expired, self.expire(disk));
+        let expired_before = self.statistics.expired;
+        let expiry_ns = self.expire(disk);
         if self.statistics.expired == expired_before {
             next_ns.min(expiry_ns)
         } else {
@@ -693,7 +694,8 @@ impl Store {
 
     /// Compares the running totals with a recount. Errors: a sentence with the difference.
     pub fn check(&self) -> Result<(), String> {
-        let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
+        let mut live = HashMap::new();
+        let mut counted = [0_u64; 2];
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {
             *live
                 .entry((entry.location.volume, entry.location.block))

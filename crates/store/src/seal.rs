@@ -162,12 +162,10 @@ impl Seal {
         {
             return None;
         }
-        let (at, end, used, records) = (
-            u32_at(bytes, 8),
-            u32_at(bytes, 12),
-            u32_at(bytes, 16),
-            u32_at(bytes, 20),
-        );
+        let at = u32_at(bytes, 8);
+        let end = u32_at(bytes, 12);
+        let used = u32_at(bytes, 16);
+        let records = u32_at(bytes, 20);
         let is_possible = at + SEAL as u32 <= used && used <= end && end as usize <= block.len();
         is_possible.then_some(Self {
             at,
@@ -323,7 +321,9 @@ impl Mark {
         {
             return Err(());
         }
-        let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(bytes, LOSSES_AT + at));
+        let blocks = u64_at(bytes, LOSSES_AT);
+        let bytes_lost = u64_at(bytes, LOSSES_AT + 8);
+        let records = u64_at(bytes, LOSSES_AT + 16);
         let bounds = Bounds::read(&bytes[24..])
             .filter(|_| u64_at(bytes, 16) < NUMBER_MAX)
             .ok_or(())?;
@@ -522,16 +522,14 @@ mod mark_tests {
             bytes: 1 << 40,
             records: 3,
         };
-        let (bounds, note) = (
-            Bounds {
-                sequence: 4,
-                ..Bounds::default()
-            },
-            Note {
-                number: 2,
-                text: [6; NOTE_BYTES],
-            },
-        );
+        let bounds = Bounds {
+            sequence: 4,
+            ..Bounds::default()
+        };
+        let note = Note {
+            number: 2,
+            text: [6; NOTE_BYTES],
+        };
         let marks = [7, 8].map(|number| Mark {
             number,
             bounds,

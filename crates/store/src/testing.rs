@@ -37,11 +37,13 @@ pub(crate) fn all(
     keys: u64,
     in_flight: usize,
 ) -> Vec<Outcome> {
-    let (mut next, mut out) = (0, Vec::new());
+    let mut next = 0;
+    let mut out = Vec::new();
     let mut outcomes = vec![None; keys as usize];
     while outcomes.contains(&None) {
         while next < keys && engine.in_flight() < in_flight {
-            let (buf, token) = (Buf::empty(), next as u32);
+            let buf = Buf::empty();
+            let token = next as u32;
             engine.submit(Op {
                 token,
                 ..Op::new(kind, next, 0, buf)

@@ -179,28 +179,29 @@ impl Verifier {
             Err(torn) => return Some(torn),
         };
         let is_earlier = began < object.began;
-        match () {
+        if !is_earlier && (write_number == 0 || write_number > sent) {
             // The record comes from a write that this run never sent.
-            () if !is_earlier && (write_number == 0 || write_number > sent) => {
-                Some(WrongRecord::Foreign)
-            }
-            () if is_earlier && acknowledged == 0 => None,
-            () if is_earlier => Some(WrongRecord::Old {
+
+            Some(WrongRecord::Foreign)
+        } else if is_earlier && acknowledged == 0 {
+            None
+        } else if is_earlier {
+            Some(WrongRecord::Old {
                 acknowledged,
                 found: 0,
-            }),
-            () if write_number >= acknowledged
-                || self
-                    .in_doubt
-                    .get(&key)
-                    .is_some_and(|of| of.contains(&write_number)) =>
-            {
-                None
-            }
-            () => Some(WrongRecord::Old {
+            })
+        } else if write_number >= acknowledged
+            || self
+                .in_doubt
+                .get(&key)
+                .is_some_and(|of| of.contains(&write_number))
+        {
+            None
+        } else {
+            Some(WrongRecord::Old {
                 acknowledged,
                 found: write_number,
-            }),
+            })
         }
     }
 }
@@ -327,7 +328,8 @@ mod tests {
             bins
         });
         assert_eq!(bench.check(&noise), Some(WrongRecord::Foreign));
-        let [third, second] = [3, 2].map(|write| bench.object.ops(5, write));
+        let third = bench.object.ops(5, 3);
+        let second = bench.object.ops(5, 2);
         // Header and name of a bin are 12 bytes.
         for (cut, torn_bin) in [(12 + 40, 1), (12 + 64, 2)] {
             let mixed = [&third[..cut], &second[cut..]].concat();

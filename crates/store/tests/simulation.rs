@@ -188,11 +188,9 @@ impl<'a> Story<'a> {
     fn new(seed: u64, seen: &'a mut Seen) -> Self {
         let mut random = Random::new(seed);
         let mut pick = |of: &[u32]| of[random.below(of.len() as u64) as usize];
-        let (sector, devices, blocks) = (
-            pick(&[512, 512, 4096]),
-            pick(&[1, 1, 1, 2]),
-            pick(&[8, 12, 12, 20, 40]),
-        );
+        let sector = pick(&[512, 512, 4096]);
+        let devices = pick(&[1, 1, 1, 2]);
+        let blocks = pick(&[8, 12, 12, 20, 40]);
         let namespace = Namespace {
             write_block_bytes: 32 << 10,
             defrag_lwm_pct: pick(&[30, 50, 50, 70, 90]) as u8,
@@ -258,7 +256,8 @@ impl<'a> Story<'a> {
     /// Runs the store for some time, or until the power failure.
     fn run(&mut self, for_ns: u64) {
         let until_ns = self.engine.now() + for_ns;
-        let (mut replies, mut done) = (Vec::new(), Vec::new());
+        let mut replies = Vec::new();
+        let mut done = Vec::new();
         loop {
             let next_ns = self.store.poll(&mut self.engine, &mut replies);
             self.take(&mut replies);
@@ -316,7 +315,8 @@ impl<'a> Story<'a> {
     }
 
     fn submit(&mut self, key: usize, work: Work) {
-        let (number, is_read) = (self.next_number, matches!(work, Work::ReadAll));
+        let number = self.next_number;
+        let is_read = matches!(work, Work::ReadAll);
         self.next_number += 1;
         let now_ns = self.now_ns();
         self.flying.insert(number, (key, is_read, now_ns));
@@ -370,12 +370,13 @@ impl<'a> Story<'a> {
         if !append {
             bytes.resize(len.max(8), write as u8);
         }
-        let (operation, exists) = match append {
-            true => (ops::operation::APPEND, Exists::Any),
-            false => (
+        let (operation, exists) = if append {
+            (ops::operation::APPEND, Exists::Any)
+        } else {
+            (
                 ops::operation::WRITE,
                 [Exists::Any, Exists::CreateOrReplace][self.random.below(2) as usize],
-            ),
+            )
         };
         let particle = ops::particle::BLOB;
         let mut operations = Vec::new();
@@ -524,7 +525,8 @@ impl<'a> Story<'a> {
 
     /// Reads a key while no other transaction is in flight.
     fn read_alone(&mut self, key: usize) -> Reply {
-        let (mut replies, mut done) = (Vec::new(), Vec::new());
+        let mut replies = Vec::new();
+        let mut done = Vec::new();
         let transaction = Transaction {
             digest: digest_of(key),
             set: (*b"set").into(),
@@ -596,7 +598,8 @@ impl<'a> Story<'a> {
             while reply.result == ResultCode::SERVER_ERROR {
                 reply = self.read_alone(key);
             }
-            let (now_ns, to_sec) = (self.now_ns(), self.now_sec());
+            let now_ns = self.now_ns();
+            let to_sec = self.now_sec();
             let of = &mut self.keys[key];
             let durable = std::mem::take(&mut of.durable);
             let mut states: Vec<_> = of
@@ -643,7 +646,8 @@ impl<'a> Story<'a> {
                     .sum();
                 (statistics.objects, statistics.tombstones, used)
             };
-            let ((objects, tombstones, used), found) = (of(&before), of(&after));
+            let (objects, tombstones, used) = of(&before);
+            let found = of(&after);
             // Dropped tombstones reappear as long as their blocks are not reused.
             assert!(
                 found.0 == objects && found.1 >= tombstones,
@@ -718,7 +722,8 @@ impl<'a> Story<'a> {
                 HEADER
             };
             let offset = begin + self.random.below(end - begin);
-            let (sector, mut bytes) = (offset / 512 * 512, [0; 512]);
+            let sector = offset / 512 * 512;
+            let mut bytes = [0; 512];
             contents[drive].read(sector, &mut bytes);
             match self.random.below(8) {
                 0 => bytes.fill(0),
@@ -760,10 +765,13 @@ impl<'a> Story<'a> {
             is_vague || !is_cut,
             "no write was interrupted, but the store reports one: {remarks:?}"
         );
-        let (mut lost, mut states) = (0, Vec::new());
+        let mut lost = 0;
+        let mut states = Vec::new();
         for key in 0..self.keys.len() {
-            let (from_sec, reply) = (self.now_sec(), self.read_alone(key));
-            let (known, to_sec) = (&self.keys[key], from_sec + 1);
+            let from_sec = self.now_sec();
+            let reply = self.read_alone(key);
+            let known = &self.keys[key];
+            let to_sec = from_sec + 1;
             let mut current = known.history[known.history.len() - 1..]
                 .iter()
                 .map(|(_, state)| state)

@@ -22,7 +22,8 @@ fn main() {
 
 fn gb_per_s(mut fill: impl FnMut(&mut [u8], u64)) -> f64 {
     let mut block = vec![0_u8; BLOCK_BYTES];
-    let (begin, mut bytes) = (Instant::now(), 0);
+    let begin = Instant::now();
+    let mut bytes = 0;
     while begin.elapsed() < Duration::from_secs(2) {
         for _ in 0..64 {
             fill(std::hint::black_box(&mut block), bytes);

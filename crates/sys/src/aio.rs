@@ -173,10 +173,8 @@ impl Aio {
                 }
                 Err(error) => {
                     // The kernel rejected the first of the pushed operations.
-                    let (data, errno) = (
-                        self.pushed[begin].into(),
-                        error.raw_os_error().unwrap_or(libc::EIO),
-                    );
+                    let data = self.pushed[begin].into();
+                    let errno = error.raw_os_error().unwrap_or(libc::EIO);
                     self.post(Event {
                         data,
                         result: -i64::from(errno),
@@ -376,13 +374,12 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let buf = aio
         .buffer(ALIGN)
         .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-    let (kind, len) = (OpKind::Read, ALIGN as u32);
+    let kind = OpKind::Read;
+    let len = ALIGN as u32;
     // Panics only for a token in flight.
     let _ = aio.push(Op::new(kind, 0, len, buf));
-    let (began_ns, mut result) = (
-        monotonic_ns(),
-        Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-    );
+    let began_ns = monotonic_ns();
+    let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
     // A signal ends a wait early.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {
         aio.enter(

@@ -174,9 +174,10 @@ impl Mapped {
     fn why_faulted(&self, fd: BorrowedFd<'_>, op: &Op) -> io::Result<usize> {
         let stat = fstat(fd)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        match is_file && (stat.st_size as u64) < op.offset + u64::from(op.len) {
-            true => Ok(0),
-            false => Err(io::Error::from_raw_os_error(libc::EIO)),
+        if is_file && (stat.st_size as u64) < op.offset + u64::from(op.len) {
+            Ok(0)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EIO))
         }
     }
 
@@ -193,12 +194,14 @@ impl Mapped {
 
 /// Checks that the kernel allows process_vm_readv(2) on this process.
 fn copy_within_process() -> io::Result<()> {
-    let (source, mut copy) = ([1_u8], [0_u8]);
+    let source = [1_u8];
+    let mut copy = [0_u8];
     let part = |start: *const u8| libc::iovec {
         iov_base: start.cast_mut().cast(),
         iov_len: 1,
     };
-    let (from, to) = (part(source.as_ptr()), part(copy.as_mut_ptr()));
+    let from = part(source.as_ptr());
+    let to = part(copy.as_mut_ptr());
     // SAFETY: copies one byte between two arrays, which both live until the call returns.
     succeed(unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) } as i64).map(drop)
 }

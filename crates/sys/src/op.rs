@@ -161,7 +161,8 @@ pub struct Op {
 impl Op {
     /// An operation on the first target, with token 0 and default durability, placement and priority.
     pub fn new(kind: OpKind, offset: u64, len: u32, buf: Buf) -> Self {
-        let (sync, priority) = (WriteSync::No, Priority::default());
+        let sync = WriteSync::No;
+        let priority = Priority::default();
         Self {
             target: 0,
             kind,

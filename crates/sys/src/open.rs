@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn locks_belong_to_the_descriptor_and_go_with_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
+        let one = file.reopen().unwrap();
+        let two = file.reopen().unwrap();
         assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Exclusive).unwrap());
         assert!(!try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
         assert_eq!(
@@ -133,7 +134,8 @@ mod tests {
     #[test]
     fn shared_locks_do_not_exclude_each_other_but_exclude_an_exclusive_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let (one, two) = (file.reopen().unwrap(), file.reopen().unwrap());
+        let one = file.reopen().unwrap();
+        let two = file.reopen().unwrap();
         assert!(try_lock_byte(one.as_fd(), BYTE, ByteLock::Shared).unwrap());
         assert!(try_lock_byte(two.as_fd(), BYTE, ByteLock::Shared).unwrap());
         assert_eq!(

@@ -87,17 +87,18 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting survives execve(2).
 pub fn kill_with_parent(command: &mut Command) {
     let parent = std::process::id();
-    let request_signal = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent ended before the prctl, the signal never arrives.
-        if parent_id() == parent {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-    };
     // SAFETY: between fork and exec the closure makes two system calls, which neither allocate nor lock.
-    unsafe { command.pre_exec(request_signal) };
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // If the parent ended before the prctl, the signal never arrives.
+            if parent_id() == parent {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        })
+    };
 }
 
 /// Gives the calling thread the lowest priority (nice 19).
@@ -293,12 +294,14 @@ pub fn monotonic_ns() -> u64 {
 /// this time, minus `CLOCK_MONOTONIC`, which does not. Pauses of a virtual machine stop both clocks.
 pub fn asleep_ns() -> u64 {
     // A pause of this thread between the two readings makes the difference smaller, never larger.
-    let difference_ns = |_| {
-        clock_ns(libc::CLOCK_BOOTTIME)
-            .unwrap_or(0)
-            .saturating_sub(monotonic_ns())
-    };
-    (0..3).map(difference_ns).max().unwrap_or(0)
+    (0..3)
+        .map(|_| {
+            clock_ns(libc::CLOCK_BOOTTIME)
+                .unwrap_or(0)
+                .saturating_sub(monotonic_ns())
+        })
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -365,13 +368,14 @@ mod tests {
 
     #[test]
     fn a_program_ends_with_the_thread_that_started_it() {
-        let start = || {
+        let mut child = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
             command.arg("600");
             kill_with_parent(&mut command);
             command.spawn().unwrap()
-        };
-        let mut child = std::thread::spawn(start).join().unwrap();
+        })
+        .join()
+        .unwrap();
         assert_eq!(
             std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()),
             Some(libc::SIGKILL)
@@ -388,14 +392,17 @@ mod tests {
     fn threads_that_share_a_cpu_wait_for_it() {
         // Twice as many busy threads as CPUs, so some must wait.
         let threads = 2 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-        let busy = || {
-            let mut delay = RunDelay::of_this_thread();
-            let begin = std::time::Instant::now();
-            while begin.elapsed().as_millis() < 100 {}
-            delay.since_last_ns()
-        };
         let waited: u64 = std::thread::scope(|scope| {
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(busy)).collect();
+            let running: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut delay = RunDelay::of_this_thread();
+                        let begin = std::time::Instant::now();
+                        while begin.elapsed().as_millis() < 100 {}
+                        delay.since_last_ns()
+                    })
+                })
+                .collect();
             running
                 .into_iter()
                 .map(|thread| thread.join().unwrap())

@@ -136,12 +136,15 @@ pub struct FileForm {
 impl FileForm {
     /// Form of operations on `files`.
     pub fn new(files: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        let is_block = |fd: &BorrowedFd<'_>| {
-            let mode = rustix::fs::fstat(fd)?.st_mode;
-            Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
-        };
         Ok(Self {
-            is_block_device: files.iter().map(is_block).collect::<io::Result<_>>()?,
+            is_block_device: files
+                .iter()
+                .map(|fd: &BorrowedFd<'_>| {
+                    let mode = rustix::fs::fstat(fd)?.st_mode;
+                    Ok(rustix::fs::FileType::from_raw_mode(mode)
+                        == rustix::fs::FileType::BlockDevice)
+                })
+                .collect::<io::Result<_>>()?,
         })
     }
 }
@@ -542,8 +545,11 @@ fn timespec(ns: u64) -> Timespec {
 /// Submission queue entry of an operation on a block device or file.
 fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
     let file = Fixed(op.target.into());
-    let (address, len, offset) = (op.buf.address(), op.len.min(op.buf.len() as u32), op.offset);
-    let (rw_flags, ioprio) = (op.sync.flags(), op.priority.value());
+    let address = op.buf.address();
+    let len = op.len.min(op.buf.len() as u32);
+    let offset = op.offset;
+    let rw_flags = op.sync.flags();
+    let ioprio = op.priority.value();
     let stream = op.placement.map_or(0, |placement| placement.0 as u8);
     match (op.kind, op.buf.registered()) {
         (OpKind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index)
@@ -742,7 +748,8 @@ mod tests {
     use std::time::Instant;
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
-        let (offset, len) = (0x1122_3344_5566_7788, 4096);
+        let offset = 0x1122_3344_5566_7788;
+        let len = 4096;
         Op {
             target: 3,
             placement,
@@ -755,7 +762,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let files = [file.as_fd()];
-        let (epoch, epoch_ns) = (Instant::now(), crate::process::monotonic_ns());
+        let epoch = Instant::now();
+        let epoch_ns = crate::process::monotonic_ns();
         let clock = move || epoch.elapsed().as_nanos() as u64;
         let Ok((mut ring, _)) =
             Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns)

@@ -240,7 +240,8 @@ mod tests {
 
     #[test]
     fn no_two_writes_are_alike_and_slices_equal_the_whole() {
-        let (mut whole, mut sliced) = (vec![0; 8192], vec![0; 8192]);
+        let mut whole = vec![0; 8192];
+        let mut sliced = vec![0; 8192];
         let mut salt = Salt::new(3, 100, 0);
         salt.fill(&mut whole);
         let mut again = Salt::new(3, 100, 0);

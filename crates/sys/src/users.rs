@@ -28,8 +28,8 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
 /// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
 /// released at once. A signal that this process ignores by default announces an open in between.
 pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
-    // SAFETY: these commands take integers only.
     let control = |command, argument: libc::c_int| {
+        // SAFETY: these commands take integers only.
         succeed(unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) })
     };
     control(F_SETSIG, libc::SIGURG)?;
@@ -60,10 +60,8 @@ mod tests {
 
     #[test]
     fn threads_share_descriptors_until_one_of_them_leaves() {
-        let (own, child) = (
-            std::process::id(),
-            std::process::Command::new("sleep").arg("60").spawn(),
-        );
+        let own = std::process::id();
+        let child = std::process::Command::new("sleep").arg("60").spawn();
         let Ok(mut child) = child else { return };
         assert!(share_descriptors(own, own).unwrap());
         assert!(!share_descriptors(own, child.id()).unwrap());

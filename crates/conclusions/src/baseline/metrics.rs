@@ -129,18 +129,17 @@ pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
             .filter(move |point| point.part == part && Mix::of(point) == mix)
     };
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
-    let any = || {
-        points
-            .iter()
-            .filter(|point| Mix::of(point) == mix)
-            .filter(lasts)
-            .map(Point::iops)
-            .reduce(f64::max)
-    };
     let by_profile = || of(Part::Profile).map(Point::iops).next_back();
     highest(&of(Part::Depth).collect::<Vec<_>>())
         .or_else(by_profile)
-        .or_else(any)
+        .or_else(|| {
+            points
+                .iter()
+                .filter(|point| Mix::of(point) == mix)
+                .filter(lasts)
+                .map(Point::iops)
+                .reduce(f64::max)
+        })
         .filter(|iops| *iops > 0.0)
 }
 
@@ -157,15 +156,14 @@ fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
 
 /// Key that groups drives of a model: the name of the model, or kind and size of drives without a model.
 pub fn model(drive: &Identity) -> String {
-    let unnamed = || {
+    drive.model.clone().unwrap_or_else(|| {
         let kind = if drive.simulated {
             "simulated drive"
         } else {
             "device without a model"
         };
         format!("{kind} of {}", units::bytes(drive.size_bytes as f64))
-    };
-    drive.model.clone().unwrap_or_else(unnamed)
+    })
 }
 
 /// A drive that differs in a metric from the other drives of its model.
@@ -199,15 +197,18 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
             .collect::<Vec<_>>(),
     );
     let difference_min = (DEVIATIONS * spread).max(fraction * median_value.abs());
-    let far = |(at, value): (usize, &Option<f64>)| {
-        let value = (*value)?;
-        ((value - median_value).abs() > difference_min).then_some(Outlier {
-            index: at,
-            value,
-            median: median_value,
+    values
+        .iter()
+        .enumerate()
+        .filter_map(|(at, value): (usize, &Option<f64>)| {
+            let value = (*value)?;
+            ((value - median_value).abs() > difference_min).then_some(Outlier {
+                index: at,
+                value,
+                median: median_value,
+            })
         })
-    };
-    values.iter().enumerate().filter_map(far).collect()
+        .collect()
 }
 
 /// Maximum number of doubts listed. Further doubts are only counted.
@@ -223,7 +224,8 @@ pub fn conclude(series: &Series) -> Conclusion {
         .iter()
         .find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
     let several = series.devices.len() > 1;
-    let (mut findings, mut remarks) = (Vec::new(), Vec::new());
+    let mut findings = Vec::new();
+    let mut remarks = Vec::new();
     for (number, device) in series.devices.iter().enumerate() {
         let points = points_of(series, number);
         let name = if several {
@@ -288,7 +290,8 @@ pub fn conclude(series: &Series) -> Conclusion {
 
 /// Highest rate and knee of a sweep of depths, in words.
 fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
-    let (highest, knee) = (highest(curve)?, knee(curve)?);
+    let highest = highest(curve)?;
+    let knee = knee(curve)?;
     Some(format!(
         "{mix}: {} IOPS at saturation, knee at queue depth {}",
         number(highest),
@@ -313,13 +316,15 @@ fn differences(series: &Series) -> Vec<String> {
             ..
         } in &metrics_by_drive[number]
         {
-            let value_of = |device: &usize| {
-                let found = metrics_by_drive[*device]
-                    .iter()
-                    .find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
-                found.map(|metric| metric.value)
-            };
-            let values: Vec<_> = group.iter().map(value_of).collect();
+            let values: Vec<_> = group
+                .iter()
+                .map(|device: &usize| {
+                    let found = metrics_by_drive[*device]
+                        .iter()
+                        .find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
+                    found.map(|metric| metric.value)
+                })
+                .collect();
             let own_outlier = outliers(*metric_kind, &values)
                 .into_iter()
                 .find(|outlier| group[outlier.index] == number);

@@ -73,13 +73,15 @@ pub fn in_doubt(series: &Series) -> Option<InDoubt> {
         .flat_map(|device| measured(series, device))
         .collect();
     points.sort_by_key(|(step, _)| *step);
-    let doubt = |(step, point): &(usize, Point)| {
-        Some((
-            *step,
-            format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?),
-        ))
-    };
-    let (steps, doubts): (Vec<_>, Vec<_>) = points.iter().filter_map(doubt).unzip();
+    let (steps, doubts): (Vec<_>, Vec<_>) = points
+        .iter()
+        .filter_map(|(step, point): &(usize, Point)| {
+            Some((
+                *step,
+                format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?),
+            ))
+        })
+        .unzip();
     (!doubts.is_empty()).then_some(InDoubt {
         jobs: doubts.len() as u64,
         measured: points.len() as u64,

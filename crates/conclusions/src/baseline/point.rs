@@ -225,7 +225,8 @@ impl Mix {
             done.as_ref()
                 .map_or(0, |done| done.bytes_each.round() as u64)
         };
-        let (read_bytes, write_bytes) = (bytes(&point.reads), bytes(&point.writes));
+        let read_bytes = bytes(&point.reads);
+        let write_bytes = bytes(&point.writes);
         Self {
             random: point.random,
             read_pct: point.read_pct.round() as u32,

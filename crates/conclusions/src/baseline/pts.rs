@@ -149,17 +149,22 @@ impl Pts {
         } else {
             1
         };
-        let values_of = |job: &(u64, u32)| -> Vec<f64> {
-            let own = points
+        steady_at(
+            &self
+                .tracked()
                 .iter()
-                .filter(|point| point.part == self.part() && key(point) == *job);
-            own.map(|point| self.value(point)[0])
-                .skip(stride - 1)
-                .step_by(stride)
-                .collect()
-        };
-        steady_at(&self.tracked().iter().map(values_of).collect::<Vec<_>>())
-            .map(|tracked| tracked * stride)
+                .map(|job: &(u64, u32)| -> Vec<f64> {
+                    let own = points
+                        .iter()
+                        .filter(|point| point.part == self.part() && key(point) == *job);
+                    own.map(|point| self.value(point)[0])
+                        .skip(stride - 1)
+                        .step_by(stride)
+                        .collect()
+                })
+                .collect::<Vec<_>>(),
+        )
+        .map(|tracked| tracked * stride)
     }
 
     /// The result table of `points` of a drive; `None` before the fifth round.
@@ -176,22 +181,25 @@ impl Pts {
         let rounds = by_job.values().map(Vec::len).min().unwrap_or(0);
         let end = steady_at.unwrap_or(rounds).min(rounds);
         let first = end.checked_sub(ROUNDS_IN_WINDOW)?;
-        let cell = |(job, values): (_, Vec<[f64; 2]>)| {
-            let window = &values[first..end];
-            let mean = window.iter().map(|value| value[0]).sum::<f64>() / window.len() as f64;
-            (
-                job,
-                [
-                    mean,
-                    window.iter().map(|value| value[1]).fold(0.0, f64::max),
-                ],
-            )
-        };
         Some(PtsTable {
             test: self,
             rounds,
             steady_at,
-            cells: by_job.into_iter().map(cell).collect(),
+            cells: by_job
+                .into_iter()
+                .map(|(job, values): (_, Vec<[f64; 2]>)| {
+                    let window = &values[first..end];
+                    let mean =
+                        window.iter().map(|value| value[0]).sum::<f64>() / window.len() as f64;
+                    (
+                        job,
+                        [
+                            mean,
+                            window.iter().map(|value| value[1]).fold(0.0, f64::max),
+                        ],
+                    )
+                })
+                .collect(),
         })
     }
 }

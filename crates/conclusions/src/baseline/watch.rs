@@ -95,14 +95,17 @@ impl Watch {
         let measured = || seconds.iter().flatten();
         let usual_us = at(measured().map(|second| second.max_us).collect(), USUAL);
         let limit_us = (PAUSE_FACTOR * usual_us).max(usual_us + PAUSE_US);
-        let pause = |(at, second): (usize, &Option<Second>)| {
-            let us = second.as_ref()?.max_us;
-            (us > limit_us).then_some(Pause {
-                second: at as u64,
-                us,
+        let pauses: Vec<_> = seconds
+            .iter()
+            .enumerate()
+            .filter_map(|(at, second): (usize, &Option<Second>)| {
+                let us = second.as_ref()?.max_us;
+                (us > limit_us).then_some(Pause {
+                    second: at as u64,
+                    us,
+                })
             })
-        };
-        let pauses: Vec<_> = seconds.iter().enumerate().filter_map(pause).collect();
+            .collect();
         let parts = seconds.chunks(seconds.len().div_ceil(PARTS).max(1));
         let medians = parts.map(|part| {
             at(
@@ -139,10 +142,8 @@ impl Watch {
         // The longest operation of a stall arrived up to one inter-arrival time after the start of the stall.
         let gap_us = 1e6 / iops;
         let excesses_us = || stalls.iter().map(|stall| stall.us - usual_us);
-        let (mean_us, longest_us) = (
-            excesses_us().sum::<f64>() / stall_count,
-            excesses_us().fold(0.0, f64::max),
-        );
+        let mean_us = excesses_us().sum::<f64>() / stall_count;
+        let longest_us = excesses_us().fold(0.0, f64::max);
         let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
             // The stalls differ in length.
             Estimate {
@@ -289,11 +290,14 @@ mod tests {
 
     /// A watch of two hours; `second` gives median and maximum of each second.
     fn watch(second: impl Fn(u64) -> (f64, f64)) -> Watch {
-        let of = |at| {
-            let (median_us, max_us) = second(at);
-            Some(Second { median_us, max_us })
-        };
-        Watch::of(&(0..7_200).map(of).collect::<Vec<_>>())
+        Watch::of(
+            &(0..7_200)
+                .map(|at| {
+                    let (median_us, max_us) = second(at);
+                    Some(Second { median_us, max_us })
+                })
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]

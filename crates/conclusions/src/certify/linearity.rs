@@ -95,7 +95,8 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     let over_limit = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
         Some((worst, achieved)) => {
-            let (device, percent) = (&worst.together.device, achieved * 100.0);
+            let device = &worst.together.device;
+            let percent = achieved * 100.0;
             let alone = if is_itself(worst) {
                 "it"
             } else {
@@ -106,7 +107,8 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
         None => "the rate of the device, tested alone, is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
-        let (device, factor) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
+        let device = &ratio.together.device;
+        let factor = ratio.p99.unwrap_or(1.0);
         if is_itself(ratio) {
             format!(
                 "; the p99 of {device} is {factor:.1} times its p99 alone: a sign that the bus, the controller or \

@@ -78,10 +78,9 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
             (Outcome::Pass, format!("{}{tightest}", claim.passed()))
         }
     };
-    let linearity_of = |step: &Step| {
+    let linearity = steps.iter().find_map(|step: &Step| {
         serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok()
-    };
-    let linearity = steps.iter().find_map(linearity_of);
+    });
     let mut remarks = steps_remarks(series, outcome);
     remarks.extend(
         linearity
@@ -401,9 +400,10 @@ impl Claim {
 
     /// The load, with limits and slices if these differ from ACT's.
     pub fn subject(&self) -> String {
-        let limits = match self.sla == Sla::default() {
-            true => String::new(),
-            false => format!(" within its own limits ({})", self.sla),
+        let limits = if self.sla == Sla::default() {
+            String::new()
+        } else {
+            format!(" within its own limits ({})", self.sla)
         };
         // A short stage cannot have slices longer than itself.
         let is_usual =
@@ -492,11 +492,13 @@ pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u6
     let of_groups =
         groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
     let numbered = (1_usize..).zip(of_groups);
-    let stage = |(number, (devices, times, rule))| {
-        let (name, dir) = (format!("stage {number}"), format!("stage-{number}"));
-        Step::planned(name, dir, multiple * times, devices, stage_sec, rule)
-    };
-    numbered.map(stage).collect()
+    numbered
+        .map(|(number, (devices, times, rule))| {
+            let name = format!("stage {number}");
+            let dir = format!("stage-{number}");
+            Step::planned(name, dir, multiple * times, devices, stage_sec, rule)
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -83,13 +83,16 @@ pub fn examine<E>(
     mut read: impl FnMut(u64, &mut dyn FnMut(Slot<'_>)) -> Result<(), E>,
 ) -> Result<Counts, E> {
     let mut counts = Counts::default();
-    let (mut lost_writes, mut newest) = (Vec::new(), 0);
+    let mut lost_writes = Vec::new();
+    let mut newest = 0;
     // Torn writes that were not acknowledged, and the latest write with any sector present.
-    let (mut torn, mut latest) = (Vec::new(), 0);
+    let mut torn = Vec::new();
+    let mut latest = 0;
     let slots = u64::from(lane.slots);
     // For each slot: `next`, the first unacknowledged write, and `last`, the last acknowledged write (0: none).
     for next in acknowledged + 1..=acknowledged + slots {
-        let (last, slot) = (next.saturating_sub(slots), lane.slot(next));
+        let last = next.saturating_sub(slots);
+        let slot = lane.slot(next);
         let mut content = Vec::new();
         read(slot, &mut |found| match found {
             Slot::Bytes(bytes) => {
@@ -113,10 +116,8 @@ pub fn examine<E>(
                 None
             }
         };
-        let (first, found_newer) = (
-            content.first().and_then(sequence),
-            content.iter().filter(newer).count(),
-        );
+        let first = content.first().and_then(sequence);
+        let found_newer = content.iter().filter(newer).count();
         let is_whole = content.windows(2).all(|pair| pair[0] == pair[1]);
         let has_next = content.contains(&Sector::Write(next));
         let is_corrupt = content.contains(&Sector::Corrupt);
@@ -144,16 +145,14 @@ pub fn examine<E>(
         }
         lost_writes.push(last);
         let has_sector = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
-        match () {
-            () if found_newer > 0 || is_corrupt => counts.torn += 1,
-            () if has_sector(
-                |sector| matches!(sector, Sector::Write(sequence) if *sequence > 0),
-            ) =>
-            {
-                counts.stale += 1
-            }
-            () if has_sector(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
-            () => counts.lost += 1,
+        if found_newer > 0 || is_corrupt {
+            counts.torn += 1
+        } else if has_sector(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) {
+            counts.stale += 1
+        } else if has_sector(|sector| *sector == Sector::Foreign) {
+            counts.foreign += 1
+        } else {
+            counts.lost += 1
         }
     }
     for (later_ones, next) in (0..).zip(torn.into_iter().rev()) {
@@ -318,7 +317,8 @@ mod tests {
             at: 1 << 20,
             scattered: false,
         };
-        let (ours, other) = (SessionId(7), SessionId(8));
+        let ours = SessionId(7);
+        let other = SessionId(8);
         let of = |session, number, slot, sequence| {
             let mut buf = vec![0xa5; 2048];
             stamp(&mut buf, session, number, &lane, slot, sequence);

@@ -90,12 +90,15 @@ impl Durability {
             let exposed = sum(&|lane| record.upto[lane] - record.upto_before[lane]);
             let mut mode_counts = Counts::default();
             lanes.iter().for_each(|lane| mode_counts += counts[*lane]);
-            let outcome = match () {
-                () if mode_counts.failed_writes() > 0 => Outcome::Fail,
-                () if no_cut.is_some() || exposed < EXPOSED_MIN => Outcome::Invalid,
-                () => Outcome::Pass,
+            let outcome = if mode_counts.failed_writes() > 0 {
+                Outcome::Fail
+            } else if no_cut.is_some() || exposed < EXPOSED_MIN {
+                Outcome::Invalid
+            } else {
+                Outcome::Pass
             };
-            let (calls, acknowledged) = (mode.calls().to_owned(), sum(&|lane| record.upto[lane]));
+            let calls = mode.calls().to_owned();
+            let acknowledged = sum(&|lane| record.upto[lane]);
             ModeResult {
                 mode,
                 calls,
@@ -113,10 +116,12 @@ impl Durability {
             .map(|(lane, number)| (lane.mode, number));
         let modes: Vec<ModeResult> = grouped(lanes).into_iter().map(result).collect();
         let has_mode = |outcome| modes.iter().any(|result| result.outcome == outcome);
-        let outcome = match () {
-            () if has_mode(Outcome::Fail) => Outcome::Fail,
-            () if has_mode(Outcome::Pass) => Outcome::Pass,
-            () => Outcome::Invalid,
+        let outcome = if has_mode(Outcome::Fail) {
+            Outcome::Fail
+        } else if has_mode(Outcome::Pass) {
+            Outcome::Pass
+        } else {
+            Outcome::Invalid
         };
         let sentence = match outcome {
             Outcome::Fail => fail_sentence(&modes),
@@ -158,11 +163,10 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     match (&record.end, after_cut.is_drive_cut) {
         (Some((_, true)), true) => {}
         (Some((why, has_vanished)), _) => {
-            let advice = match has_vanished {
-                true => {
-                    "cut the power while they run; if only the drive lost power, give --drive-cut"
-                }
-                false => "cut the power while they run",
+            let advice = if *has_vanished {
+                "cut the power while they run; if only the drive lost power, give --drive-cut"
+            } else {
+                "cut the power while they run"
             };
             return Some(format!(
                 "cannot tell: the writes had ended before any cut ({why}); {advice}"
@@ -190,15 +194,17 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
         (power_now.unsafe_shutdowns, "unsafe shutdown"),
     ]
     .map(|(of, what)| count(of, what));
-    match () {
-        () if power_now.cycles == power_before.cycles => Some(format!(
+    if power_now.cycles == power_before.cycles {
+        Some(format!(
             "cannot tell: the drive counts {cycles}, as before, so it kept its power; a restart of the machine alone proves little"
-        )),
-        () if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns => Some(format!(
+        ))
+    } else if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns {
+        Some(format!(
             "cannot tell: the drive counts {unsafe_shutdowns}, as before, so it was notified before it lost power; cut the power \
              instead of shutting the machine down"
-        )),
-        () => None,
+        ))
+    } else {
+        None
     }
 }
 
@@ -209,20 +215,19 @@ fn power_counts(record: &Record, after_cut: &StateAfterCut) -> Option<(PowerCoun
 }
 
 fn fail_sentence(modes: &[ModeResult]) -> String {
-    let of_mode = |result: &ModeResult| {
-        let Counts { checked, reach, .. } = result.counts;
-        let gone = number(result.counts.failed_writes() as f64);
-        format!(
-            "{}: {gone} of {} (all among the last {})",
-            result.mode,
-            number(checked as f64),
-            number(reach as f64)
-        )
-    };
     let failed: Vec<_> = modes
         .iter()
         .filter(|result| result.counts.failed_writes() > 0)
-        .map(of_mode)
+        .map(|result: &ModeResult| {
+            let Counts { checked, reach, .. } = result.counts;
+            let gone = number(result.counts.failed_writes() as f64);
+            format!(
+                "{}: {gone} of {} (all among the last {})",
+                result.mode,
+                number(checked as f64),
+                number(reach as f64)
+            )
+        })
         .collect();
     format!("acknowledged writes are gone: {}", failed.join(", "))
 }
@@ -308,10 +313,8 @@ fn remarks(
             .iter()
             .map(|lane| lane.write_bytes)
             .collect();
-        let (smallest, largest) = (
-            sizes.iter().min().copied().unwrap_or(0),
-            sizes.iter().max().copied().unwrap_or(0),
-        );
+        let smallest = sizes.iter().min().copied().unwrap_or(0);
+        let largest = sizes.iter().max().copied().unwrap_or(0);
         remarks.push(format!(
             "allowed: {} torn before the acknowledgement (writes of {} to {}); {claim}",
             count(torn, "write"),
@@ -392,7 +395,8 @@ mod tests {
             );
             of.sentence
         };
-        let (closed, vanished) = (Some(("it was closed", false)), Some(("EIO", true)));
+        let closed = Some(("it was closed", false));
+        let vanished = Some(("EIO", true));
         let unconfirmed = "so the cut rests on the user's word";
         for (record, after, says) in [
             (record(None, None), after("now", None, false), unconfirmed),

@@ -301,11 +301,12 @@ impl Session {
 
 /// Checks that a text from a peer can be printed.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
-    match text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
-        true => Err(format!(
+    if text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
+        Err(format!(
             "a text of the session is longer than {TEXT_MAX} bytes or has control characters"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

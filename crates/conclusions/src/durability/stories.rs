@@ -99,7 +99,8 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
     let mut at = 0;
     let lanes: Vec<_> = modes
         .map(|mode| {
-            let (slots, sectors) = (4 << draw.below(3), 1 + draw.below(5) as u32);
+            let slots = 4 << draw.below(3);
+            let sectors = 1 + draw.below(5) as u32;
             let scattered = draw.below(2) == 0;
             let lane = Lane {
                 mode,
@@ -174,16 +175,15 @@ impl Scenario {
 
     fn counts(&self, number: usize) -> Counts {
         let lane = &self.lanes[number];
-        let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
-            pass(Slot::Bytes(self.slot(lane, slot)));
-            Ok::<_, Infallible>(())
-        };
         let Ok(counts) = examine(
             SESSION,
             number as u32,
             lane,
             self.acknowledged[number],
-            read,
+            |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+                pass(Slot::Bytes(self.slot(lane, slot)));
+                Ok::<_, Infallible>(())
+            },
         );
         counts
     }
@@ -194,20 +194,21 @@ impl Scenario {
         let lane = &self.lanes[number];
         let slots = u64::from(lane.slots);
         let last_of_slots = (upto + 1).saturating_sub(slots).max(1)..=upto;
-        let is_gone = |last: &u64| {
-            let there = self.slot(lane, lane.slot(*last));
-            let later = || self.writes.range((number, *last)..=(number, u64::MAX));
-            let same_slot = |sequence: u64| (sequence - last).is_multiple_of(slots);
-            let is_there = |range: std::ops::Range<usize>| {
-                later().any(|((_, sequence), bytes)| {
-                    same_slot(*sequence) && bytes[range.clone()] == there[range.clone()]
-                })
-            };
-            !(0..there.len())
-                .step_by(SECTOR)
-                .all(|at| is_there(at..at + SECTOR))
-        };
-        last_of_slots.filter(is_gone).count() as u64
+        last_of_slots
+            .filter(|last: &u64| {
+                let there = self.slot(lane, lane.slot(*last));
+                let later = || self.writes.range((number, *last)..=(number, u64::MAX));
+                let same_slot = |sequence: u64| (sequence - last).is_multiple_of(slots);
+                let is_there = |range: std::ops::Range<usize>| {
+                    later().any(|((_, sequence), bytes)| {
+                        same_slot(*sequence) && bytes[range.clone()] == there[range.clone()]
+                    })
+                };
+                !(0..there.len())
+                    .step_by(SECTOR)
+                    .all(|at| is_there(at..at + SECTOR))
+            })
+            .count() as u64
     }
 }
 
@@ -258,27 +259,32 @@ fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
         at: 0,
         scattered: false,
     };
-    let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
-        // All other slots are correct.
-        let last = (0..=acknowledged)
-            .rev()
-            .find(|last| lane.slot(*last) == slot)
-            .unwrap();
-        let of = if last == 20 { content } else { &[last, last] };
-        let mut bytes = Vec::new();
-        for (sector, sequence) in of.iter().enumerate() {
-            let mut write = vec![0; 2 * SECTOR];
-            stamp(&mut write, SESSION, 0, &lane, slot, *sequence);
-            bytes.extend_from_slice(&write[sector * SECTOR..][..SECTOR]);
-        }
-        pass(if content.is_empty() && last == 20 {
-            Slot::Missing
-        } else {
-            Slot::Bytes(&bytes)
-        });
-        Ok::<_, Infallible>(())
-    };
-    let Ok(counts) = examine(SESSION, 0, &lane, acknowledged, read);
+    let Ok(counts) = examine(
+        SESSION,
+        0,
+        &lane,
+        acknowledged,
+        |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+            // All other slots are correct.
+            let last = (0..=acknowledged)
+                .rev()
+                .find(|last| lane.slot(*last) == slot)
+                .unwrap();
+            let of = if last == 20 { content } else { &[last, last] };
+            let mut bytes = Vec::new();
+            for (sector, sequence) in of.iter().enumerate() {
+                let mut write = vec![0; 2 * SECTOR];
+                stamp(&mut write, SESSION, 0, &lane, slot, *sequence);
+                bytes.extend_from_slice(&write[sector * SECTOR..][..SECTOR]);
+            }
+            pass(if content.is_empty() && last == 20 {
+                Slot::Missing
+            } else {
+                Slot::Bytes(&bytes)
+            });
+            Ok::<_, Infallible>(())
+        },
+    );
     counts
 }
 
@@ -327,25 +333,30 @@ fn each_kind_of_damage_has_its_name() {
             at: 0,
             scattered: false,
         };
-        let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
-            let next = if slot == 0 { 64 } else { 32 + slot };
-            let mut sector = vec![0; SECTOR];
-            stamp(
-                &mut sector,
-                SESSION,
-                0,
-                &lane,
-                slot,
-                if next <= there { next } else { next - 32 },
-            );
-            pass(if is_torn(next) {
-                Slot::Unreadable
-            } else {
-                Slot::Bytes(&sector)
-            });
-            Ok::<_, Infallible>(())
-        };
-        let Ok(counts) = examine(SESSION, 0, &lane, 32, read);
+        let Ok(counts) = examine(
+            SESSION,
+            0,
+            &lane,
+            32,
+            |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+                let next = if slot == 0 { 64 } else { 32 + slot };
+                let mut sector = vec![0; SECTOR];
+                stamp(
+                    &mut sector,
+                    SESSION,
+                    0,
+                    &lane,
+                    slot,
+                    if next <= there { next } else { next - 32 },
+                );
+                pass(if is_torn(next) {
+                    Slot::Unreadable
+                } else {
+                    Slot::Bytes(&sector)
+                });
+                Ok::<_, Infallible>(())
+            },
+        );
         (counts.torn, counts.unacknowledged_torn)
     };
     assert_eq!(damaged(|next| (33..37).contains(&next), 32), (0, 4));

@@ -135,7 +135,8 @@ impl WitnessSessions {
     /// Errors: the file is not a witness's file, or is damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
         let mut register = Self::default();
-        let (mut bytes, mut number) = (0, 0_u64);
+        let mut bytes = 0;
+        let mut number = 0_u64;
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -348,14 +349,13 @@ impl WitnessSessions {
         let is_empty =
             |record: &&Record| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
         let is_judged = |record: &&Record| record.judged.is_some();
-        let superfluous = || {
-            self.records
-                .iter()
-                .find(is_empty)
-                .or_else(|| self.records.iter().find(is_judged))
-        };
         (self.records.len() >= SESSIONS_MAX)
-            .then(superfluous)?
+            .then(|| {
+                self.records
+                    .iter()
+                    .find(is_empty)
+                    .or_else(|| self.records.iter().find(is_judged))
+            })?
             .map(|record| record.session.id)
     }
 
@@ -469,12 +469,13 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
 pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
     let mut line = serde_json::to_vec(message).map_err(|error| error.to_string())?;
     line.push(b'\n');
-    match line.len() <= LINE_MAX {
-        true => Ok(line),
-        false => Err(format!(
+    if line.len() <= LINE_MAX {
+        Ok(line)
+    } else {
+        Err(format!(
             "a message of {} bytes is longer than {LINE_MAX}",
             line.len()
-        )),
+        ))
     }
 }
 
@@ -530,7 +531,8 @@ pub(super) mod tests {
     #[test]
     fn only_the_connection_of_a_session_appends_and_nothing_goes_back() {
         let mut register = WitnessSessions::default();
-        let (mut own, mut other) = (None, None);
+        let mut own = None;
+        let mut other = None;
         register
             .change(&Message::Begin(session(1)), &mut own)
             .unwrap();

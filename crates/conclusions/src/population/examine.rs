@@ -46,17 +46,19 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
             continue;
         }
         let centers = Centers::of(members.iter().map(|at| windows[*at]));
-        let member = |drive: usize| {
-            let scores = Scores::of(&centers.residuals(windows[drive]));
-            Member {
-                drive,
-                labels: &drives[drive],
-                windows: windows[drive],
-                scores,
-                shift: [0.0; SCORES],
-            }
-        };
-        let members = members.into_iter().map(member).collect();
+        let members = members
+            .into_iter()
+            .map(|drive: usize| {
+                let scores = Scores::of(&centers.residuals(windows[drive]));
+                Member {
+                    drive,
+                    labels: &drives[drive],
+                    windows: windows[drive],
+                    scores,
+                    shift: [0.0; SCORES],
+                }
+            })
+            .collect();
         let mut model = Model {
             name,
             centers,
@@ -131,10 +133,12 @@ impl Model<'_> {
                 .iter()
                 .map(|member| member.scores.windows as f64),
         );
-        let has_few_windows = |Member { scores, .. }: &mut Member<'_>| {
-            (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan()
-        };
-        let excluded: Vec<_> = self.members.extract_if(.., has_few_windows).collect();
+        let excluded: Vec<_> = self
+            .members
+            .extract_if(.., |Member { scores, .. }: &mut Member<'_>| {
+                (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan()
+            })
+            .collect();
         for Member { labels, scores, .. } in excluded.into_iter().rev() {
             let Scores {
                 windows,
@@ -227,7 +231,8 @@ impl Model<'_> {
             .into_iter()
             .filter(|(_, members)| members.len() > 1)
         {
-            let (mut best, mut few_groups) = (None, None);
+            let mut best = None;
+            let mut few_groups = None;
             for score in 0..SCORES {
                 let medians = |own: bool| {
                     let hosts = hosts.iter().filter(|((firmware, _), _)| {
@@ -238,7 +243,8 @@ impl Model<'_> {
                         .filter(|m| m.is_finite())
                         .collect::<Vec<_>>()
                 };
-                let (own_medians, other_medians) = (medians(true), medians(false));
+                let own_medians = medians(true);
+                let other_medians = medians(false);
                 if own_medians.is_empty() || other_medians.is_empty() {
                     continue;
                 }
@@ -321,7 +327,8 @@ impl Model<'_> {
     fn slowest_if_separate(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
-        let (slowest, next) = (*order.first()?, *order.get(1)?);
+        let slowest = *order.first()?;
+        let next = *order.get(1)?;
         let gap = medians[slowest] - medians[next];
         let reason = Reason::FewGroups {
             factor: gap.exp(),
@@ -357,7 +364,8 @@ impl Model<'_> {
                 keep_smaller_p(&mut best[known_members[outlier.index]], score, outlier);
             }
         }
-        let (model, drives) = (self.name.to_owned(), self.members.len());
+        let model = self.name.to_owned();
+        let drives = self.members.len();
         let detectable = detectable.max(FACTOR_MIN);
         self.examination.compared.push(Compared {
             model,
@@ -431,14 +439,14 @@ impl Model<'_> {
     /// Labels of other levels that exactly these members share.
     fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
         let label = |level: Level, member: usize| level.of(self.members[member].labels);
-        let has_same_drives = |other: &Level| {
-            let name = label(*other, members[0]);
-            let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
-            *other != level && !name.is_empty() && having.eq(members.iter().copied())
-        };
         let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive]
             .into_iter()
-            .filter(has_same_drives);
+            .filter(|other: &Level| {
+                let name = label(*other, members[0]);
+                let having =
+                    (0..self.members.len()).filter(|member| label(*other, *member) == name);
+                *other != level && !name.is_empty() && having.eq(members.iter().copied())
+            });
         causes
             .map(|cause| (cause, label(cause, members[0]).to_owned()))
             .collect()
@@ -455,7 +463,9 @@ impl Model<'_> {
             lower_median(peers().map(|peer| peer.scores.band[metric][edge] - shift_of(peer)))
         });
         let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;
-        let (mut outside_shares, mut since_times, mut lasting) = (Vec::new(), Vec::new(), 0);
+        let mut outside_shares = Vec::new();
+        let mut since_times = Vec::new();
+        let mut lasting = 0;
         for member in members.iter().map(|member| &self.members[*member]) {
             let explained_shift = shift_of(member);
             let mut windows = self.centers.residuals(member.windows).windows;
@@ -469,7 +479,9 @@ impl Model<'_> {
             outside_shares.push(windows_above as f64 / windows.len() as f64);
             // The final period of the run with the largest surplus of slow windows over normal windows.
             let slow: Vec<bool> = windows.iter().map(is_above(halfway)).collect();
-            let (mut balance, mut balance_max, mut slow_from) = (0_i64, 0, windows.len());
+            let mut balance = 0_i64;
+            let mut balance_max = 0;
+            let mut slow_from = windows.len();
             for (at, slow) in slow.iter().enumerate().rev() {
                 balance += if *slow { 1 } else { -1 };
                 if balance >= balance_max {

@@ -245,12 +245,11 @@ impl fmt::Display for Slow {
             1 => String::new(),
             drives => format!("its {drives} drives have "),
         };
-        let (name, model, factor) = (
-            units::quoted(name),
-            units::in_one_line(model),
-            units::number(*factor),
-        );
-        let (since, outside) = (units::span_of(*since_s), units::percent(*outside));
+        let name = units::quoted(name);
+        let model = units::in_one_line(model);
+        let factor = units::number(*factor);
+        let since = units::span_of(*since_s);
+        let outside = units::percent(*outside);
         let when = if *lasting {
             "beginning after"
         } else {
@@ -261,14 +260,15 @@ impl fmt::Display for Slow {
             "{level} {name} ({model}) is slow: {have}{factor} times the {metric} of {peers} peers {extent}, {when} {since}; \
              {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
-        let or = |(level, name): &(Level, String)| {
-            write!(
-                f,
-                "; or the cause is its {level} {}, which no other drive has",
-                units::quoted(name)
-            )
-        };
-        self.or.iter().try_for_each(or)
+        self.or
+            .iter()
+            .try_for_each(|(level, name): &(Level, String)| {
+                write!(
+                    f,
+                    "; or the cause is its {level} {}, which no other drive has",
+                    units::quoted(name)
+                )
+            })
     }
 }
 
@@ -384,7 +384,8 @@ impl DriveLatencies {
             let (histogram, windows) = by_stream
                 .entry(stream)
                 .or_insert_with(|| (latencies(), Vec::new()));
-            let (mut sum_ns, mut count) = (0.0, 0);
+            let mut sum_ns = 0.0;
+            let mut count = 0;
             for bucket in window.buckets {
                 // Other programs may write longer durations; only durations that fit are counted.
                 let _ = histogram.record_n(bucket.least_ns, bucket.count);
@@ -393,15 +394,15 @@ impl DriveLatencies {
                 count += u64::from(bucket.count);
             }
             let quantile = |quantile: f64| {
-                let (target, mut cumulative) = ((quantile * count as f64).ceil() as u64, 0);
-                let reaches = |bucket: &&Bucket| {
-                    cumulative += u64::from(bucket.count);
-                    cumulative >= target
-                };
+                let target = (quantile * count as f64).ceil() as u64;
+                let mut cumulative = 0;
                 window
                     .buckets
                     .iter()
-                    .find(reaches)
+                    .find(|bucket: &&Bucket| {
+                        cumulative += u64::from(bucket.count);
+                        cumulative >= target
+                    })
                     .map_or(0.0, |bucket| bucket.most_ns as f64)
             };
             windows.push(Window {

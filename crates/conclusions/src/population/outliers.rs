@@ -156,7 +156,8 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
             break;
         }
         let mean = Spread::of(rest).mean;
-        let (lowest, highest) = (rest[0].0, rest[rest.len() - 1].0);
+        let lowest = rest[0].0;
+        let highest = rest[rest.len() - 1].0;
         let count = rest.len() as f64;
         // Low outliers are removed, too, at the same threshold, so that they do not widen the spread.
         let p = if highest - mean >= mean - lowest {
@@ -189,7 +190,8 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     if own.is_empty() || others.is_empty() || freedom < 1.0 {
         return 1.0;
     }
-    let (own_spread, other_spread) = (spread(own), spread(others));
+    let own_spread = spread(own);
+    let other_spread = spread(others);
     // A single value has no deviation.
     let squares = |of: &Spread| {
         if of.count > 1.0 {
@@ -258,12 +260,14 @@ impl Centers {
         type Single = (Cell, [f32; Metric::ALL.len()]);
         let mut scratch = Vec::new();
         let mut median_of = |cell: &[Single]| -> Single {
-            let metric_median = |metric: usize| {
-                scratch.clear();
-                scratch.extend(cell.iter().map(|(_, values)| values[metric]));
-                median(&mut scratch, f32::total_cmp)
-            };
-            (cell[0].0, std::array::from_fn(metric_median))
+            (
+                cell[0].0,
+                std::array::from_fn(|metric: usize| {
+                    scratch.clear();
+                    scratch.extend(cell.iter().map(|(_, values)| values[metric]));
+                    median(&mut scratch, f32::total_cmp)
+                }),
+            )
         };
         let mut medians: Vec<Single> = Vec::new();
         let mut windows: Vec<Single> = Vec::new();
@@ -472,7 +476,8 @@ mod tests {
     #[test]
     fn the_difference_of_means_has_the_probability_of_scipy() {
         // scipy 1.17.1: ttest_ind(own, others, alternative='greater').
-        let (own, others) = ([0.42, 0.40, 0.39], [0.01, -0.02, 0.03, 0.0, 0.02]);
+        let own = [0.42, 0.40, 0.39];
+        let others = [0.01, -0.02, 0.03, 0.0, 0.02];
         assert!((difference_p(&own, &others) / 4.501545462039439e-08 - 1.0).abs() < 1e-9);
         assert_eq!(
             (difference_p(&[0.4], &[0.1]), difference_p(&[], &[0.1, 0.2])),

@@ -25,7 +25,8 @@ pub(super) fn student_tail(t: f64, freedom: f64) -> f64 {
 
 /// The value that a variable with Student's distribution exceeds with probability `p`, for `p` up to 1/2.
 pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
+    let mut low = 0.0;
+    let mut high = 1.0;
     while student_tail(high, freedom) > p && high < 1e150 {
         high *= 2.0;
     }
@@ -63,7 +64,8 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
     }
     const TINY: f64 = 1e-300;
     let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
-    let (mut c, mut d) = (1.0, 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0)));
+    let mut c = 1.0;
+    let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut fraction = d;
     for step in 1..10_000 {
         let m = f64::from(step);
@@ -88,7 +90,8 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
 /// The logarithm of the gamma function of a positive number, by Stirling's series for arguments from 10 on.
 fn ln_gamma(x: f64) -> f64 {
     // ln G(x) = ln G(x + 1) - ln x.
-    let (mut x, mut log_sum) = (x, 0.0);
+    let mut x = x;
+    let mut log_sum = 0.0;
     while x < 10.0 {
         log_sum += x.ln();
         x += 1.0;
@@ -136,7 +139,8 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
             .filter(|value| value.is_finite())
             .collect::<Vec<_>>()
     };
-    let (first, second) = (finite(first), finite(second));
+    let first = finite(first);
+    let second = finite(second);
     if first.is_empty() || second.is_empty() {
         return None;
     }
@@ -146,10 +150,8 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
         .flat_map(|b| first.iter().map(move |a| b - a))
         .collect();
     differences.sort_by(f64::total_cmp);
-    let (low, high) = (
-        differences[(differences.len() - 1) / 2],
-        differences[differences.len() / 2],
-    );
+    let low = differences[(differences.len() - 1) / 2];
+    let high = differences[differences.len() / 2];
     let cut = cut(first.len(), second.len(), (1.0 - confidence) / 2.0);
     let interval = cut.and_then(|cut| {
         Some([
@@ -206,7 +208,9 @@ fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let values: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let (mut ranks, mut ties, mut position) = (vec![0; values.len()], 0.0, 0);
+    let mut ranks = vec![0; values.len()];
+    let mut ties = 0.0;
+    let mut position = 0;
     for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
         let count = tied.len();
         tied.iter()
@@ -236,7 +240,8 @@ fn rank_sums(ranks: &[usize], count: usize) -> Vec<f64> {
 
 /// Standard deviation of U if the populations do not differ.
 fn deviation(first: usize, second: usize, ties: f64) -> f64 {
-    let (first, second) = (first as f64, second as f64);
+    let first = first as f64;
+    let second = second as f64;
     let count = first + second;
     (first * second / 12.0 * (count + 1.0 - ties / (count * (count - 1.0)))).sqrt()
 }

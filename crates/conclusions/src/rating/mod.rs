@@ -297,10 +297,13 @@ pub fn conclude(
         .filter_map(|step| Some((step, Details::of(step)?)))
         .collect();
     let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
-        let is = |(step, details): &&(&Step, Details)| {
-            Some(details.moved.multiple()) == multiple && rule(step, details)
-        };
-        steps.iter().rev().find(is).map(|(_, details)| details)
+        steps
+            .iter()
+            .rev()
+            .find(|(step, details): &&(&Step, Details)| {
+                Some(details.moved.multiple()) == multiple && rule(step, details)
+            })
+            .map(|(_, details)| details)
     };
     let held_details = last_details(finding.held, &|step, details| {
         step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held
@@ -310,15 +313,14 @@ pub fn conclude(
     });
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
-    let at_text = |details: &Details| {
+    let mut remarks = Vec::from_iter(held_details.map(|details: &Details| {
         format!(
             "at {}x: {}{}",
             details.moved.multiple(),
             details.judged.why,
             margin(details, sla)
         )
-    };
-    let mut remarks = Vec::from_iter(held_details.map(at_text));
+    }));
     let broken_step = steps
         .iter()
         .rev()
@@ -441,8 +443,10 @@ fn spells(details: &Details, sla: &Sla) -> String {
 
 /// A sentence about the events for which a step was too short.
 fn too_rare_events_sentence(details: &Details) -> String {
-    let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
-    let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
+    let ran = details.ran_sec;
+    let rare = details.ran_sec / SPELLS_IN_WINDOW as f64;
+    let ran = units::span(ran.round() as u64);
+    let rare = units::span(rare.round() as u64);
     format!(
         "not seen: stalls and garbage collection rarer than every {rare}, and effects that begin later than {ran} into a \
          load; certify the rating"
@@ -496,9 +500,10 @@ mod tests {
                 Ok(moved) => {
                     assert!(moves.len() < 60, "{moves:?}");
                     moves.push(moved);
-                    match moved.multiple() <= truth {
-                        true => search.record_held(moved, matches!(moved, NextRun::Confirm(_))),
-                        false => search.record_not_held(moved, true),
+                    if moved.multiple() <= truth {
+                        search.record_held(moved, matches!(moved, NextRun::Confirm(_)))
+                    } else {
+                        search.record_not_held(moved, true)
                     }
                 }
             }
@@ -511,7 +516,8 @@ mod tests {
             let truth = f64::from(tenth) / 10.0;
             let (moves, finding) = searched(truth, 1.0);
             assert_eq!(finding.stop, Stop::Found, "{truth}");
-            let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
+            let held = finding.held.unwrap();
+            let not_held = finding.not_held.unwrap();
             assert!(
                 held <= truth && truth < not_held,
                 "{held} {truth} {not_held}"
@@ -527,7 +533,8 @@ mod tests {
      {
         for truth in [0.5, 1.0, 7.3, 42.0, 275.0] {
             let (moves, _) = searched(truth, 1.0);
-            let (mut held, mut failed): (f64, bool) = (0.0, false);
+            let mut held: f64 = 0.0;
+            let mut failed: bool = false;
             for moved in &moves {
                 let multiple = moved.multiple();
                 if held > 0.0 {
@@ -585,9 +592,10 @@ mod tests {
                     whole || slices == 0,
                     "{lasting}: {moved:?} after {slices} slices"
                 );
-                match moved.multiple() <= if whole { lasting } else { 10.0 } {
-                    true => search.record_held(moved, whole),
-                    false => search.record_not_held(moved, false),
+                if moved.multiple() <= if whole { lasting } else { 10.0 } {
+                    search.record_held(moved, whole)
+                } else {
+                    search.record_not_held(moved, false)
                 }
             };
             assert!(slices <= slices_max, "{lasting}: {slices} slices");
@@ -646,7 +654,8 @@ mod tests {
     }
 
     fn step(moved: NextRun, seen: StepOutcome, why: &str, share: f64) -> Step {
-        let (share, margin) = (vec![share, 0.0, 0.0], vec![0.001, 0.0, 0.0]);
+        let share = vec![share, 0.0, 0.0];
+        let margin = vec![0.001, 0.0, 0.0];
         let shares = vec![Shares {
             group: "reads on d".into(),
             share,
@@ -654,8 +663,11 @@ mod tests {
             p99_ns: None,
             achieved_iops: 1.0,
         }];
-        let (reason, why) = (why.to_owned(), why.to_owned());
-        let (rounds_judged, rounds, spells) = (5, 5, vec![Spells::default(); 3]);
+        let reason = why.to_owned();
+        let why = why.to_owned();
+        let rounds_judged = 5;
+        let rounds = 5;
+        let spells = vec![Spells::default(); 3];
         let judged = JudgedStep {
             seen,
             why,
@@ -695,7 +707,8 @@ mod tests {
 
     #[test]
     fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
-        let (held, failed) = (42.4, 43.1);
+        let held = 42.4;
+        let failed = 43.1;
         let why = "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)";
         let series = series(vec![
             step(NextRun::Try(held), StepOutcome::Held, "first", 0.03),

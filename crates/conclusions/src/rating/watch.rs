@@ -172,20 +172,24 @@ impl Watcher {
     pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
-        let offered = |series: &Series| {
-            let stream = manifest
-                .streams
-                .iter()
-                .find(|stream| stream.name == series.group.stream);
-            let parts = if series.group.device.is_some() {
-                devices
-            } else {
-                1.0
-            };
-            stream.map_or(0.0, |stream| stream.offered_iops / parts)
-        };
         let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * step_sec as f64) as u64);
-        let step_ops = rounds.series.iter().map(offered).map(ops).collect();
+        let step_ops = rounds
+            .series
+            .iter()
+            .map(|series: &Series| {
+                let stream = manifest
+                    .streams
+                    .iter()
+                    .find(|stream| stream.name == series.group.stream);
+                let parts = if series.group.device.is_some() {
+                    devices
+                } else {
+                    1.0
+                };
+                stream.map_or(0.0, |stream| stream.offered_iops / parts)
+            })
+            .map(ops)
+            .collect();
         Self {
             rounds,
             target,
@@ -203,7 +207,8 @@ impl Watcher {
     }
 
     fn reason_to_end(&self) -> Option<String> {
-        let (count, cliff) = (self.rounds.count(), self.cliff());
+        let count = self.rounds.count();
+        let cliff = self.cliff();
         if cliff.is_some() {
             return cliff;
         }
@@ -223,7 +228,8 @@ impl Watcher {
 
     /// Judges the step, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> JudgedStep {
-        let (rounds, is_completed) = (self.rounds.count(), verdict.end == End::Completed);
+        let rounds = self.rounds.count();
+        let is_completed = verdict.end == End::Completed;
         let rounds_judged = match &self.target {
             StepPurpose::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
             StepPurpose::Return(_) => self.window(),
@@ -239,9 +245,6 @@ impl Watcher {
             .series
             .iter()
             .map(|series| series.spells.clone());
-        let worst = |one: Vec<Spells>, other: Vec<Spells>| {
-            one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect()
-        };
         let is_return = matches!(self.target, StepPurpose::Return(_));
         JudgedStep {
             has_moved: is_return && step_outcome == StepOutcome::Held && !self.has_returned(),
@@ -250,7 +253,11 @@ impl Watcher {
             rounds_judged,
             rounds,
             shares: self.shares(rounds_judged),
-            spells: spells.reduce(worst).unwrap_or_default(),
+            spells: spells
+                .reduce(|one: Vec<Spells>, other: Vec<Spells>| {
+                    one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect()
+                })
+                .unwrap_or_default(),
             whole: is_completed,
             ends_in_new_spell: self.ends_in_new_spell(),
         }
@@ -327,8 +334,8 @@ impl Watcher {
 
     fn ends_in_new_spell(&self) -> bool {
         let round_sec = self.rounds.round_sec;
-        let [now_sec, window_sec] =
-            [self.rounds.count(), ROUNDS_MIN].map(|rounds| (rounds as u64 * round_sec) as f64);
+        let now_sec = (self.rounds.count() as u64 * round_sec) as f64;
+        let window_sec = (ROUNDS_MIN as u64 * round_sec) as f64;
         let mut spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         spells.any(|spells| spells.has_just_begun(now_sec, window_sec))
     }
@@ -366,30 +373,29 @@ impl Watcher {
     /// halves. With `only_clear`, the due operations must also have completed.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
-        let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
-            let apart_max =
-                (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
-            first.max(second) <= CLEAR_OF_LIMIT * limit.share_max()
-                || (!only_clear && (first - second).abs() <= apart_max)
-        };
-        self.halves(window)
-            .is_some_and(|mut halves| halves.all(is_settled))
-            && !(only_clear && self.rounds.undone(window).is_some())
+        self.halves(window).is_some_and(|mut halves| {
+            halves.all(
+                |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
+                    let apart_max =
+                        (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
+                    first.max(second) <= CLEAR_OF_LIMIT * limit.share_max()
+                        || (!only_clear && (first - second).abs() <= apart_max)
+                },
+            )
+        }) && !(only_clear && self.rounds.undone(window).is_some())
     }
 
     /// A sentence about the first share that reaches its limit in the second half of the step and has grown by more
     /// than a slow spell can cause. Each half must be at least a window.
     fn worse(&self) -> Option<String> {
-        let (rounds, window) = (
-            self.rounds.count(),
-            self.window_of(|spells| spells.apart_sec),
-        );
-        let rose = |(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
-            let is_lone = at.series.spells[at.index].is_lone();
-            !is_lone && *second >= at.limit.share_max() && *second > WORSE * first
-        };
-        let (AtLimit { series, limit, .. }, [first, second]) =
-            self.halves(rounds.max(2 * window))?.find(rose)?;
+        let rounds = self.rounds.count();
+        let window = self.window_of(|spells| spells.apart_sec);
+        let (AtLimit { series, limit, .. }, [first, second]) = self
+            .halves(rounds.max(2 * window))?
+            .find(|(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
+                let is_lone = at.series.spells[at.index].is_lone();
+                !is_lone && *second >= at.limit.share_max() && *second > WORSE * first
+            })?;
         let ([first, second], threshold) =
             ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
@@ -407,16 +413,13 @@ impl Watcher {
             return None;
         }
         let count = self.rounds.count();
-        let is_too_much = |at: &AtLimit<'_>| {
+        let at = self.at_limits(count).find(|at: &AtLimit<'_>| {
             let (over, wanted) = at.sums(|round| &round.judged_least_over);
             self.step_ops[at.series_index]
                 .is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
-        };
-        let at = self.at_limits(count).find(is_too_much)?;
-        let (after, most) = (
-            units::span(count as u64 * self.rounds.round_sec),
-            at.limit.share_text(),
-        );
+        })?;
+        let after = units::span(count as u64 * self.rounds.round_sec);
+        let most = at.limit.share_text();
         Some(format!(
             "{} in {after} (limit {most}), so the whole step cannot pass",
             at.text()
@@ -428,7 +431,8 @@ impl Watcher {
         self.at_limits(rounds_judged).find_map(|at_limit| {
             let exceeded = |(over, wanted)| at_limit.limit.is_exceeded(over, wanted);
             let response = at_limit.sums(|round| &round.response_over);
-            let (text, limit_text) = (at_limit.text(), at_limit.limit.share_text());
+            let text = at_limit.text();
+            let limit_text = at_limit.limit.share_text();
             match exceeded(at_limit.sums(|round| &round.judged_over)) {
                 true if exceeded(at_limit.sums(|round| &round.judged_least_over)) => {
                     Some((StepOutcome::Failed, format!("{text} over {rounds_judged} rounds (limit {limit_text})")))
@@ -438,7 +442,8 @@ impl Watcher {
                     Some((StepOutcome::OurLimit, format!("{text} (limit {limit_text}), {why}")))
                 }
                 false if exceeded(response) => {
-                    let (share, threshold) = (units::percent(share(response)), at_limit.limit.threshold_text());
+                    let share = units::percent(share(response));
+                    let threshold = at_limit.limit.threshold_text();
                     let group = &at_limit.series.group;
                     let why =
                         format!("with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag would decide");
@@ -517,23 +522,24 @@ impl Watcher {
 
     fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
         let thresholds = self.rounds.sla.limits().len();
-        let shares_of = |(series, rounds): (&Series, &[Round])| {
-            let p99s: Vec<f64> = rounds
-                .iter()
-                .filter_map(|round| round.p99_ns)
-                .map(|ns| ns as f64)
-                .collect();
-            Shares {
-                group: series.group.to_string(),
-                share: (0..thresholds)
-                    .map(|index| share(sums(rounds, |round| round.judged_over[index])))
-                    .collect(),
-                margin: (0..thresholds).map(|index| margin(rounds, index)).collect(),
-                p99_ns: (!p99s.is_empty()).then(|| mean(p99s.iter().copied())),
-                achieved_iops: mean(rounds.iter().map(|round| round.achieved_iops)),
-            }
-        };
-        self.judged(rounds_judged).map(shares_of).collect()
+        self.judged(rounds_judged)
+            .map(|(series, rounds): (&Series, &[Round])| {
+                let p99s: Vec<f64> = rounds
+                    .iter()
+                    .filter_map(|round| round.p99_ns)
+                    .map(|ns| ns as f64)
+                    .collect();
+                Shares {
+                    group: series.group.to_string(),
+                    share: (0..thresholds)
+                        .map(|index| share(sums(rounds, |round| round.judged_over[index])))
+                        .collect(),
+                    margin: (0..thresholds).map(|index| margin(rounds, index)).collect(),
+                    p99_ns: (!p99s.is_empty()).then(|| mean(p99s.iter().copied())),
+                    achieved_iops: mean(rounds.iter().map(|round| round.achieved_iops)),
+                }
+            })
+            .collect()
     }
 }
 
@@ -561,7 +567,8 @@ fn margin(rounds: &[Round], index: usize) -> f64 {
     if shares.len() < 2 {
         return 0.0;
     }
-    let (count, centre) = (shares.len() as f64, mean(shares.iter().copied()));
+    let count = shares.len() as f64;
+    let centre = mean(shares.iter().copied());
     let variance = shares
         .iter()
         .map(|share| (share - centre).powi(2))

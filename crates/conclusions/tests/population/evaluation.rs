@@ -103,7 +103,8 @@ fn interval(count: u64, of: u64) -> [f64; 2] {
         sum
     };
     let bisect = |is_below: &dyn Fn(f64) -> bool| {
-        let (mut low, mut high) = (0.0, 1.0);
+        let mut low = 0.0;
+        let mut high = 1.0;
         for _ in 0..50 {
             let middle = (low + high) / 2.0;
             if is_below(middle) {

@@ -121,7 +121,8 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
     let host_levels: Vec<f64> = (0..hosts)
         .map(|_| plan.host_spread * random.normal())
         .collect();
-    let (mut labels, mut windows) = (Vec::new(), Vec::new());
+    let mut labels = Vec::new();
+    let mut windows = Vec::new();
     for drive in 0..plan.drives {
         let host = drive / plan.drives_of_host;
         labels.push(Labels {
@@ -161,8 +162,9 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
     // Garbage collection: on for about 5 minutes, off for about 25; the intensity depends on the drive.
     let collection = 1.5_f64.ln() * (0.15 * random.normal()).exp();
     let off_s = 1_500.0 * (0.1 * random.normal()).exp();
-    let (mut is_collecting, mut is_burst, mut slow_noise) =
-        (random.uniform() < 1.0 / 6.0, false, random.normal());
+    let mut is_collecting = random.uniform() < 1.0 / 6.0;
+    let mut is_burst = false;
+    let mut slow_noise = random.normal();
     let keep = (-step / 300.0).exp();
     let mut windows = Vec::new();
     for at in 0..plan.seconds / plan.window_s {

@@ -250,10 +250,8 @@ mod tests {
         let fact = |minor| {
             super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, root)
         };
-        let (disk, part) = (
-            asked("/dev/x", &fact(0), root),
-            asked("/dev/by-uuid/y", &fact(2), root),
-        );
+        let disk = asked("/dev/x", &fact(0), root);
+        let part = asked("/dev/by-uuid/y", &fact(2), root);
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
             assert_eq!(

@@ -241,13 +241,15 @@ fn of_block(
     dir: &SysDir,
     loop_identity: Option<&str>,
 ) -> DeviceFacts {
-    let (partition, disk) = (partition_at(dir), dir.disk());
+    let partition = partition_at(dir);
+    let disk = dir.disk();
     let kind = if partition.is_some() {
         Kind::Partition
     } else {
         Kind::WholeDisk
     };
-    let (queue, device) = (disk.child("queue"), disk.child("device"));
+    let queue = disk.child("queue");
+    let device = disk.child("device");
     // A namespace with several paths gets the request limits, bus and NUMA node of its first path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
     let driven_device = driven.child("device");
@@ -300,16 +302,17 @@ fn of_block(
 fn path_disk(disk: &SysDir) -> Option<SysDir> {
     let name = disk.name();
     let (subsystem, namespace) = name.rsplit_once('n')?;
-    let is_path = |dir: &SysDir| {
-        let name = dir.name();
-        let between = name
-            .strip_prefix(subsystem)
-            .and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
-        between.is_some_and(|(controller, of)| of == namespace && controller.parse::<u32>().is_ok())
-    };
-    controllers(disk)
-        .into_iter()
-        .find_map(|dir| dir.below("").find(is_path))
+    controllers(disk).into_iter().find_map(|dir| {
+        dir.below("").find(|dir: &SysDir| {
+            let name = dir.name();
+            let between = name
+                .strip_prefix(subsystem)
+                .and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
+            between.is_some_and(|(controller, of)| {
+                of == namespace && controller.parse::<u32>().is_ok()
+            })
+        })
+    })
 }
 
 /// Position of the partition at `dir`; `None` for a whole disk.

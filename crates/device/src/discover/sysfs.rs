@@ -249,12 +249,13 @@ fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
 }
 
 fn by_metadata(metadata: &Metadata) -> Backing {
-    match metadata.file_type().is_block_device() {
-        true => Backing::Device(DeviceNumber::of_stat(metadata.rdev())),
-        false => Backing::File {
+    if metadata.file_type().is_block_device() {
+        Backing::Device(DeviceNumber::of_stat(metadata.rdev()))
+    } else {
+        Backing::File {
             device: DeviceNumber::of_stat(metadata.dev()),
             inode: metadata.ino(),
-        },
+        }
     }
 }
 
@@ -403,14 +404,13 @@ impl Disk {
     /// The world-wide name decides. A name of zeros means that the drive has none. Different serial numbers override
     /// equal names, because some vendors give all drives the same name.
     pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
-        let is_name = |wwid: &str| {
-            wwid.rsplit('.')
-                .next()
-                .is_some_and(|id| id.chars().any(|c| c != '0'))
-        };
         let same_name = self.wwid.is_some()
             && self.wwid == other.wwid
-            && self.wwid.as_deref().is_some_and(is_name);
+            && self.wwid.as_deref().is_some_and(|wwid: &str| {
+                wwid.rsplit('.')
+                    .next()
+                    .is_some_and(|id| id.chars().any(|c| c != '0'))
+            });
         same_name
             && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
     }

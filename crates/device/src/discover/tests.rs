@@ -323,7 +323,8 @@ fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
 
 #[test]
 fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
-    let (tree, file) = (FakeTree::of(&[]), tempfile::NamedTempFile::new().unwrap());
+    let tree = FakeTree::of(&[]);
+    let file = tempfile::NamedTempFile::new().unwrap();
     let root = tree.root();
     let sector = || {
         discover(file.path().to_str().unwrap(), root)

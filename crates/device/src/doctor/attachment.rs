@@ -89,13 +89,12 @@ impl Attachment {
 /// Label of the slot of the PCI device `address` (`0000:3b:00.0`). The address of a slot lacks the function number.
 /// Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 fn slot_label(address: &str, root: &Path) -> Option<String> {
-    let is_here = |slot: &SysDir| {
-        slot.text("address")
-            .is_some_and(|of| address.split('.').next() == Some(&of))
-    };
     SysDir::new(root.join("sys/bus/pci"))
         .below("slots")
-        .find(is_here)
+        .find(|slot: &SysDir| {
+            slot.text("address")
+                .is_some_and(|of| address.split('.').next() == Some(&of))
+        })
         .map(|slot| slot.name())
 }
 
@@ -225,9 +224,10 @@ pub(super) fn check_node(device: &DeviceState, root: &Path, findings: &mut Findi
     let Some(node) = device.facts.numa_node else {
         let finding =
             format!("the kernel does not report its NUMA node (the host has {nodes} nodes)");
-        return match device.is_hardware() {
-            true => check.unknown(finding, "look up its slot in the mainboard's manual"),
-            false => check.ok("it is attached to no NUMA node"),
+        return if device.is_hardware() {
+            check.unknown(finding, "look up its slot in the mainboard's manual")
+        } else {
+            check.ok("it is attached to no NUMA node")
         };
     };
     let node_cpus =
@@ -450,7 +450,8 @@ mod tests {
         let counted = InterruptsByCpu {
             counts: counts.to_vec(),
         };
-        let (cpus, online) = (list(cpus), list(online));
+        let cpus = list(cpus);
+        let online = list(online);
         only(|findings| {
             judge_interrupts(
                 lines,

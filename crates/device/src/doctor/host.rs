@@ -151,9 +151,10 @@ fn check_clock(root: &Path, findings: &mut Findings) {
     let has_tsc = dir
         .text("available_clocksource")
         .is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
-    let remedy = match has_tsc {
-        true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
-        false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
+    let remedy = if has_tsc {
+        format!("echo tsc > /{CLOCK_DIR}/current_clocksource")
+    } else {
+        "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned()
     };
     check.warning(format!("the clock is {clock}"), remedy);
 }
@@ -192,10 +193,8 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
 
 fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &mut Findings) {
     let steal_pct = |shares: Option<[f64; 3]>| shares.map_or(0.0, |[.., steal]| steal);
-    let (now_pct, ever_pct) = (
-        steal_pct(recent_shares),
-        steal_pct(total_ticks.since(Ticks::default())),
-    );
+    let now_pct = steal_pct(recent_shares);
+    let ever_pct = steal_pct(total_ticks.since(Ticks::default()));
     let text = match recent_shares {
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since boot"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since boot"),

@@ -29,14 +29,13 @@ pub(super) fn check(device: &DeviceState, root: &Path, findings: &mut Findings) 
         return;
     }
     let check = findings.check(IN_USE, "an undetected user would affect every latency");
-    match users.notes.is_empty() {
-        true => check.ok("it is not in use: not mounted, not held, not open"),
-        false => {
-            check.unknown(
-                format!("no user was found, but {}", users.notes.join("; ")),
-                "",
-            );
-        }
+    if users.notes.is_empty() {
+        check.ok("it is not in use: not mounted, not held, not open")
+    } else {
+        check.unknown(
+            format!("no user was found, but {}", users.notes.join("; ")),
+            "",
+        );
     }
 }
 

@@ -112,13 +112,14 @@ fn check_over_provisioning(
             "it was prepared to use {:.1} % of its bytes",
             prepared.use_pct()
         );
-        return match prepared.rest_discarded {
-            true => check.ok(format!("{text}, and the rest was discarded")),
-            false => check
+        return if prepared.rest_discarded {
+            check.ok(format!("{text}, and the rest was discarded"))
+        } else {
+            check
                 .because(
                     "a drive keeps copying old data in the unused part until the part is discarded",
                 )
-                .note(format!("{text}, but the rest was not discarded"), advice),
+                .note(format!("{text}, but the rest was not discarded"), advice)
         };
     }
     if facts.kind == Kind::RegularFile || !device.is_hardware() {
@@ -381,12 +382,13 @@ fn judge_temperature(
         .iter()
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
         .collect();
-    let text = match limits.is_empty() {
-        true => format!("it has {now_celsius:.0} degrees Celsius, and reports no limits"),
-        false => format!(
+    let text = if limits.is_empty() {
+        format!("it has {now_celsius:.0} degrees Celsius, and reports no limits")
+    } else {
+        format!(
             "it has {now_celsius:.0} degrees Celsius; it {}",
             limits.join(" and ")
-        ),
+        )
     };
     if crit_celsius.is_some_and(|crit| now_celsius >= crit) {
         check.problem(text, COOL);

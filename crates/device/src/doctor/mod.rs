@@ -202,9 +202,10 @@ struct DeviceState {
 impl DeviceState {
     /// Finds the device called `name`. Errors: cause and, after a semicolon, remedy.
     fn find(name: &str, root: &Path) -> Result<Self, String> {
-        let resolved = match root == Path::new("/") {
-            true => discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?,
-            false => by_kernel_name(name, root).ok_or("there is no such device or file")?,
+        let resolved = if root == Path::new("/") {
+            discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?
+        } else {
+            by_kernel_name(name, root).ok_or("there is no such device or file")?
         };
         let facts = discover::facts_of(name, &resolved, root).map_err(|error| error.to_string())?;
         let dir = facts

@@ -661,7 +661,8 @@ fn a_preparation_is_known_by_its_record_and_its_data() {
         })
     };
     const UNREAD: SampleReader = |_, _, _| Err("no permission".to_owned());
-    let (machine, state) = (Machine::new(), tempfile::tempdir().unwrap());
+    let machine = Machine::new();
+    let state = tempfile::tempdir().unwrap();
     let records = || Records::open(Some(state.path().to_path_buf()));
     let identity = "wwid eui.0025385b21404321";
     records().keep(identity, 1_024_000, "preparation").unwrap();

@@ -154,7 +154,8 @@ pub fn erase_names(options: &[String], variable: Option<&str>) -> Vec<String> {
 /// Asks on the terminal: prints the question on standard error, reads the answer from standard input. `None` if either
 /// is not a terminal.
 pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
-    let (input, mut output) = (io::stdin(), io::stderr());
+    let input = io::stdin();
+    let mut output = io::stderr();
     if !input.is_terminal() || !output.is_terminal() {
         return None;
     }
@@ -231,9 +232,10 @@ impl<'a> DeviceNames<'a> {
             .iter()
             .find(|lasting| lasting.text == typed(name))
         {
-            return match lasting.other_devices.is_empty() {
-                true => NameMatch::Lasting,
-                false => NameMatch::Ambiguous(lasting.other_devices.clone()),
+            return if lasting.other_devices.is_empty() {
+                NameMatch::Lasting
+            } else {
+                NameMatch::Ambiguous(lasting.other_devices.clone())
             };
         }
         let by_id = self.root.join("dev").join(LASTING_LINKS[0]).join(name);

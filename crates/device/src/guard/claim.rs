@@ -120,14 +120,13 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
 /// that nobody else holds the device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
-    let refused = |source| {
+    retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| {
         if is_busy(&source) {
             busy(node, source)
         } else {
             failed(source)
         }
-    };
-    retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(refused)?;
+    })?;
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
@@ -147,11 +146,14 @@ pub(super) fn other_path(
     let claim = retry(open_mode.settle, is_busy, || {
         open(node, false, libc::O_EXCL)
     });
-    claim.map(Some).map_err(|source| match is_busy(&source) {
-        true => Reason::OtherPathClaimed {
-            path: node.display().to_string(),
-        },
-        false => Reason::io("claim another path to its drive", source),
+    claim.map(Some).map_err(|source| {
+        if is_busy(&source) {
+            Reason::OtherPathClaimed {
+                path: node.display().to_string(),
+            }
+        } else {
+            Reason::io("claim another path to its drive", source)
+        }
     })
 }
 

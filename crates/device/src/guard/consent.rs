@@ -114,7 +114,8 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         return Err(findings.reasons);
     }
     let mut notes = findings.notes;
-    let (created, open_mode) = (opened.is_none(), OpenMode::of(&request, guard));
+    let created = opened.is_none();
+    let open_mode = OpenMode::of(&request, guard);
     let (file, direct) = match opened {
         Some(opened) => opened,
         None => claim::new_file(Path::new(&request.path), open_mode)?,

@@ -93,15 +93,14 @@ pub(super) const STORE_HEADERS: [u64; 2] = [0, 8 * MIB - 4096];
 
 /// All places of backup superblocks and second headers on a device of `size_bytes`.
 pub(super) fn backups(size_bytes: u64) -> Vec<u64> {
-    let of_extent = |extent: Range<u64>| {
-        let xfs = xfs_backups(&extent);
-        ext_backups(extent.start)
-            .into_iter()
-            .chain(btrfs_backups(extent.start))
-            .chain(xfs)
-    };
     extents(size_bytes)
-        .flat_map(of_extent)
+        .flat_map(|extent: Range<u64>| {
+            let xfs = xfs_backups(&extent);
+            ext_backups(extent.start)
+                .into_iter()
+                .chain(btrfs_backups(extent.start))
+                .chain(xfs)
+        })
         .chain(STORE_HEADERS)
         .collect()
 }

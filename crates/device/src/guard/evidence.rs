@@ -204,7 +204,8 @@ impl Tally {
 
     fn evidence(self, why: String) -> impl Iterator<Item = Evidence> {
         let samples_tried = self.tried;
-        let (foreign, failed) = (self.foreign_at.len() as u32, self.failed.len() as u32);
+        let foreign = self.foreign_at.len() as u32;
+        let failed = self.failed.len() as u32;
         let first_foreign = self.foreign_at.into_iter().min();
         let data = first_foreign.map(|first_at| Evidence::Data {
             samples: foreign,

@@ -260,7 +260,8 @@ fn check_fit(
         } = target.target_kind
         && wanted_bytes > target.facts.size_bytes
     {
-        let (used_bytes, size_bytes) = (used_part.used_bytes, target.facts.size_bytes);
+        let used_bytes = used_part.used_bytes;
+        let size_bytes = target.facts.size_bytes;
         findings.refuse(Reason::PartWouldGrow {
             used_bytes,
             size_bytes,
@@ -388,7 +389,8 @@ fn sample_contents(
         (TargetKind::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
-    let (identity, recorded_bytes) = (target.facts.identity(), recorded_size(target, size_bytes));
+    let identity = target.facts.identity();
+    let recorded_bytes = recorded_size(target, size_bytes);
     let explained = evidence::explanation(identity.as_deref(), recorded_bytes, &guard.records);
     evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
@@ -450,7 +452,8 @@ impl Guard {
         let target = match resolve_target(self, &request) {
             Ok(found) => found,
             Err(reason) => {
-                let (path, safety) = (path.to_owned(), EraseSafety::No(vec![reason]));
+                let path = path.to_owned();
+                let safety = EraseSafety::No(vec![reason]);
                 return GuardReport {
                     erase_name: path.clone(),
                     path,
@@ -496,10 +499,13 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
         .since(before)
         .map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
-    let (reads, writes, in_flight) = (delta.read.completed, delta.write.completed, delta.in_flight);
+    let reads = delta.read.completed;
+    let writes = delta.write.completed;
+    let in_flight = delta.in_flight;
     let other_ops = completed(delta.discard) + completed(delta.flush);
     (is_anew || reads | writes | other_ops | in_flight != 0).then(|| {
-        let (reads, writes) = (units::count(reads, "read"), units::count(writes, "write"));
+        let reads = units::count(reads, "read");
+        let writes = units::count(writes, "write");
         format!("it did {reads}, {writes} and {other_ops} discards and flushes, with {in_flight} in flight")
     })
 }

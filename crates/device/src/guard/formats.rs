@@ -126,7 +126,9 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
             .bytes(magic_at - 0x38 + at, 4)
             .map_or(0, little_endian)
     };
-    let [compatible, incompatible, read_only] = [0x5c, 0x60, 0x64].map(feature);
+    let compatible = feature(0x5c);
+    let incompatible = feature(0x60);
+    let read_only = feature(0x64);
     match (incompatible, read_only) {
         (journal, _) if journal & JOURNAL_DEVICE != 0 => {
             "the journal of an ext3 or ext4 file system"
@@ -159,12 +161,11 @@ fn aerospike(contents: &Contents) -> Option<Evidence> {
 
 /// A header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
 fn record_store(contents: &Contents) -> Option<Evidence> {
-    let is_header = |at: &u64| {
+    let at = STORE_HEADERS.into_iter().find(|at: &u64| {
         contents
             .count_unstamped(*at, 16)
             .is_some_and(|magic| magic == b"flashproof store")
-    };
-    let at = STORE_HEADERS.into_iter().find(is_header)?;
+    })?;
     let length = contents
         .count_unstamped(at + 42, 2)
         .map_or(0, little_endian);
@@ -204,19 +205,18 @@ fn partition_table(contents: &Contents) -> Option<Evidence> {
 /// Number of used entries of the table with the header at `header`, as far as the entries were read.
 fn gpt_entries(contents: &Contents, header: u64) -> Option<u32> {
     let field = contents.count_unstamped(header + 72, 16)?;
-    let (start, count) = (
-        little_endian(&field[..8]).checked_mul(header)?,
-        little_endian(&field[8..12]).min(1024),
-    );
+    let start = little_endian(&field[..8]).checked_mul(header)?;
+    let count = little_endian(&field[8..12]).min(1024);
     let size = little_endian(&field[12..16]).max(128);
-    let is_used = |at: u64| {
-        contents
-            .bytes(at, 16)
-            .is_some_and(|kind| kind.iter().any(|byte| *byte != 0))
-    };
     Some(
         (0..count)
-            .filter(|entry| start.checked_add(entry * size).is_some_and(is_used))
+            .filter(|entry| {
+                start.checked_add(entry * size).is_some_and(|at: u64| {
+                    contents
+                        .bytes(at, 16)
+                        .is_some_and(|kind| kind.iter().any(|byte| *byte != 0))
+                })
+            })
             .count() as u32,
     )
 }

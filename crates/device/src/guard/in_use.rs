@@ -42,10 +42,8 @@ impl KernelUsers {
                 String::new()
             })
         };
-        let (own_mounts, init_mounts) = (
-            lines("mounts", "self/mountinfo"),
-            lines("mounts", "1/mountinfo"),
-        );
+        let own_mounts = lines("mounts", "self/mountinfo");
+        let init_mounts = lines("mounts", "1/mountinfo");
         let mounts = [(own_mounts, ""), (init_mounts, ", as process 1 sees it")];
         let swaps = lines("swap", "swaps");
         Self {
@@ -69,7 +67,8 @@ impl KernelUsers {
 
     /// Uses of the device at `dir`, of its partitions and of all devices built on them: `mounted at /data`.
     fn uses_of(&self, dir: &SysDir) -> Vec<String> {
-        let (mut numbers, mut dirs) = (Vec::new(), vec![dir.clone()]);
+        let mut numbers = Vec::new();
+        let mut dirs = vec![dir.clone()];
         while let Some(dir) = dirs.pop() {
             let Some(number) = dir.dev().filter(|number| !numbers.contains(number)) else {
                 continue;
@@ -94,14 +93,14 @@ impl KernelUsers {
                 uses.push(text);
             }
         }
-        let is_swap = |path: &&String| {
-            fs::metadata(path)
-                .is_ok_and(|metadata| numbers.contains(&DeviceNumber::of_stat(metadata.rdev())))
-        };
         uses.extend(
             self.swaps
                 .iter()
-                .filter(is_swap)
+                .filter(|path: &&String| {
+                    fs::metadata(path).is_ok_and(|metadata| {
+                        numbers.contains(&DeviceNumber::of_stat(metadata.rdev()))
+                    })
+                })
                 .map(|_| "used as swap".to_owned()),
         );
         uses
@@ -287,9 +286,10 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
 
 /// The refusal of a device that another run uses.
 pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
-    let (how, advice) = match theirs_is_shared {
-        true => ("with --shared", "start this run with --shared, too"),
-        false => ("exclusively", "start all runs with --shared"),
+    let (how, advice) = if theirs_is_shared {
+        ("with --shared", "start this run with --shared, too")
+    } else {
+        ("exclusively", "start all runs with --shared")
     };
     Reason::SecondRun { who, how, advice }
 }
@@ -374,24 +374,22 @@ impl Export {
     /// Description of the exported part of `devices`.
     fn find(&self, devices: &TargetDevices, root: &Path) -> Option<String> {
         let by_number = self.number.and_then(|number| devices.node(number));
-        let by_controller = || {
-            let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
-            let is_below = |dir: &SysDir| {
-                controller_names(dir)
-                    .iter()
-                    .any(|controller| controller == name)
-            };
-            devices.nodes.iter().find(|node| is_below(&node.dir))
-        };
-        let by_path = || {
-            self.paths
-                .iter()
-                .find_map(|path| devices.find_path(path, root))
-        };
         by_number
-            .or_else(by_controller)
+            .or_else(|| {
+                let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
+                let is_below = |dir: &SysDir| {
+                    controller_names(dir)
+                        .iter()
+                        .any(|controller| controller == name)
+                };
+                devices.nodes.iter().find(|node| is_below(&node.dir))
+            })
             .map(|node| node.description.clone())
-            .or_else(by_path)
+            .or_else(|| {
+                self.paths
+                    .iter()
+                    .find_map(|path| devices.find_path(path, root))
+            })
     }
 }
 

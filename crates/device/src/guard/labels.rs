@@ -89,10 +89,8 @@ fn on_day(unix_s: u64) -> Option<String> {
 pub(super) fn ext(contents: &Contents, _: u64, magic_at: u64) -> Vec<String> {
     let start = magic_at - 0x38;
     let mut details = label_or_uuid(contents, (start + 0x78, 16), start + 0x68);
-    let (directory, mounted) = (
-        text(contents, start + 0x88, 64),
-        on_day(number(contents, start + 0x2c, 4)),
-    );
+    let directory = text(contents, start + 0x88, 64);
+    let mounted = on_day(number(contents, start + 0x2c, 4));
     match (named("last mounted at", &directory), mounted) {
         (Some(at), Some(on)) => details.push(format!("{at} {on}")),
         (Some(at), None) => details.push(at),

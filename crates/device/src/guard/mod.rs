@@ -170,15 +170,14 @@ impl Guard {
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
-        let name = |of: &Examined| {
-            DeviceNames::of(&of.target.facts, &self.root)
-                .lasting_erase_name(&of.request.path)
-                .to_owned()
-        };
         Ok(examined
             .iter()
             .filter(|of| !of.evidence.is_empty())
-            .map(name)
+            .map(|of: &Examined| {
+                DeviceNames::of(&of.target.facts, &self.root)
+                    .lasting_erase_name(&of.request.path)
+                    .to_owned()
+            })
             .collect())
     }
 
@@ -283,7 +282,8 @@ fn all<T>(
     results: impl Iterator<Item = Result<T, Vec<Reason>>>,
     requests: &[Request],
 ) -> Result<Vec<T>, GuardRefusals> {
-    let (mut values, mut refusals) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut refusals = Vec::new();
     for (result, request) in results.zip(requests) {
         match result {
             Ok(value) => values.push(value),

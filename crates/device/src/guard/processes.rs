@@ -51,7 +51,8 @@ pub(super) fn scan(
         find,
         other_mappings: HashSet::new(),
     };
-    let (mut openers, mut unseen) = (Vec::new(), 0);
+    let mut openers = Vec::new();
+    let mut unseen = 0;
     for pid in numbers_in(proc_root)?.filter(|pid| *pid != std::process::id()) {
         let process = proc_root.join(pid.to_string());
         let mut uses = Uses::new();
@@ -137,7 +138,8 @@ impl Scan<'_> {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Ok(false),
             opened => BufReader::new(opened?),
         };
-        let (mut has_memory, mut line) = (false, Vec::new());
+        let mut has_memory = false;
+        let mut line = Vec::new();
         while maps.read_until(b'\n', &mut line)? > 0 {
             has_memory = true;
             if let Some(mapping) =
@@ -187,7 +189,8 @@ impl<'a> Mapping<'a> {
     /// `None` for memory without a file, which has inode 0.
     fn of(line: &'a [u8]) -> Option<Self> {
         let mut fields = line.trim_ascii_end().splitn(4, |byte| *byte == b' ');
-        let (range, file) = (std::str::from_utf8(fields.next()?).ok()?, fields.nth(2)?);
+        let range = std::str::from_utf8(fields.next()?).ok()?;
+        let file = fields.nth(2)?;
         // After the offset: device, inode, and the path behind spaces.
         let mut fields = file.splitn(3, |byte| *byte == b' ').skip(1);
         fields.next().filter(|inode| *inode != b"0")?;
@@ -278,11 +281,9 @@ mod tests {
     #[test]
     fn a_process_is_found_by_what_it_has_open_and_not_by_the_path() {
         let dir = tempfile::tempdir().unwrap();
-        let (device, other, proc_root) = (
-            dir.path().join("device"),
-            dir.path().join("other"),
-            dir.path().join("proc"),
-        );
+        let device = dir.path().join("device");
+        let other = dir.path().join("other");
+        let proc_root = dir.path().join("proc");
         fs::write(&device, "").unwrap();
         fs::write(&other, "").unwrap();
         fs::hard_link(&device, dir.path().join("alias")).unwrap();
@@ -302,7 +303,8 @@ mod tests {
     #[test]
     fn who_only_reads_counts_where_readers_count() {
         let dir = tempfile::tempdir().unwrap();
-        let (device, proc_root) = (dir.path().join("device"), dir.path().join("proc"));
+        let device = dir.path().join("device");
+        let proc_root = dir.path().join("proc");
         fs::write(&device, "").unwrap();
         for (pid, info) in [
             (4_100_001, "flags:\t0100000\n"),

@@ -148,7 +148,8 @@ impl TargetDevices {
         if let Some(known_node) = self.nodes.iter_mut().find(|node| node.number == number) {
             return known_node.path_to_target.extend(upper_disk.cloned());
         }
-        let (is_partition, disk) = (dir.text("partition").is_some(), dir.disk());
+        let is_partition = dir.text("partition").is_some();
+        let disk = dir.disk();
         let bytes = bytes_of(dir, is_partition);
         let is_target = upper_disk.is_none();
         let (itself_relation, part_relation) = if is_target {
@@ -354,14 +355,13 @@ impl TargetDevices {
     /// inode number, and the time of creation.
     fn file_below(&self, metadata: &Metadata, path: &Path) -> Option<&FilePart> {
         let created = metadata.created().ok().filter(|_| metadata.is_file());
-        let is_same = |file: &&FilePart| {
-            file.inode as u32 == metadata.ino() as u32
-                && file.created.is_some()
-                && file.created == created
-        };
         self.files
             .iter()
-            .find(is_same)
+            .find(|file: &&FilePart| {
+                file.inode as u32 == metadata.ino() as u32
+                    && file.created.is_some()
+                    && file.created == created
+            })
             .filter(|_| is_on_overlay(path).unwrap_or(false))
     }
 
@@ -376,20 +376,19 @@ impl TargetDevices {
                 readers_count: node.relation != Relation::Beneath,
             });
         }
-        let description = match kind.is_char_device() {
-            true => self
-                .generics
+        let description = if kind.is_char_device() {
+            self.generics
                 .iter()
                 .find(|(generic, _)| *generic == number)?
                 .1
-                .clone(),
-            false => self
-                .file(
-                    DeviceNumber::of_stat(metadata.dev()),
-                    metadata.ino(),
-                    &(0..u64::MAX),
-                )?
-                .to_owned(),
+                .clone()
+        } else {
+            self.file(
+                DeviceNumber::of_stat(metadata.dev()),
+                metadata.ino(),
+                &(0..u64::MAX),
+            )?
+            .to_owned()
         };
         Some(TargetPart {
             description,
@@ -433,12 +432,11 @@ impl TargetDevices {
     }
 
     fn file(&self, device: DeviceNumber, inode: u64, bytes: &Range<u64>) -> Option<&str> {
-        let is_it = |file: &&FilePart| {
-            (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes)
-        };
         self.files
             .iter()
-            .find(is_it)
+            .find(|file: &&FilePart| {
+                (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes)
+            })
             .map(|file| file.description.as_str())
     }
 
@@ -451,21 +449,22 @@ impl TargetDevices {
                 Relation::Itself | Relation::Part | Relation::Beneath => Overlap::Bytes,
             })
         };
-        let in_files = || {
-            let pairs = self
-                .files
-                .iter()
-                .flat_map(|one| other.files.iter().map(move |two| (one, two)));
-            let meets = |(one, two): (&FilePart, &FilePart)| {
-                (one.device, one.inode) == (two.device, two.inode)
-                    && meet(&one.bytes, &two.bytes)
-                    && (one.is_exact || two.is_exact)
-            };
-            pairs.into_iter().any(meets).then_some(Overlap::Bytes)
-        };
         in_devices(self, other)
             .or_else(|| in_devices(other, self))
-            .or_else(in_files)
+            .or_else(|| {
+                let pairs = self
+                    .files
+                    .iter()
+                    .flat_map(|one| other.files.iter().map(move |two| (one, two)));
+                pairs
+                    .into_iter()
+                    .any(|(one, two): (&FilePart, &FilePart)| {
+                        (one.device, one.inode) == (two.device, two.inode)
+                            && meet(&one.bytes, &two.bytes)
+                            && (one.is_exact || two.is_exact)
+                    })
+                    .then_some(Overlap::Bytes)
+            })
     }
 }
 
@@ -495,7 +494,8 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     /// `LVM-`, and 32 characters that identify the volume group.
     const GROUP_LEN: usize = 4 + 32;
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
-    let (one_uuid, two_uuid) = (uuid(one), uuid(two));
+    let one_uuid = uuid(one);
+    let two_uuid = uuid(two);
     let group = |uuid: &str| {
         uuid.get(..GROUP_LEN)
             .filter(|group| group.starts_with("LVM-"))

@@ -306,14 +306,12 @@ mod tests {
 
     #[test]
     fn no_operations_have_no_mean_and_no_time_has_no_rate() {
-        let (idle, busy) = (
-            Counts::default(),
-            Counts {
-                completed: 1,
-                sectors: 8,
-                ..Counts::default()
-            },
-        );
+        let idle = Counts::default();
+        let busy = Counts {
+            completed: 1,
+            sectors: 8,
+            ..Counts::default()
+        };
         assert_eq!(
             (
                 idle.per_sec(Duration::from_secs(1)),

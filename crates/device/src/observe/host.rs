@@ -161,10 +161,8 @@ impl CpuList {
         let mut cpus = BTreeSet::new();
         for range in text.trim().split(',').filter(|range| !range.is_empty()) {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (
-                first.trim().parse::<u32>().ok()?,
-                last.trim().parse::<u32>().ok()?,
-            );
+            let first = first.trim().parse::<u32>().ok()?;
+            let last = last.trim().parse::<u32>().ok()?;
             if first > last || last >= CPUS_MAX {
                 return None;
             }
@@ -345,12 +343,13 @@ impl HostLoadCounters {
 
 /// Utilisation of the busiest CPU, percent; `None` if no tick passed.
 fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
-    let busy = |(number, now): &(u32, Ticks)| {
-        // A CPU that has just come online has no earlier ticks.
-        let (_, before) = before.iter().find(|(before, _)| before == number)?;
-        now.since(*before).map(|[busy, ..]| busy)
-    };
-    now.iter().filter_map(busy).reduce(f64::max)
+    now.iter()
+        .filter_map(|(number, now): &(u32, Ticks)| {
+            // A CPU that has just come online has no earlier ticks.
+            let (_, before) = before.iter().find(|(before, _)| before == number)?;
+            now.since(*before).map(|[busy, ..]| busy)
+        })
+        .reduce(f64::max)
 }
 
 /// Microseconds in which some tasks, and in which all tasks, waited for I/O, from the text of `/proc/pressure/io`.
@@ -385,8 +384,14 @@ impl Ticks {
     fn parse(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace();
         let mut next = || words.next()?.parse::<u64>().ok();
-        let (user, nice, system, idle, iowait) = (next()?, next()?, next()?, next()?, next()?);
-        let (irq, softirq, steal) = (next()?, next()?, next()?);
+        let user = next()?;
+        let nice = next()?;
+        let system = next()?;
+        let idle = next()?;
+        let iowait = next()?;
+        let irq = next()?;
+        let softirq = next()?;
+        let steal = next()?;
         Some(Self {
             busy: user + nice + system + irq + softirq,
             idle,
@@ -398,12 +403,10 @@ impl Ticks {
     /// Percent of busy, iowait and steal time since `before`; `None` if no tick passed.
     pub(crate) fn since(self, before: Self) -> Option<[f64; 3]> {
         // iowait can decrease (proc_stat(5)).
-        let [busy, idle, iowait, steal] = [
-            self.busy.saturating_sub(before.busy),
-            self.idle.saturating_sub(before.idle),
-            self.iowait.saturating_sub(before.iowait),
-            self.steal.saturating_sub(before.steal),
-        ];
+        let busy = self.busy.saturating_sub(before.busy);
+        let idle = self.idle.saturating_sub(before.idle);
+        let iowait = self.iowait.saturating_sub(before.iowait);
+        let steal = self.steal.saturating_sub(before.steal);
         let total = busy + idle + iowait + steal;
         (total > 0).then(|| [busy, iowait, steal].map(|ticks| ticks as f64 * 100.0 / total as f64))
     }

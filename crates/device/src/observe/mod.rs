@@ -54,21 +54,20 @@ fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
 pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
     let block = SysDir::of_block(root, number)?;
     let device_dirs = [controllers(&block), vec![block]].concat();
-    let is_of_drive = |monitor: &SysDir| {
-        let is_known_driver = monitor
-            .text("name")
-            .is_some_and(|name| DRIVERS.contains(&name.as_str()));
-        let device = fs::canonicalize(monitor.child("device").path());
-        is_known_driver
-            && device.is_ok_and(|device| {
-                device_dirs
-                    .iter()
-                    .any(|dir| dir.path().starts_with(&device))
-            })
-    };
     SysDir::new(root.join("sys/class"))
         .below("hwmon")
-        .find(is_of_drive)
+        .find(|monitor: &SysDir| {
+            let is_known_driver = monitor
+                .text("name")
+                .is_some_and(|name| DRIVERS.contains(&name.as_str()));
+            let device = fs::canonicalize(monitor.child("device").path());
+            is_known_driver
+                && device.is_ok_and(|device| {
+                    device_dirs
+                        .iter()
+                        .any(|dir| dir.path().starts_with(&device))
+                })
+        })
 }
 
 /// An open file and the text of the last read.

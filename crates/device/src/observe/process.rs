@@ -539,7 +539,8 @@ mod process_tests {
         while named(&mut process).is_none() {
             process = OwnProcess::open("/".as_ref()).unwrap();
         }
-        let (at, mut ran) = (named(&mut process).unwrap(), 0.0);
+        let at = named(&mut process).unwrap();
+        let mut ran = 0.0;
         for _ in 0..1_000 {
             ran += process.sample(Duration::from_secs(1))[at].1.unwrap_or(0.0);
             if ran > 0.0 {

@@ -176,7 +176,8 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
                     submitted_ns: issued_ns,
                     ..
                 } = completion;
-                let (outcome, completed_ns) = (completion.outcome(), self.now_ns);
+                let outcome = completion.outcome();
+                let completed_ns = self.now_ns;
                 completions.push(Completion {
                     token,
                     buf,
@@ -471,7 +472,8 @@ mod tests {
                 "sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"
             ));
             // Reference: a list of the times at which each channel is free.
-            let (mut free_ns, mut wanted) = (vec![0_u64; channels], Vec::new());
+            let mut free_ns = vec![0_u64; channels];
+            let mut wanted = Vec::new();
             let mut random = sys::random::Random::new(1);
             for token in 0..500 {
                 engine.submit(read(0, token));

@@ -307,7 +307,8 @@ impl Stalls {
     }
 
     fn delayed(&self, start_ns: u64, work_ns: u64) -> u64 {
-        let (mut start_ns, mut left_ns) = (start_ns, work_ns);
+        let mut start_ns = start_ns;
+        let mut left_ns = work_ns;
         while let Some(begin_ns) = self
             .next_begin(start_ns)
             .filter(|begin_ns| *begin_ns < start_ns + left_ns)
@@ -352,7 +353,8 @@ mod tests {
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
         let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
         for token in 0..count {
-            let (kind, buf) = (OpKind::Read, Buf::empty());
+            let kind = OpKind::Read;
+            let buf = Buf::empty();
             model.submit(
                 &Op {
                     token,

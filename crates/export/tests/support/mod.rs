@@ -129,13 +129,12 @@ impl Shape<'_> {
         const OF_HOST: &str = "host.cpu_busy_pct host.cpu_iowait_pct host.cpu_steal_pct host.context_switches/s \
             host.interrupts/s host.memory_available_bytes host.load_1min host.psi_io_some_pct host.psi_io_full_pct \
             process.rss_bytes process.cpu_pct process.runqueue_wait_pct thread.issue-0.cpu_pct";
-        let of_device = |device| {
-            OF_DEVICE
-                .split(' ')
-                .map(move |name| format!("nvme{device}n1.{name}"))
-        };
         (0..self.drives.len())
-            .flat_map(of_device)
+            .flat_map(|device| {
+                OF_DEVICE
+                    .split(' ')
+                    .map(move |name| format!("nvme{device}n1.{name}"))
+            })
             .chain(OF_HOST.split(' ').map(str::to_owned))
             .collect()
     }
@@ -196,10 +195,8 @@ impl Shape<'_> {
             for (device, drive) in self.drives.iter().enumerate() {
                 let cell = &mut interval.cells[layout.cell(stream, device)];
                 for op in 0..*ops {
-                    let (lag_ns, service_ns) = (
-                        (self.lag_us)(second, op) * 1_000,
-                        (drive.service_us)(second, op) * 1_000,
-                    );
+                    let lag_ns = (self.lag_us)(second, op) * 1_000;
+                    let service_ns = (drive.service_us)(second, op) * 1_000;
                     cell.record(&Times::new(0, 0, lag_ns, lag_ns + service_ns), 0, 4_096);
                 }
             }
@@ -210,7 +207,8 @@ impl Shape<'_> {
 
     /// Writes the run into `dir`.
     pub fn write(&self, dir: &Path) {
-        let (layout, manifest) = (self.layout(), self.manifest());
+        let layout = self.layout();
+        let manifest = self.manifest();
         let mut writer = Writer::create(dir, &manifest, &self.columns()).unwrap();
         let mut judge = manifest.judge();
         for index in 0..self.intervals {

@@ -178,13 +178,14 @@ pub struct ClientArgs {
 
 /// Parses a name of up to `BYTES` bytes, without the characters that separate names in servers' replies.
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
-    match text.len() <= BYTES
+    if text.len() <= BYTES
         && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ','))
     {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "give up to {BYTES} bytes, none of them ':', ';', ',' or a control character"
-        )),
+        ))
     }
 }
 
@@ -279,9 +280,10 @@ const REPLICATED: &str = "-replicated";
 
 impl fmt::Display for RowKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bytes.is_multiple_of(1_024) {
-            true => write!(f, "{}k", self.bytes / 1_024)?,
-            false => write!(f, "{}", self.bytes)?,
+        if self.bytes.is_multiple_of(1_024) {
+            write!(f, "{}k", self.bytes / 1_024)?
+        } else {
+            write!(f, "{}", self.bytes)?
         }
         f.write_str(if self.replicated { REPLICATED } else { "" })
     }

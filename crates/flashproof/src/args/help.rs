@@ -132,25 +132,30 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
 
 /// The keys of a configuration file for `tests`. If no test is named: for both tests.
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
-    let named = |word: &String| {
-        Test::named(word).ok_or_else(|| {
+    let tests = match tests {
+        [] => Test::ALL.to_vec(),
+        tests => tests
+            .iter()
+            .map(|word: &String| {
+                Test::named(word).ok_or_else(|| {
             Failure::usage(
                 "no such test - give flashproof help keys storage, or flashproof help keys index",
             )
         })
+            })
+            .collect::<Result<_, _>>()?,
     };
-    let tests = match tests {
-        [] => Test::ALL.to_vec(),
-        tests => tests.iter().map(named).collect::<Result<_, _>>()?,
-    };
-    let of = |test: &Test| {
-        format!(
-            "Keys of a configuration for flashproof {}:\n\n{}\n",
-            test.name(),
-            help_text(*test)
-        )
-    };
-    Ok(tests.iter().map(of).collect::<Vec<_>>().join("\n"))
+    Ok(tests
+        .iter()
+        .map(|test: &Test| {
+            format!(
+                "Keys of a configuration for flashproof {}:\n\n{}\n",
+                test.name(),
+                help_text(*test)
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 /// Completion script for a shell.

@@ -162,13 +162,16 @@ pub enum Instant {
 
 fn instant(text: &str) -> Result<Instant, String> {
     let text = text.trim();
-    let day = || {
-        text.replacen(' ', "T", 1)
-            .parse::<DateTime>()
-            .ok()
-            .and_then(|at| Offset::UTC.to_timestamp(at).ok())
-    };
-    let found = text.parse::<Timestamp>().ok().or_else(day).map(Instant::At);
+    let found = text
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| {
+            text.replacen(' ', "T", 1)
+                .parse::<DateTime>()
+                .ok()
+                .and_then(|at| Offset::UTC.to_timestamp(at).ok())
+        })
+        .map(Instant::At);
     found
         .or_else(|| text.parse::<Time>().ok().map(Instant::Of))
         .ok_or_else(|| "give a time such as \"2026-11-20 23:04:05\" or 23:04:05, in UTC".to_owned())

@@ -96,7 +96,8 @@ fn perform_all(
         "files of the check remain until the next check",
         CompatMode::Native,
     )?;
-    let (mut checks, mut not_run) = (Vec::new(), Vec::new());
+    let mut checks = Vec::new();
+    let mut not_run = Vec::new();
     let is_alone = definitions.len() == 1;
     let lasting = |definition: Definition| match args.lasting {
         Some(seconds) => definition.lasting(seconds.into()),
@@ -296,15 +297,16 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
 /// Refuses options that would have no effect.
 fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure> {
     let foreign = args.durability.foreign_to(name);
-    match foreign.is_empty() && !has_others {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
+    if foreign.is_empty() && !has_others {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
             "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
             if foreign.is_empty() {
                 "an option or path of other checks".to_owned()
             } else {
                 foreign.join(", ")
             }
-        ))),
+        )))
     }
 }

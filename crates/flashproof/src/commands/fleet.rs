@@ -139,9 +139,10 @@ fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
     watch(args.watch, args.json, || {
         let status = CampaignStatus::read(&plan)?;
         code = status.exit_code();
-        let text = match args.json {
-            true => serde_json::to_string(&status).map_err(Failure::environment)? + "\n",
-            false => status.text(),
+        let text = if args.json {
+            serde_json::to_string(&status).map_err(Failure::environment)? + "\n"
+        } else {
+            status.text()
         };
         Ok((text, status.is_over()))
     })?;

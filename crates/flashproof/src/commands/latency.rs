@@ -92,7 +92,9 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
         .collect::<Result<Vec<_>, _>>()?;
     let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec).collect();
     let slice_sec = common_slice_sec(table_options.slice_sec, &intervals)?;
-    let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
+    let mut logs = Vec::new();
+    let mut runs = Vec::new();
+    let mut judgements = Vec::new();
     for (name, opened) in args.logs.iter().zip(&mut opened) {
         let (log, judgement) = read(name, opened, args, &table_options, slice_sec)?;
         print_remarks(&log, opened);
@@ -149,10 +151,8 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         .map(|text| number("-t", text))
         .transpose()?;
     let first = number("-s", &args.start_bucket)?;
-    let (count, every) = (
-        number("-n", &args.num_buckets)?,
-        number("-e", &args.every_nth)?,
-    );
+    let count = number("-n", &args.num_buckets)?;
+    let every = number("-e", &args.every_nth)?;
     if args.logs.is_empty() {
         return Err(refused(
             ACT_USAGE,
@@ -420,16 +420,19 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
 }
 
 fn no_slices(logs: &[Log], slice_sec: u64) -> TableError {
-    let lacks_all = |log: &Log| {
-        log.histograms
-            .iter()
-            .all(|histogram| histogram.index.is_none())
-    };
     let failure = match logs {
-        [log, ..] if logs.iter().all(lacks_all) => Failure::usage(format!(
-            "cannot show {} - it has none of the given histograms - see the names above",
-            log.name
-        )),
+        [log, ..]
+            if logs.iter().all(|log: &Log| {
+                log.histograms
+                    .iter()
+                    .all(|histogram| histogram.index.is_none())
+            }) =>
+        {
+            Failure::usage(format!(
+                "cannot show {} - it has none of the given histograms - see the names above",
+                log.name
+            ))
+        }
         _ => {
             let complete = logs
                 .iter()

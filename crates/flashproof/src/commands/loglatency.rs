@@ -26,17 +26,18 @@ const NAMES_SHOWN_MAX: usize = 60;
 
 /// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
 pub fn are_of_server(logs: &[String]) -> bool {
-    let begins = |log: &String| {
-        let path = Path::new(log);
-        let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else {
-            return false;
-        };
-        let (mut lines, mut stamps) = (Lines::new(source.into_parts().1), Stamps::default());
-        (0..FIRST_LINES).any(
+    !logs.is_empty()
+        && logs.iter().all(|log: &String| {
+            let path = Path::new(log);
+            let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else {
+                return false;
+            };
+            let mut lines = Lines::new(source.into_parts().1);
+            let mut stamps = Stamps::default();
+            (0..FIRST_LINES).any(
             |_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()),
         )
-    };
-    !logs.is_empty() && logs.iter().all(begins)
+        })
 }
 
 pub fn run(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
@@ -191,10 +192,8 @@ fn missing_histogram(
         None => query.histogram.clone(),
     };
     let logs = logs.join(", ");
-    let (head, tail) = (
-        scan_result.head.unwrap_or_default(),
-        scan_result.tail.unwrap_or_default(),
-    );
+    let head = scan_result.head.unwrap_or_default();
+    let tail = scan_result.tail.unwrap_or_default();
     if scan_result.number() > 0 {
         let from = table
             .asked_from

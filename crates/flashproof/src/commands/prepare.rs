@@ -99,15 +99,19 @@ fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
     let shown_findings = findings
         .into_iter()
         .filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
-    let as_note = |finding: Finding| match is_refused(&finding) {
-        true => Finding {
-            level: Level::Note,
-            reason: "the disk cannot be tested while it is in use".to_owned(),
-            ..finding
-        },
-        false => finding,
-    };
-    shown_findings.map(as_note).collect()
+    shown_findings
+        .map(|finding: Finding| {
+            if is_refused(&finding) {
+                Finding {
+                    level: Level::Note,
+                    reason: "the disk cannot be tested while it is in use".to_owned(),
+                    ..finding
+                }
+            } else {
+                finding
+            }
+        })
+        .collect()
 }
 
 const TITLES: [&str; 9] = [

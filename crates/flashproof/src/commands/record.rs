@@ -21,7 +21,8 @@ pub fn record<W: Workload>(
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
     let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;
-    let (dir, is_quiet) = (run_directory.dir().to_owned(), request.quiet);
+    let dir = run_directory.dir().to_owned();
+    let is_quiet = request.quiet;
     // True if standard error is a terminal and the log goes elsewhere.
     let is_beside_log = io::stderr().is_terminal() && !io::stdout().is_terminal();
     let request = RunRequest {
@@ -41,17 +42,18 @@ pub fn record<W: Workload>(
     };
     // Reads the result back from the directory, as any reader will; an unreadable record is no result.
     let summary = RunSummary::read(&dir).map_err(Failure::environment)?;
-    let page = match is_quiet {
+    let page = if is_quiet {
         // The part up to the first empty line: the verdict and what decided it.
-        true => summary
+        summary
             .verdict
             .to_string()
             .split_inclusive("\n\n")
             .next()
             .unwrap_or_default()
             .trim_end()
-            .to_owned(),
-        false => format!("\n{summary}"),
+            .to_owned()
+    } else {
+        format!("\n{summary}")
     };
     show(&format!("{page}\n{run_directory}\n"), compat_mode)?;
     drop(run_directory);

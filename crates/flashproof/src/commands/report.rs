@@ -110,10 +110,12 @@ pub(super) fn show(
             units::bytes(page.len() as f64)
         ));
     }
-    match () {
-        () if form.json => console::result(&super::json(value)?),
-        () if form.markdown => console::result(&markdown()),
-        () => console::page(&text()),
+    if form.json {
+        console::result(&super::json(value)?)
+    } else if form.markdown {
+        console::result(&markdown())
+    } else {
+        console::page(&text())
     }
 }
 
@@ -130,10 +132,12 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.form.html {
         write_page(file, &comparison.html(&tool()))?;
     }
-    match () {
-        () if args.form.json => console::result(&super::json(&comparison)?)?,
-        () if args.form.markdown => console::result(&comparison.markdown())?,
-        () => console::page(&comparison.to_string())?,
+    if args.form.json {
+        console::result(&super::json(&comparison)?)?
+    } else if args.form.markdown {
+        console::result(&comparison.markdown())?
+    } else {
+        console::page(&comparison.to_string())?
     }
     let damaged = comparison
         .candidates

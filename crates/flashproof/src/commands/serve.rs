@@ -67,7 +67,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         batch_requests: config.batch_max_requests,
         ..wire::Limits::default()
     };
-    let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
+    let connections = config.proto_fd_max as usize;
+    let idle_ms = config.proto_fd_idle_ms.into();
     let limits = Limits {
         connections,
         idle_ms,
@@ -159,7 +160,8 @@ fn serve(
                         .map(|of| of.store.objects)
                         .sum::<u64>()
                 });
-                let (seconds, bytes) = (begin.elapsed().as_secs_f64(), state.io().read_bytes);
+                let seconds = begin.elapsed().as_secs_f64();
+                let bytes = state.io().read_bytes;
                 let text = format!(
                     "service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read"
                 );
@@ -200,7 +202,7 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
             && !namespace.settings.commit_to_device
             && counts.store.objects > 0
     });
-    let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
+    doubtful.map(|(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
             "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
              are lost, and a node does not fetch records that only the other has - with commit-to-device, no \
@@ -208,8 +210,7 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)
-    };
-    doubtful.map(line).collect()
+    }).collect()
 }
 
 /// Writes lines to the log. Errors do not end the service: the lines are lost.
@@ -247,7 +248,8 @@ fn described(config: &Config) -> String {
         addresses.join(", ")
     );
     for namespace in &config.namespaces {
-        let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
+        let settings = &namespace.settings;
+        let devices = namespace.devices.join(", ");
         text += &format!(
             "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
             settings.name,
@@ -295,25 +297,29 @@ fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener>
 }
 
 fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
-    let bind = |address: &_| {
-        let socket_address = SocketAddr::from((*address, config.listen.port));
-        bind_with_retries(socket_address).map_err(|error| {
-            let advice = match error.kind() {
-                std::io::ErrorKind::AddrInUse => {
-                    "another program has the port (ss -ltnp); end it, or give another port"
-                }
-                std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
-                std::io::ErrorKind::PermissionDenied => {
-                    "ports below 1024 need root; give a higher port"
-                }
-                _ => sys::remedy(&error, "give another address or port"),
-            };
-            Failure::environment(format!(
-                "cannot listen on {socket_address} - {error} - {advice}"
-            ))
+    config
+        .listen
+        .addresses
+        .iter()
+        .map(|address: &_| {
+            let socket_address = SocketAddr::from((*address, config.listen.port));
+            bind_with_retries(socket_address).map_err(|error| {
+                let advice = match error.kind() {
+                    std::io::ErrorKind::AddrInUse => {
+                        "another program has the port (ss -ltnp); end it, or give another port"
+                    }
+                    std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
+                    std::io::ErrorKind::PermissionDenied => {
+                        "ports below 1024 need root; give a higher port"
+                    }
+                    _ => sys::remedy(&error, "give another address or port"),
+                };
+                Failure::environment(format!(
+                    "cannot listen on {socket_address} - {error} - {advice}"
+                ))
+            })
         })
-    };
-    config.listen.addresses.iter().map(bind).collect()
+        .collect()
 }
 
 /// Address advertised to clients.
@@ -329,12 +335,11 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
              address, or add access-address"
         )));
     }
-    let unknown = |error| {
+    let local_address = listeners[0].local_addr().map_err(|error| {
         Failure::environment(format!(
             "cannot read the port of the listening socket - {error}"
         ))
-    };
-    let local_address = listeners[0].local_addr().map_err(unknown)?;
+    })?;
     Ok(config.access.map_or(local_address, SocketAddr::from))
 }
 

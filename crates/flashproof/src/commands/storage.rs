@@ -79,19 +79,18 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
     if let [_] = configs {
         return vec![String::new()];
     }
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
-            c
-        } else {
-            '_'
-        }
-    };
     let stem = |path: &PathBuf| {
         path.file_stem()
             .unwrap_or_default()
             .to_string_lossy()
             .chars()
-            .map(plain)
+            .map(|c: char| {
+                if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .collect()
     };
     let stems: Vec<String> = configs.iter().map(stem).collect();
@@ -135,7 +134,8 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
 }
 
 fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
-    let (mut builder, mut failed) = (TraceBuilder::default(), None);
+    let mut builder = TraceBuilder::default();
+    let mut failed = None;
     read_trace(name, &mut |request| {
         if failed.is_none() {
             failed = builder.add(&request).err();
@@ -228,7 +228,8 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
         let steady = StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?)
             .map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
-        let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
+        let client = tenant.client_blocks().per_sec_f64();
+        let waf = steady.engine_wa();
         let device_name = tenant
             .device
             .as_deref()

@@ -207,7 +207,8 @@ fn commands(
         .iter()
         .map(|one| delete(controller, one))
         .collect();
-    let (mut on_command, mut off_command) = (String::new(), String::new());
+    let mut on_command = String::new();
+    let mut off_command = String::new();
     if !is_on {
         let Configuration {
             index,

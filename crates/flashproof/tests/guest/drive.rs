@@ -69,7 +69,8 @@ pub(super) fn is_shown(guest: &mut Guest) {
             .unwrap_or_else(|| panic!("{serial} in {devices:?}"))
             .clone()
     };
-    let (drive, mounted) = (known("FDP0"), known("DATA0"));
+    let drive = known("FDP0");
+    let mounted = known("DATA0");
     assert_eq!(
         (&drive["safe"], &drive["erase_name"]),
         (&json!("yes"), &json!("FDP0"))

@@ -42,14 +42,16 @@ until grep -q :1B9E /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"#;
 
 /// Connects a serial port to the witness at the first bytes. The connection is never closed, as after a power cut.
 fn relay(port: &Path, address: &str) {
-    let (mut guest, address) = (UnixStream::connect(port).unwrap(), address.to_owned());
+    let mut guest = UnixStream::connect(port).unwrap();
+    let address = address.to_owned();
     thread::spawn(move || {
         let mut bytes = [0; 4096];
         let mut witness: Option<TcpStream> = None;
         while let Ok(read @ 1..) = guest.read(&mut bytes) {
             let to_witness = witness.get_or_insert_with(|| {
                 let stream = TcpStream::connect(&address).unwrap();
-                let (mut from, mut to) = (stream.try_clone().unwrap(), guest.try_clone().unwrap());
+                let mut from = stream.try_clone().unwrap();
+                let mut to = guest.try_clone().unwrap();
                 thread::spawn(move || std::io::copy(&mut from, &mut to));
                 stream
             });

@@ -23,14 +23,14 @@ const BLOCK: u32 = 64 << 10;
 /// The guest's drive with the serial number `serial`, which the tests erase.
 fn drive(serial: &str) -> DiskWithPartitions {
     let (drives, _) = list(Path::new("/"));
-    let is_it = |drive: &DiskWithPartitions| {
-        let facts = facts(&drive.disk);
-        let is = |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
-        is(facts.model, "QEMU NVMe Ctrl") && is(facts.serial, serial)
-    };
     drives
         .into_iter()
-        .find(is_it)
+        .find(|drive: &DiskWithPartitions| {
+            let facts = facts(&drive.disk);
+            let is =
+                |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
+            is(facts.model, "QEMU NVMe Ctrl") && is(facts.serial, serial)
+        })
         .unwrap_or_else(|| panic!("no drive {serial} of QEMU's: this runs in the guest"))
 }
 
@@ -124,14 +124,14 @@ fn write<E: BlockEngine>(
     fill: u8,
     placement: Option<Placement>,
 ) -> Outcome {
-    let of = |mut buf: sys::buffer::Buf| {
+    perform(engine, |mut buf: sys::buffer::Buf| {
         buf.fill(fill);
         Op {
             placement,
             ..op(OpKind::Write, offset, buf)
         }
-    };
-    perform(engine, of).0
+    })
+    .0
 }
 
 fn passthrough(target: &Arc<Target>) -> Passthrough {

@@ -212,8 +212,10 @@ fn partition(machine: &Machine) {
 }
 
 fn assert_untouched_outside(machine: &Machine) {
-    let (before, after) = (pattern(), fs::read(machine.bench.path("part.img")).unwrap());
-    let [start, end] = [PARTITION.start, PARTITION.end].map(|at| at as usize);
+    let before = pattern();
+    let after = fs::read(machine.bench.path("part.img")).unwrap();
+    let start = PARTITION.start as usize;
+    let end = PARTITION.end as usize;
     assert!(
         before[..start] == after[..start] && before[end..] == after[end..],
         "written outside of the partition"

@@ -28,10 +28,8 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     let Some(machine) = Machine::new(FDP) else {
         return;
     };
-    let (cuts, seed) = (
-        number("FLASHPROOF_POWER_CUTS", CUTS),
-        number("FLASHPROOF_POWER_SEED", SEED),
-    );
+    let cuts = number("FLASHPROOF_POWER_CUTS", CUTS);
+    let seed = number("FLASHPROOF_POWER_SEED", SEED);
     eprintln!("{cuts} power cuts, FLASHPROOF_POWER_SEED={seed}");
     let mut random = Random::new(seed);
     let mut guest = machine.boot();

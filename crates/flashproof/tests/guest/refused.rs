@@ -30,11 +30,10 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let no_ring = "echo 2 >/proc/sys/kernel/io_uring_disabled";
     let ring = "echo 0 >/proc/sys/kernel/io_uring_disabled";
     let both = format!("{ring}; {shown}");
-    let (generic, other) = ("/dev/ng${FDP0#/dev/nvme}", "/dev/ng${LOCKED0#/dev/nvme}");
-    let (gone, back) = (
-        format!("mv {generic} /tmp/generic"),
-        format!("mv /tmp/generic {generic}"),
-    );
+    let generic = "/dev/ng${FDP0#/dev/nvme}";
+    let other = "/dev/ng${LOCKED0#/dev/nvme}";
+    let gone = format!("mv {generic} /tmp/generic");
+    let back = format!("mv /tmp/generic {generic}");
     let one = |place| tenants(100, 1, &[("32KiB", place, place)]);
     let two = tenants(100, 1, &[("32KiB", 1, 2)]);
     // The second tenant has no placement.

@@ -22,7 +22,8 @@ impl CachedDrive {
     /// nbdkit's own cache: `writeback` keeps flushed data, `unsafe` ignores flushes. `None`, with a message, without
     /// nbdkit.
     pub fn start(bench: &Bench, image: &str, lie: &str) -> Option<Self> {
-        let (image, socket) = (bench.path(image), bench.path(format!("{image}.nbd")));
+        let socket = bench.path(format!("{image}.nbd"));
+        let image = bench.path(image);
         let image = image.to_str().unwrap();
         let plugin = project().join("crates/flashproof/tests/data/durability/drive.py");
         let arguments = match lie {

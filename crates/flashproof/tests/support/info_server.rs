@@ -86,13 +86,14 @@ pub fn tls(wants_client: bool) -> Arc<ServerConfig> {
     let mut roots = RootCertStore::empty();
     let authorities: Vec<CertificateDer<'static>> = certificates("ca.pem");
     roots.add(authorities[0].clone()).unwrap();
-    let builder = match wants_client {
-        true => builder.with_client_cert_verifier(
+    let builder = if wants_client {
+        builder.with_client_cert_verifier(
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                 .build()
                 .unwrap(),
-        ),
-        false => builder.with_no_client_auth(),
+        )
+    } else {
+        builder.with_no_client_auth()
     };
     let key = PrivateKeyDer::from_pem_file(tls_file("node.key")).unwrap();
     Arc::new(
@@ -114,7 +115,8 @@ impl InfoServer {
     pub fn start_with(replies: &[u8], mode: Mode, tls: Option<Arc<ServerConfig>>) -> Self {
         let mut text = String::new();
         GzDecoder::new(replies).read_to_string(&mut text).unwrap();
-        let (mut once, mut samples) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
+        let mut once = BTreeMap::new();
+        let mut samples = BTreeMap::<String, Vec<String>>::new();
         let mut is_timed = false;
         for line in text.lines() {
             is_timed |= line.starts_with('#');

@@ -69,11 +69,10 @@ impl Lab {
 
     /// Drives of `host`: identifier and path.
     pub fn drives(&self, host: Option<&str>, drives: &[(&str, &str)]) {
-        let drive = |(id, path): &(&str, &str)| {
+        let drives: Vec<Value> = drives.iter().map(|(id, path): &(&str, &str)| {
             json!({"id": id, "path": path, "model": "M", "serial": id, "wwid": null, "firmware": "F", "size_bytes": 1 << 28,
                 "slot": null, "link": null, "numa_node": null, "wear_percent": null, "state": "free", "why": null})
-        };
-        let drives: Vec<Value> = drives.iter().map(drive).collect();
+        }).collect();
         let text = json!({"format_version": 1, "host": host, "taken_unix_ms": 0, "drives": drives})
             .to_string();
         fs::create_dir_all(self.bench.path("lab/inventory")).unwrap();

@@ -18,7 +18,8 @@ impl Networks {
     /// `None`, with a message: not allowed, or no `ip`.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (id, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let id = std::process::id();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let names = ["a", "b"].map(|side| format!("fp{id}{side}{count}"));
         let mut undo = Vec::new();
         for name in &names {
@@ -74,7 +75,8 @@ impl Networks {
         for (name, node) in self.names.iter().zip(0..) {
             ip(&format!("-n {name} link set eth1 {state}")).unwrap();
             if state == "up" {
-                let (other, via) = (self.address(1 - node), self.host(2, 2 - node));
+                let other = self.address(1 - node);
+                let via = self.host(2, 2 - node);
                 ip(&format!(
                     "-n {name} route add {other}/32 via {via} src {}",
                     self.address(node)

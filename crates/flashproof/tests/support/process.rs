@@ -25,7 +25,8 @@ pub struct Running {
 impl Running {
     /// Starts `command`. Its output goes to files, so that the program never waits for a reader.
     pub fn start(mut command: Command) -> Self {
-        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let stdout = tempfile::tempfile().unwrap();
+        let stderr = tempfile::tempfile().unwrap();
         command
             .stdout(stdout.try_clone().unwrap())
             .stderr(stderr.try_clone().unwrap());

@@ -50,18 +50,20 @@ impl Throttled {
                 && fs::write(root.join("cgroup.subtree_control"), "+io").is_ok()
         };
         if let Some(root) = unified.filter(has_io) {
-            let of_v2 = |(limit, value): &(&str, u64)| {
-                let (way, what) = limit
-                    .split_once('_')
-                    .expect("a direction and what is limited");
-                (
-                    "io.max".to_owned(),
-                    format!("{number} {}{what}={value}", &way[..1]),
-                )
-            };
             return Self::make(
                 root.join(name),
-                &limits.iter().map(of_v2).collect::<Vec<_>>(),
+                &limits
+                    .iter()
+                    .map(|(limit, value): &(&str, u64)| {
+                        let (way, what) = limit
+                            .split_once('_')
+                            .expect("a direction and what is limited");
+                        (
+                            "io.max".to_owned(),
+                            format!("{number} {}{what}={value}", &way[..1]),
+                        )
+                    })
+                    .collect::<Vec<_>>(),
                 None,
             );
         }

@@ -74,7 +74,9 @@ impl State {
             ServerConnection::new(tls(true)).map_err(io::Error::other)?,
             client,
         );
-        let (mut asked, mut is_in, mut is_used) = (Vec::new(), false, false);
+        let mut asked = Vec::new();
+        let mut is_in = false;
+        let mut is_used = false;
         while !self.is_over.load(Ordering::SeqCst) {
             read_some(&mut client, &mut asked)?;
             while let Some(frame) = take_frame(&mut asked) {

@@ -40,7 +40,8 @@ pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     // overwritten first, the block is collected at once, with v - 1 valid pages. The rate determines the flash of all
     // blocks and the write amplification.
     let of = |v: usize, rate: f64| {
-        let (mut flash, mut written) = (0.0, 0.0);
+        let mut flash = 0.0;
+        let mut written = 0.0;
         for &(f, r) in pools {
             let overwrites = v as f64 * r / f;
             let at_v = 1.0 / (overwrites + rate);

@@ -10,7 +10,8 @@ const OVER_PROVISIONING: [f64; 4] = [0.07, 0.125, 0.15, 0.28];
 /// A drive with `superblocks` superblocks of data, of 64 units each. Garbage collection and host share an append point.
 fn spec(superblocks: u64, over_provisioning: f64) -> Spec {
     let superblock_bytes = 64 * 4096;
-    let (victim, append) = (Victim::Fifo, Append::Shared);
+    let victim = Victim::Fifo;
+    let append = Append::Shared;
     Spec {
         superblock_bytes,
         over_provisioning,
@@ -86,7 +87,8 @@ fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
         };
         let units = spec.logical_bytes / u64::from(spec.unit_bytes);
         let handle = |unit: u64| u16::from(unit >= units / 5);
-        let (mut ftl, mut random) = (filled(&spec, handle), Random::new(2));
+        let mut ftl = filled(&spec, handle);
+        let mut random = Random::new(2);
         let mut write = |ftl: &mut Ftl, passes: u64| {
             for _ in 0..passes * units {
                 let unit = hot_cold(&mut random, units);

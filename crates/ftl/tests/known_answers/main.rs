@@ -33,7 +33,8 @@ fn measured(
     passes: u64,
     mut next: impl FnMut(&mut Random, u64) -> u64,
 ) -> f64 {
-    let (mut ftl, mut random) = (filled(spec, |_| 0), Random::new(2));
+    let mut ftl = filled(spec, |_| 0);
+    let mut random = Random::new(2);
     let units = ftl.units();
     let mut write = |ftl: &mut Ftl, passes: u64| {
         (0..passes * units).for_each(|_| ftl.write(next(&mut random, units), 1, 0))
@@ -81,7 +82,8 @@ fn handles_whose_data_lives_equally_long_are_not_amplified() {
         ..Spec::of(64 << 20)
     };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
-    let (chunk, quarter) = (16, ftl.units() / 4);
+    let chunk = 16;
+    let quarter = ftl.units() / 4;
     // Four sequential streams, each on its own quarter of the drive, in random turns.
     let mut random = Random::new(7);
     let mut next = [0; 4];

@@ -44,16 +44,23 @@ fn more_choices_come_from_random_to_greedy() {
 
 #[test]
 fn cost_benefit_gains_from_age_where_writes_are_skewed() {
-    let skewed = |random: &mut Random, units: u64| {
-        let hot = units / 10;
-        if random.below(10) < 9 {
-            random.below(hot)
-        } else {
-            hot + random.below(units - hot)
-        }
+    let of = |victim| {
+        measured(
+            &spec(500, victim, Append::Separate),
+            6,
+            4,
+            |random: &mut Random, units: u64| {
+                let hot = units / 10;
+                if random.below(10) < 9 {
+                    random.below(hot)
+                } else {
+                    hot + random.below(units - hot)
+                }
+            },
+        )
     };
-    let of = |victim| measured(&spec(500, victim, Append::Separate), 6, 4, skewed);
-    let (greedy, cost_benefit) = (of(Victim::Greedy), of(Victim::CostBenefit));
+    let greedy = of(Victim::Greedy);
+    let cost_benefit = of(Victim::CostBenefit);
     assert!(
         cost_benefit < greedy * 0.9,
         "cost-benefit {cost_benefit}, greedy {greedy}"
@@ -63,13 +70,15 @@ fn cost_benefit_gains_from_age_where_writes_are_skewed() {
 #[test]
 fn what_is_deallocated_is_spare_flash() {
     let mut ftl = filled(&spec(4000, Victim::Greedy, Append::Shared), |_| 0);
-    let (units, mut random) = (ftl.units(), Random::new(1));
+    let units = ftl.units();
+    let mut random = Random::new(1);
     ftl.deallocate(units / 2, (units - units / 2) as u32);
     assert_eq!(ftl.mapped_units(), units / 2);
     let mut write =
         |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
     write(&mut ftl);
-    let (measured, wanted) = (waf(&mut ftl, write), greedy(2.0 * 1.15, 64));
+    let measured = waf(&mut ftl, write);
+    let wanted = greedy(2.0 * 1.15, 64);
     assert!(
         (measured / wanted - 1.0).abs() < 0.005,
         "{measured}, {wanted} wanted"
@@ -91,16 +100,15 @@ fn wear_levelling_moves_what_is_cold() {
             ftl.write(random.below(ftl.units() / 10), 1, 0);
         }
         assert_eq!(ftl.check(), Ok(()));
-        let (least, most) = (
-            ftl.erase_histogram().first_key_value(),
-            ftl.erase_histogram().last_key_value(),
-        );
+        let least = ftl.erase_histogram().first_key_value();
+        let most = ftl.erase_histogram().last_key_value();
         (
             most.unwrap().0 - least.unwrap().0,
             ftl.counters().waf().unwrap(),
         )
     };
-    let ((worn, waf), (levelled, levelled_waf)) = (of(None), of(Some(20)));
+    let (worn, waf) = of(None);
+    let (levelled, levelled_waf) = of(Some(20));
     // Without wear levelling, data that is never written again stays in place.
     assert!(worn > 200, "{worn}");
     assert!(levelled <= 25, "{levelled}");

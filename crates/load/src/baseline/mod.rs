@@ -184,37 +184,41 @@ impl BaselineRequest {
 
     /// The next job of SNIA's tests: a job of the first test that is not over.
     fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
-        let next_job = |(number, test): (usize, &Pts)| {
-            let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
-            let jobs: Vec<_> = test
-                .jobs()
-                .into_iter()
-                .filter(|(_, bytes)| *bytes >= self.min_io_bytes)
-                .collect();
-            let (round, job_index) = (
-                test_points.len().checked_div(jobs.len())?,
-                test_points.len() % jobs.len(),
-            );
-            let bytes_per_sec_sum: f64 = test_points
-                .iter()
-                .filter_map(|point| point.writes.as_ref())
-                .map(|done| done.mbps * 1e6)
-                .sum();
-            let is_over = match test {
-                Pts::Saturation => {
-                    let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
-                    let is_full = written_bytes >= PTS_WRITTEN_MAX * capacity_bytes as f64;
-                    is_full || round >= PTS_SATURATION_ROUNDS || test.steady_at(points).is_some()
-                }
-                _ => {
-                    job_index == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some())
-                }
-            };
-            let (read_pct, bytes) = jobs[job_index];
-            (!is_over)
-                .then(|| self.pts_job(*test, round, (number, test_points.len()), read_pct, bytes))
-        };
-        self.pts.iter().enumerate().find_map(next_job)
+        self.pts
+            .iter()
+            .enumerate()
+            .find_map(|(number, test): (usize, &Pts)| {
+                let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
+                let jobs: Vec<_> = test
+                    .jobs()
+                    .into_iter()
+                    .filter(|(_, bytes)| *bytes >= self.min_io_bytes)
+                    .collect();
+                let round = test_points.len().checked_div(jobs.len())?;
+                let job_index = test_points.len() % jobs.len();
+                let bytes_per_sec_sum: f64 = test_points
+                    .iter()
+                    .filter_map(|point| point.writes.as_ref())
+                    .map(|done| done.mbps * 1e6)
+                    .sum();
+                let is_over = match test {
+                    Pts::Saturation => {
+                        let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
+                        let is_full = written_bytes >= PTS_WRITTEN_MAX * capacity_bytes as f64;
+                        is_full
+                            || round >= PTS_SATURATION_ROUNDS
+                            || test.steady_at(points).is_some()
+                    }
+                    _ => {
+                        job_index == 0
+                            && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some())
+                    }
+                };
+                let (read_pct, bytes) = jobs[job_index];
+                (!is_over).then(|| {
+                    self.pts_job(*test, round, (number, test_points.len()), read_pct, bytes)
+                })
+            })
     }
 
     fn pts_job(
@@ -284,7 +288,8 @@ impl BaselineRequest {
         };
         let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
         let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
-        let (knees, highest) = ([knee(true), knee(false)], [highest(true), highest(false)]);
+        let knees = [knee(true), knee(false)];
+        let highest = [highest(true), highest(false)];
         let large_writes = points.iter().rev().find_map(|point| {
             let writes = point
                 .writes
@@ -452,9 +457,10 @@ impl BaselineRequest {
 
     /// Length of the first watch, seconds.
     fn watch_sec(&self) -> u64 {
-        match self.simulated {
-            true => (self.seconds * SIMULATED_WATCH).clamp(1, SIMULATED_WATCH_SEC_MAX),
-            false => (self.seconds / WATCH_PART).max(1),
+        if self.simulated {
+            (self.seconds * SIMULATED_WATCH).clamp(1, SIMULATED_WATCH_SEC_MAX)
+        } else {
+            (self.seconds / WATCH_PART).max(1)
         }
     }
 
@@ -469,11 +475,10 @@ impl BaselineRequest {
 
     /// Length of a baseline whose watch lasts `watch_sec`, seconds; `None` if no baseline has such a long watch.
     pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
-        match simulated {
-            true => {
-                (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH))
-            }
-            false => Some(watch_sec.saturating_mul(WATCH_PART)),
+        if simulated {
+            (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH))
+        } else {
+            Some(watch_sec.saturating_mul(WATCH_PART))
         }
     }
 

@@ -32,7 +32,8 @@ fn measured(job: &Job) -> Point {
         seconds,
         ..
     } = *job;
-    let (read_pct, seconds) = (read_pct.into(), seconds as f64);
+    let read_pct = read_pct.into();
+    let seconds = seconds as f64;
     Point {
         random,
         round,
@@ -44,7 +45,8 @@ fn measured(job: &Job) -> Point {
 }
 
 fn all(form: &BaselineRequest) -> Vec<Job> {
-    let (mut points, mut jobs) = (Vec::new(), Vec::new());
+    let mut points = Vec::new();
+    let mut jobs = Vec::new();
     while let Some(job) = form.next(&points, 1 << 30) {
         points.push(measured(&job));
         jobs.push(job);
@@ -187,13 +189,11 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
 
 #[test]
 fn several_threads_do_together_what_one_would() {
-    let (one, four) = (
-        all(&form(600)),
-        all(&BaselineRequest {
-            threads: 4,
-            ..form(600)
-        }),
-    );
+    let one = all(&form(600));
+    let four = all(&BaselineRequest {
+        threads: 4,
+        ..form(600)
+    });
     assert_eq!(one.len(), four.len());
     for (one, four) in one.iter().zip(&four) {
         assert_eq!(

@@ -270,11 +270,13 @@ impl<W: BlockEngine> Shard<W> {
                 .waiting
                 .iter()
                 .find(|(_, waiting)| *waiting as usize == lane);
-            let (devices, is_waiting) = (self.recorder.layout.devices.len(), waiting.is_some());
+            let devices = self.recorder.layout.devices.len();
+            let is_waiting = waiting.is_some();
             let late_ops = waiting.map_or(count, |(intended_ns, _)| {
                 limit.ours(count, *intended_ns, at_ns)
             });
-            let (mut late_left, recorder) = (late_ops, &mut self.recorder);
+            let mut late_left = late_ops;
+            let recorder = &mut self.recorder;
             let mut cell_late_ops = 0;
             stream.expect(count, &mut |cell, count| {
                 // A commit is late if its write, which comes before it, is late.
@@ -366,10 +368,8 @@ impl<W: BlockEngine> Shard<W> {
             return;
         };
         let recorder = &mut self.recorder;
-        let (end_ns, own_until_ns) = (
-            self.stop_ns.min(stream.until_ns()),
-            intended_ns.saturating_add(own_ns),
-        );
+        let end_ns = self.stop_ns.min(stream.until_ns());
+        let own_until_ns = intended_ns.saturating_add(own_ns);
         while intended_ns < end_ns {
             let step_end_ns = recorder.step_end_ns(intended_ns).min(end_ns);
             // The 1 is the current operation, which is already taken from the schedule.

@@ -154,7 +154,7 @@ impl Issuer {
         let issuer = Self {
             exchange: exchange.clone(),
         };
-        let body = move || {
+        thread::Builder::new().name(name).spawn(move || {
             let exchange = &issuer.exchange;
             process::sharpen_timers();
             // Cannot fail: the watching thread already runs on these CPUs.
@@ -164,8 +164,7 @@ impl Issuer {
             };
             let perform = caller(&shard.engine);
             issue(shard, perform, exchange);
-        };
-        thread::Builder::new().name(name).spawn(body)?;
+        })?;
         Ok(Self { exchange })
     }
 
@@ -288,8 +287,9 @@ mod tests {
             limit,
             "flushes".into(),
         );
-        let (interval_ns, slice_ns, control) =
-            (100_000_000, u64::MAX, Arc::new(Control::default()));
+        let interval_ns = 100_000_000;
+        let slice_ns = u64::MAX;
+        let control = Arc::new(Control::default());
         let what = RunConfig {
             layout,
             settings,
@@ -328,26 +328,32 @@ mod tests {
 
     #[test]
     fn intervals_go_on_during_a_call_and_the_issuing_thread_continues_after_it() {
-        let (began, mut calls, issuer) = (Instant::now(), 0, Arc::new(Mutex::new(Vec::new())));
+        let began = Instant::now();
+        let mut calls = 0;
+        let issuer = Arc::new(Mutex::new(Vec::new()));
         let threads = issuer.clone();
         let (during_call, heard) = channel();
-        let perform = move |op: Op| {
-            let issued_ns = began.elapsed().as_nanos() as u64;
-            calls += 1;
-            threads.lock().unwrap().push(thread::current().id());
-            if calls == 10 || calls == 500 {
-                let _ = heard.try_iter().count();
-                heard
-                    .recv_timeout(Duration::from_secs(30))
-                    .expect("an interval ends during the call");
-            }
-            done(op, issued_ns, began.elapsed().as_nanos() as u64)
-        };
-        let ran = run(1_000, [60 * SEC, HANG_NS], perform, move |interval| {
-            if interval.cells[0].counts.backlog.in_flight == 1 {
-                let _ = during_call.send(());
-            }
-        });
+        let ran = run(
+            1_000,
+            [60 * SEC, HANG_NS],
+            move |op: Op| {
+                let issued_ns = began.elapsed().as_nanos() as u64;
+                calls += 1;
+                threads.lock().unwrap().push(thread::current().id());
+                if calls == 10 || calls == 500 {
+                    let _ = heard.try_iter().count();
+                    heard
+                        .recv_timeout(Duration::from_secs(30))
+                        .expect("an interval ends during the call");
+                }
+                done(op, issued_ns, began.elapsed().as_nanos() as u64)
+            },
+            move |interval| {
+                if interval.cells[0].counts.backlog.in_flight == 1 {
+                    let _ = during_call.send(());
+                }
+            },
+        );
         let counts: Vec<_> = ran
             .iter()
             .map(|interval| interval.cells[0].counts)
@@ -362,14 +368,18 @@ mod tests {
     fn a_call_that_never_returns_is_lost_and_the_run_ends() {
         let (release, held) = channel::<()>();
         let mut calls = 0;
-        let perform = move |op| {
-            calls += 1;
-            if calls == 100 {
-                let _ = held.recv();
-            }
-            done(op, 0, 1)
-        };
-        let ran = run(1_000, [SEC, SEC / 5], perform, |_| {});
+        let ran = run(
+            1_000,
+            [SEC, SEC / 5],
+            move |op| {
+                calls += 1;
+                if calls == 100 {
+                    let _ = held.recv();
+                }
+                done(op, 0, 1)
+            },
+            |_| {},
+        );
         let sum = |of: fn(&Interval) -> u64| ran.iter().map(of).sum::<u64>();
         assert_eq!(
             (

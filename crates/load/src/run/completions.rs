@@ -57,8 +57,10 @@ impl<W: BlockEngine> Shard<W> {
         self.buffers.give(buffers, &mut completion.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is due now.
-            let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
-            let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
+            let intended_ns = completed_ns;
+            let eligible_ns = completed_ns;
+            let lag_before_ns = lag_ns;
+            let unseen_before_ns = unseen_ns;
             let commit = self.continue_commit(&slot, completion, &times);
             let follower = Slot {
                 request,
@@ -72,9 +74,10 @@ impl<W: BlockEngine> Shard<W> {
             // A commit can be long: after the end of the run and its grace period it is not continued.
             let is_cut =
                 slot.commit.is_some() && completed_ns >= self.stop_ns.saturating_add(GRACE_NS);
-            match self.abandoned || is_cut {
-                false => return self.start(follower),
-                true => self.drop_follower(&follower),
+            if self.abandoned || is_cut {
+                self.drop_follower(&follower)
+            } else {
+                return self.start(follower);
             }
         } else if slot.commit.is_some() || slot.request.commit.is_some() {
             self.end_commit(&slot, completion, &times);
@@ -239,9 +242,10 @@ impl<W: BlockEngine> Shard<W> {
 
     #[inline]
     fn lateness(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Lateness {
-        match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
-            true => self.late(slot, times, unseen_ns),
-            false => Lateness::default(),
+        if times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
+            self.late(slot, times, unseen_ns)
+        } else {
+            Lateness::default()
         }
     }
 

@@ -91,12 +91,17 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
-    let none = |_: &Plan| {
-        Err(io::Error::other(
-            "this engine performs no synchronous system calls",
-        ))
-    };
-    run_beside(run, plans, engine, &none, sink)
+    run_beside(
+        run,
+        plans,
+        engine,
+        &|_: &Plan| {
+            Err(io::Error::other(
+                "this engine performs no synchronous system calls",
+            ))
+        },
+        sink,
+    )
 }
 
 /// As [`run`], with `calls` for the synchronous plans among `plans`.
@@ -113,28 +118,30 @@ where
 {
     let engine = &engine;
     thread::scope(|scope| {
-        let start = |(shard, plan): (usize, Plan)| match plan.synchronous {
-            true => start_calls(scope, run, shard, plan, calls),
-            false => {
-                let make = move |plan: &Plan| Ok((engine(shard, plan)?, Shard::run));
-                start_thread(scope, run, shard, thread_name(shard), plan, make)
-            }
-        };
-        let threads: Vec<_> = plans.into_iter().enumerate().map(start).collect();
-        let await_ready = |(shard, member): (usize, &ShardThread)| {
-            let ended = |_| {
-                Err(RunError::IoEngine {
-                    shard,
-                    source: io::Error::other("its thread ended"),
-                })
-            };
-            member.ready_receiver.recv().unwrap_or_else(ended)
-        };
+        let threads: Vec<_> = plans
+            .into_iter()
+            .enumerate()
+            .map(|(shard, plan): (usize, Plan)| {
+                if plan.synchronous {
+                    start_calls(scope, run, shard, plan, calls)
+                } else {
+                    let make = move |plan: &Plan| Ok((engine(shard, plan)?, Shard::run));
+                    start_thread(scope, run, shard, thread_name(shard), plan, make)
+                }
+            })
+            .collect();
         // On any error `threads` is dropped, which ends the threads of all shards.
         let ready_shards = threads
             .iter()
             .enumerate()
-            .map(await_ready)
+            .map(|(shard, member): (usize, &ShardThread)| {
+                member.ready_receiver.recv().unwrap_or_else(|_| {
+                    Err(RunError::IoEngine {
+                        shard,
+                        source: io::Error::other("its thread ended"),
+                    })
+                })
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let ready_since = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
@@ -143,10 +150,11 @@ where
             .map(|ready| ready.now_ns)
             .max()
             .unwrap_or(0);
-        let start_ns = match ready_shards.iter().any(|ready| ready.is_virtual) {
+        let start_ns = if ready_shards.iter().any(|ready| ready.is_virtual) {
             // A reused engine continues at its current time.
-            true => now_ns,
-            false => now_ns + ready_since.elapsed().as_nanos() as u64 + START_DELAY_NS,
+            now_ns
+        } else {
+            now_ns + ready_since.elapsed().as_nanos() as u64 + START_DELAY_NS
         };
         // Send errors are ignored: `merge` sees from the feed that a thread has ended.
         for member in &threads {
@@ -185,16 +193,21 @@ fn start_calls<'scope>(
     plan: Plan,
     calls: &'scope MakeCalls<'_>,
 ) -> ShardThread {
-    let make = move |plan: &Plan| {
-        let perform = |calls: &Calls| {
-            let mut caller = calls.caller();
-            move |op| caller.perform(op)
-        };
-        let calls = calls(plan)?;
-        let issuer = Issuer::start(thread_name(shard), plan.cpus.clone(), perform)?;
-        Ok((calls, move |shard, start_ns| issuer.run(shard, start_ns)))
-    };
-    start_thread(scope, run, shard, format!("watch-{shard}"), plan, make)
+    start_thread(
+        scope,
+        run,
+        shard,
+        format!("watch-{shard}"),
+        plan,
+        move |plan: &Plan| {
+            let calls = calls(plan)?;
+            let issuer = Issuer::start(thread_name(shard), plan.cpus.clone(), |calls: &Calls| {
+                let mut caller = calls.caller();
+                move |op| caller.perform(op)
+            })?;
+            Ok((calls, move |shard, start_ns| issuer.run(shard, start_ns)))
+        },
+    )
 }
 
 /// Starts the thread of a shard. On that thread, `make` makes the engine and the function that runs the shard from a
@@ -249,7 +262,8 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
 
 /// Merges the shards' intervals, in order, until all shards are done.
 fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), RunError> {
-    let (mut result, mut began_ns) = (Ok(()), 0);
+    let mut result = Ok(());
+    let mut began_ns = 0;
     loop {
         let next = |feed| Some((feed, next_interval(feed, sink)?));
         let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();

@@ -294,8 +294,8 @@ impl<W: BlockEngine> Shard<W> {
     fn check_virtual_time(&mut self) {
         let advanced_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
         if advanced_ns < VIRTUAL_NS_MIN {
-            let (turns, virtual_time) =
-                (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
+            let turns = units::Grouped(VIRTUAL_TURNS);
+            let virtual_time = units::duration(self.now_ns);
             let message = format!(
                 "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the \
                 simulated drive takes no time for its operations, or refuses them - give the drive service times \

@@ -46,9 +46,10 @@ impl Oversleep {
     #[inline]
     pub(super) fn woke(&mut self, now_ns: u64) {
         if let Some(late_ns) = now_ns.checked_sub(self.sleep_end_ns) {
-            self.usual_ns = match late_ns > self.usual_ns {
-                true => (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS),
-                false => self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS),
+            self.usual_ns = if late_ns > self.usual_ns {
+                (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS)
+            } else {
+                self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS)
             };
         }
     }
@@ -153,7 +154,8 @@ mod tests {
     #[test]
     fn sleeps_end_earlier_by_what_most_are_late_and_never_by_much() {
         let after = |lates_ns: [u64; 4]| {
-            let (mut oversleep, mut now_ns) = (Oversleep::default(), 0);
+            let mut oversleep = Oversleep::default();
+            let mut now_ns = 0;
             for late_ns in lates_ns.into_iter().cycle().take(4_000) {
                 let next_ns = now_ns + 1_000_000;
                 let wait = oversleep.aim(now_ns, next_ns, 500, 1);

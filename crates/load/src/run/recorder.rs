@@ -217,9 +217,10 @@ impl Recorder {
     /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier step.
     #[inline]
     pub(super) fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
-        match intended_ns >= self.step_start_ns {
-            true => change(&mut self.current.cells[cell as usize]),
-            false => self.record_carried(cell, self.step(intended_ns), change),
+        if intended_ns >= self.step_start_ns {
+            change(&mut self.current.cells[cell as usize])
+        } else {
+            self.record_carried(cell, self.step(intended_ns), change)
         }
     }
 
@@ -359,7 +360,8 @@ impl Recorder {
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
         self.current.cells[*cell].counts.silent_ns +=
             silent_ns + before_ns.end.saturating_sub(before_ns.start);
-        let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.step_start_ns));
+        let mut from_ns = before_ns.start;
+        let end_ns = before_ns.end.min(self.step_start_ns);
         while from_ns < end_ns {
             let to_ns = self.step_end_ns(from_ns).min(end_ns);
             let counts = CellCounts {
@@ -380,8 +382,8 @@ impl Recorder {
     /// after a lag of more than 5 % of the tightest threshold, or of the grace period if that is shorter.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
-        let [tightest_ns, largest_ns] =
-            [thresholds_ns.first(), thresholds_ns.last()].map(|ns| ns.copied().unwrap_or(u64::MAX));
+        let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
+        let largest_ns = thresholds_ns.last().copied().unwrap_or(u64::MAX);
         let harmless_ns = harmless_gap_ns(tightest_ns.min(GRACE_NS));
         Silence::new(
             self.layout.devices.len(),
@@ -541,7 +543,9 @@ mod tests {
             duration_ns: 9_000 * MS,
             ..Settings::until_done(Pacing::Spin)
         };
-        let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
+        let interval_ns = 1_000 * MS;
+        let slice_ns = 9_000 * MS;
+        let control = Arc::default();
         let run = RunConfig {
             layout,
             settings,

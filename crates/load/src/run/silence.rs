@@ -165,7 +165,8 @@ impl Silence {
     /// Counts a device's silence up to `until_ns`, for each stream that has operations in flight on the device.
     #[cold]
     fn count(&mut self, device: usize, until_ns: u64) {
-        let (device_count, since_ns) = (self.devices.len(), self.devices[device].since_ns);
+        let device_count = self.devices.len();
+        let since_ns = self.devices[device].since_ns;
         for stream in self
             .cells
             .iter_mut()
@@ -188,10 +189,8 @@ impl Silence {
         self.began_ns = at_ns.min(self.end_ns);
         let mut silent = Vec::new();
         for (cell, stream) in self.cells.iter_mut().enumerate() {
-            let (silent_ns, before_ns) = (
-                std::mem::take(&mut stream.silent_ns),
-                std::mem::take(&mut stream.before_ns),
-            );
+            let silent_ns = std::mem::take(&mut stream.silent_ns);
+            let before_ns = std::mem::take(&mut stream.before_ns);
             if silent_ns > 0 || before_ns != (0, 0) {
                 silent.push(Silent {
                     cell,

@@ -84,15 +84,16 @@ impl<'a> Layout<'a> {
         for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
             let check_unit = |quantity, bytes: u64| {
-                match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
-                true => Ok(()),
-                false => Err(tenant.cannot(format_args!(
+                if bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
+                    Ok(())
+                } else {
+                    Err(tenant.cannot(format_args!(
                     "its {quantity} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units would \
                      be written - choose a smaller unit (unit=) or another {quantity}",
                     Grouped(bytes),
                     Grouped(spec.unit_bytes.into())
-                ))),
-            }
+                )))
+                }
             };
             check_unit("write block", tenant.write_block_bytes.into())?;
             check_unit("offset", range.start)?;
@@ -158,23 +159,26 @@ impl<'a> Layout<'a> {
 
     /// The tenants as a configuration file would describe them, each with its drive, space and handles.
     pub fn tenants(&self) -> Tenants {
-        let to_tenant = |placed: &Placed<'a>| {
-            let drive = &self.drives[placed.drive];
-            // A drive with one handle needs no placement.
-            let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
-            Tenant {
-                device: Some(drive.name.clone()),
-                space: Space {
-                    size: Size::Bytes(placed.range.end - placed.range.start),
-                    at: Some(placed.range.start),
-                },
-                placement: handle(placed.handles[0]),
-                defrag_placement: handle(placed.handles[1]),
-                ..placed.tenant.clone()
-            }
-        };
         Tenants {
-            tenants: self.tenants.iter().map(to_tenant).collect(),
+            tenants: self
+                .tenants
+                .iter()
+                .map(|placed: &Placed<'a>| {
+                    let drive = &self.drives[placed.drive];
+                    // A drive with one handle needs no placement.
+                    let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
+                    Tenant {
+                        device: Some(drive.name.clone()),
+                        space: Space {
+                            size: Size::Bytes(placed.range.end - placed.range.start),
+                            at: Some(placed.range.start),
+                        },
+                        placement: handle(placed.handles[0]),
+                        defrag_placement: handle(placed.handles[1]),
+                        ..placed.tenant.clone()
+                    }
+                })
+                .collect(),
             duration_sec: 1,
             seed: None,
             engine: Engine::Auto,
@@ -239,11 +243,10 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
     let handles: Vec<_> = tenants.tenants.iter().map(handles_of).collect();
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= drive_handles => {
-            let remedy = match is_named {
-                true => "name lower handles in the file, or give the drive more handles (handles=)",
-                false => {
-                    "give the drive a handle for each tenant (handles=), name shared handles in the file, or leave fdp out of --arrange"
-                }
+            let remedy = if is_named {
+                "name lower handles in the file, or give the drive more handles (handles=)"
+            } else {
+                "give the drive a handle for each tenant (handles=), name shared handles in the file, or leave fdp out of --arrange"
             };
             let needed = u32::from(*highest) + 1;
             Err(CannotRun(format!(
@@ -262,7 +265,8 @@ fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
         let part = u128::from(amount) * u128::from(bytes) / u128::from(total_bytes);
         part as u64 / unit * unit
     };
-    let (unit, stripe) = (u64::from(spec.unit_bytes), u64::from(flash.program_bytes()));
+    let unit = u64::from(spec.unit_bytes);
+    let stripe = u64::from(flash.program_bytes());
     let dies = scaled(flash.dies_total().into(), 1).max(1) as u32;
     let (channels, dies) = if dies < flash.dies {
         (1, dies)

@@ -58,10 +58,8 @@ impl Meter {
     ) -> Result<Option<MeasurementEnd>, String> {
         self.written_bytes += bytes;
         let drive = &mut self.found.drives[0];
-        let (reached_octiles, done_octiles) = (
-            octile_of(self.written_bytes, drive.logical_bytes),
-            drive.octiles.len() as u64,
-        );
+        let reached_octiles = octile_of(self.written_bytes, drive.logical_bytes);
+        let done_octiles = drive.octiles.len() as u64;
         if reached_octiles <= done_octiles {
             return Ok(None);
         }
@@ -81,10 +79,8 @@ impl Meter {
             });
         }
         // Only whole drive fills are compared.
-        let (fills_before, fills_after) = (
-            done_octiles as usize / OCTILES_PER_FILL,
-            reached_octiles as usize / OCTILES_PER_FILL,
-        );
+        let fills_before = done_octiles as usize / OCTILES_PER_FILL;
+        let fills_after = reached_octiles as usize / OCTILES_PER_FILL;
         if fills_before == fills_after {
             return Ok(None);
         }

@@ -292,15 +292,17 @@ impl Experiment {
     }
 
     fn tenants(&self) -> Vec<TenantBytes> {
-        let of = |writer: &Writer| {
-            let [client, defrag] = writer.written_units.map(|units| units * self.unit_bytes);
-            TenantBytes {
-                name: writer.name.clone(),
-                client,
-                defrag,
-            }
-        };
-        self.writers.iter().map(of).collect()
+        self.writers
+            .iter()
+            .map(|writer: &Writer| {
+                let [client, defrag] = writer.written_units.map(|units| units * self.unit_bytes);
+                TenantBytes {
+                    name: writer.name.clone(),
+                    client,
+                    defrag,
+                }
+            })
+            .collect()
     }
 
     /// The drives in their current state.

@@ -36,7 +36,8 @@ impl Overwritten {
 
     /// Overwrites `units` random units. Returns the write amplification of these overwrites.
     fn overwrite(&mut self, units: u64) -> f64 {
-        let (before, all) = (self.ftl.counters(), self.ftl.units());
+        let before = self.ftl.counters();
+        let all = self.ftl.units();
         (0..units).for_each(|_| self.ftl.write(self.random.below(all), 1, 0));
         self.ftl
             .counters()
@@ -54,7 +55,8 @@ impl Overwritten {
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
-        let (mut next_unit, mut to_overwrite) = (0, Vec::new());
+        let mut next_unit = 0;
+        let mut to_overwrite = Vec::new();
         for valid_share in sprandom_shares(over_provisioning) {
             let new_units = region
                 .saturating_sub(to_overwrite.len() as u64)
@@ -147,17 +149,19 @@ fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
             Some(*sum)
         })
         .collect();
-    let at_region = |region: usize| {
-        let flash = region_ends[0]
-            + (region_ends[last_region] - region_ends[0]) * region as f64 / last_region as f64;
-        let end_index = region_ends
-            .partition_point(|end| *end < flash)
-            .clamp(1, last_region);
-        let fraction = (flash - region_ends[end_index - 1])
-            / (region_ends[end_index] - region_ends[end_index - 1]);
-        share(end_index - 1) + fraction * (share(end_index) - share(end_index - 1))
-    };
-    (0..=last_region).rev().map(at_region).collect()
+    (0..=last_region)
+        .rev()
+        .map(|region: usize| {
+            let flash = region_ends[0]
+                + (region_ends[last_region] - region_ends[0]) * region as f64 / last_region as f64;
+            let end_index = region_ends
+                .partition_point(|end| *end < flash)
+                .clamp(1, last_region);
+            let fraction = (flash - region_ends[end_index - 1])
+                / (region_ends[end_index] - region_ends[end_index - 1]);
+            share(end_index - 1) + fraction * (share(end_index) - share(end_index - 1))
+        })
+        .collect()
 }
 
 /// The steady state of random overwrites on a drive.
@@ -217,7 +221,8 @@ impl SteadyDrive {
                 block_bytes,
                 cache_bytes,
             } => {
-                let (bytes, block) = (self.spec.logical_bytes, u64::from(block_bytes));
+                let bytes = self.spec.logical_bytes;
+                let block = u64::from(block_bytes);
                 let pass_bytes = (bytes as f64 * (1.0 + over_provisioning) / block as f64).round()
                     as u64
                     * block;
@@ -300,7 +305,8 @@ mod tests {
         ] {
             let steady = SteadyDrive::of(&spec(over_provisioning, superblock_units), seed).unwrap();
             let prepared = steady.after(ordered(&steady, 16 << 20)).unwrap();
-            let (error, distance) = (prepared.error(), prepared.distance);
+            let error = prepared.error();
+            let distance = prepared.distance;
             assert!(
                 error < 0.02 && distance < 0.005,
                 "{over_provisioning} {superblock_units}: {prepared:?}"
@@ -376,7 +382,8 @@ mod tests {
             [Column::SimMbmw, Column::SimHbmw].map(|column| counted(drive, column) as f64)
         };
         let before = bytes(drive);
-        let (mut free, mut now_ns) = ((0..64).collect::<Vec<u32>>(), 0);
+        let mut free = (0..64).collect::<Vec<u32>>();
+        let mut now_ns = 0;
         loop {
             while let Some(token) = free.pop() {
                 let Some(offset) = offsets.next() else {
@@ -441,7 +448,8 @@ mod tests {
 
     #[test]
     fn a_cache_that_merges_overwrites_changes_nothing() {
-        let (block_bytes, cache) = (4096, 1024);
+        let block_bytes = 4096;
+        let cache = 1024;
         let spec = OrderSpec {
             block_bytes,
             pass_bytes: 70_000 << 12,
@@ -449,7 +457,8 @@ mod tests {
             seed: 1,
         };
         let order = Order::new(65_536 << 12, spec).unwrap();
-        let (mut held, mut queue) = (HashSet::new(), VecDeque::new());
+        let mut held = HashSet::new();
+        let mut queue = VecDeque::new();
         for index in 0..order.writes() {
             let offset = order.write(index).offset;
             assert!(

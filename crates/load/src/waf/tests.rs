@@ -76,7 +76,8 @@ fn the_seeds_pair_follows_from_assumptions_that_are_said() {
                 .steady_waf()
                 .unwrap()
         };
-        let (shared, dedicated) = (waf(Arrangement::Shared), waf(Arrangement::Dedicated));
+        let shared = waf(Arrangement::Shared);
+        let dedicated = waf(Arrangement::Dedicated);
         assert!(
             (shared - 1.84).abs() <= 0.10,
             "{weights:?}: {shared} shared"
@@ -288,12 +289,14 @@ fn small() -> Spec {
 fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
     for arrangement in Arrangement::ALL {
         let (waf, timed) = with_time(arrangement, &drive(&small()));
-        let (waf, with_time) = (waf.unwrap(), timed.bytes.waf().unwrap());
+        let waf = waf.unwrap();
+        let with_time = timed.bytes.waf().unwrap();
         assert!(
             (with_time / waf - 1.0).abs() < 0.05,
             "{arrangement}: {waf} and {with_time}"
         );
-        let (fills, end) = (timed.fills, &timed.end_cause);
+        let fills = timed.fills;
+        let end = &timed.end_cause;
         assert!(
             (fills - FILLS).abs() < 0.05 && end.is_none(),
             "{arrangement}: {fills} {end:?}"
@@ -308,8 +311,10 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
             .iter()
             .filter(|(stream, ..)| client_stream(&stream.name).is_some())
         {
-            let (name, wanted) = (&stream.name, stream.offered_iops * timed.seconds);
-            let (counted, done) = (cell.counts.counted_ops(), cell.counts.ops);
+            let name = &stream.name;
+            let wanted = stream.offered_iops * timed.seconds;
+            let counted = cell.counts.counted_ops();
+            let done = cell.counts.ops;
             assert!(
                 (counted as f64 - wanted).abs() <= 1.0,
                 "{name}: {counted} of {wanted}"

@@ -60,7 +60,9 @@ pub fn timed(
         ))
     };
     let tenants = Arc::new(layout.tenants());
-    let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut models = Vec::new();
+    let mut names = Vec::new();
+    let mut shapes = Vec::new();
     for ((number, arranged), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
         let size_bytes = arranged.drive.spec.logical_bytes;
         let spec = DriveSpec {
@@ -88,7 +90,8 @@ pub fn timed(
         layout.drives.iter().map(|of| of.name.clone()).collect(),
         [].into(),
     );
-    let (mut bytes_per_sec, mut max_lag_ns) = (0.0, 0);
+    let mut bytes_per_sec = 0.0;
+    let mut max_lag_ns = 0;
     for ((number, placed), writer) in layout.tenants.iter().enumerate().zip(experiment.writers) {
         let tenant = placed.tenant;
         bytes_per_sec += tenant.client_blocks().per_sec_f64()
@@ -138,14 +141,20 @@ pub fn timed(
         step_ns: duration_ns,
         control: control.clone(),
     };
-    let (mut whole, models) = (WholeRun(Interval::new(&config.layout)), Mutex::new(models));
+    let mut whole = WholeRun(Interval::new(&config.layout));
+    let models = Mutex::new(models);
     // There is one issuing thread.
-    let engine = |_: usize, _: &_| {
-        Ok(SimEngine::new(std::mem::take(
-            &mut *models.lock().unwrap_or_else(PoisonError::into_inner),
-        )))
-    };
-    run(&config, plan.shards, engine, &mut whole).map_err(|why| cannot(&why))?;
+    run(
+        &config,
+        plan.shards,
+        |_: usize, _: &_| {
+            Ok(SimEngine::new(std::mem::take(
+                &mut *models.lock().unwrap_or_else(PoisonError::into_inner),
+            )))
+        },
+        &mut whole,
+    )
+    .map_err(|why| cannot(&why))?;
     let Interval {
         cells,
         counters,
@@ -166,25 +175,22 @@ pub fn timed(
             _ => {}
         }
     }
-    let of_stream = |(number, stream): (usize, &StreamInfo)| {
-        // A tenant is on one drive, so only one of its cells has counts.
-        let own_cells = &cells[number * shapes.len()..(number + 1) * shapes.len()];
-        let cell = own_cells
-            .iter()
-            .max_by_key(|cell| cell.counts.counted_ops())?;
-        Some((stream.clone(), cell.clone()))
-    };
     let streams = config
         .layout
         .streams
         .iter()
         .enumerate()
-        .filter_map(of_stream)
+        .filter_map(|(number, stream): (usize, &StreamInfo)| {
+            // A tenant is on one drive, so only one of its cells has counts.
+            let own_cells = &cells[number * shapes.len()..(number + 1) * shapes.len()];
+            let cell = own_cells
+                .iter()
+                .max_by_key(|cell| cell.counts.counted_ops())?;
+            Some((stream.clone(), cell.clone()))
+        })
         .collect();
-    let (fills, seconds) = (
-        bytes.host as f64 / drive_bytes as f64,
-        end_ns.min(duration_ns) as f64 / NS_PER_SEC,
-    );
+    let fills = bytes.host as f64 / drive_bytes as f64;
+    let seconds = end_ns.min(duration_ns) as f64 / NS_PER_SEC;
     Ok(TimedResult {
         streams,
         bytes,

@@ -368,11 +368,9 @@ impl RunPlan {
         streams: impl IntoIterator<Item = StreamInfo>,
         shards: usize,
     ) -> PlanOffsets {
-        let (workload, prefix, first_stream) = (
-            self.workload,
-            self.prefix.clone(),
-            self.layout.streams.len(),
-        );
+        let workload = self.workload;
+        let prefix = self.prefix.clone();
+        let first_stream = self.layout.streams.len();
         let mut names = Vec::new();
         for stream in streams {
             names.push(stream.name.clone());
@@ -395,7 +393,8 @@ impl RunPlan {
         self.shards
             .iter_mut()
             .for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
-        let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
+        let devices = self.layout.devices.len();
+        let first_buffers = first_buffers as u16;
         PlanOffsets {
             workload,
             prefix,

@@ -107,7 +107,9 @@ where
         hang_ns: NS_PER_SEC,
         ..Settings::until_done(Pacing::Spin)
     };
-    let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
+    let interval_ns = NS_PER_SEC;
+    let slice_ns = u64::MAX;
+    let control = Arc::new(Control::default());
     let what = RunConfig {
         layout: plan.layout,
         settings,
@@ -167,7 +169,8 @@ pub(super) fn seen_by_a_drive<T: Send>(
     after_ns: u64,
     see: impl Fn(u64, &Op) -> T + Sync,
 ) -> (Layout, Vec<u64>, Vec<T>) {
-    let (seen, see) = (Mutex::new(Vec::new()), &see);
+    let seen = Mutex::new(Vec::new());
+    let see = &see;
     let push = |now_ns: u64, op: &Op| seen.lock().unwrap().push(see(now_ns, op));
     let (layout, counted) = count(plan, duration_sec, || Ledger {
         see: push,

@@ -67,7 +67,8 @@ fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Disper
         .checked_div(window_ns)
         .filter(|windows| *windows > 0)?;
     // Integer sums: rounding errors of floating-point sums would add up over a day's windows.
-    let (mut sum, mut sum_of_squares) = (0_u128, 0_u128);
+    let mut sum = 0_u128;
+    let mut sum_of_squares = 0_u128;
     for same in times_ns.chunk_by(|a, b| (a - first) / window_ns == (b - first) / window_ns) {
         if (same[0] - first) / window_ns == windows {
             break;
@@ -76,7 +77,8 @@ fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Disper
         sum += count;
         sum_of_squares += count * count;
     }
-    let (n, sum_of_squares) = (u128::from(windows), sum_of_squares);
+    let n = u128::from(windows);
+    let sum_of_squares = sum_of_squares;
     let mean = sum as f64 / n as f64;
     let variance = (n * sum_of_squares - sum * sum) as f64 / (n as f64 * n as f64);
     Some(Dispersion {
@@ -119,7 +121,8 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_have_one() {
-        let (mut seed, mut now) = (23, 0.0);
+        let mut seed = 23;
+        let mut now = 0.0;
         let times: Vec<u64> = std::iter::repeat_with(|| {
             now -= random(&mut seed).ln() * 50_000.0;
             now as u64

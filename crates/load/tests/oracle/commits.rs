@@ -159,10 +159,8 @@ impl Draw {
             hang_ns: 2 * SEC,
             ..Settings::until_done(Pacing::Spin)
         };
-        let (control, log) = (
-            Arc::new(Control::default()),
-            Rc::new(RefCell::new(Log::default())),
-        );
+        let control = Arc::new(Control::default());
+        let log = Rc::new(RefCell::new(Log::default()));
         let watched = Watched {
             engine: SimEngine::new(vec![Model::new(&Drive::Queue(self.drive.clone()), seed)]),
             log: log.clone(),
@@ -181,10 +179,8 @@ impl Draw {
         };
         let (shard, feed) = Shard::new(watched, self.plan(), &run, false).unwrap();
         shard.run(0);
-        let (mut counts, mut backlogs) = (
-            vec![CellCounts::default(); 2 * self.lanes.len()],
-            Vec::new(),
-        );
+        let mut counts = vec![CellCounts::default(); 2 * self.lanes.len()];
+        let mut backlogs = Vec::new();
         for message in feed.messages.iter() {
             let Message::Interval(interval) = message else {
                 continue;
@@ -221,7 +217,8 @@ impl Draw {
                 .take_while(|at_ns| *at_ns < DURATION_NS)
                 .collect::<Vec<_>>()
         });
-        let (mut fates, mut over) = ([0; 3], [0; 4]);
+        let mut fates = [0; 3];
+        let mut over = [0; 4];
         let count = due.as_ref().map_or(commits.len(), Vec::len);
         for number in 0..count {
             let ops = commits.get(&(number as u64)).map_or(&[][..], |ops| ops);
@@ -231,9 +228,10 @@ impl Draw {
             let from_ns = due
                 .as_ref()
                 .map_or_else(|| ops[0].issued_ns, |due| due[number]);
-            let took_ns = match is_complete && !failed {
-                true => backs.iter().max().unwrap() - from_ns,
-                false => u64::MAX,
+            let took_ns = if is_complete && !failed {
+                backs.iter().max().unwrap() - from_ns
+            } else {
+                u64::MAX
             };
             fates[if !is_complete { 2 } else { usize::from(failed) }] += 1;
             for (over, threshold_ns) in over.iter_mut().zip(THRESHOLDS_NS) {
@@ -246,7 +244,8 @@ impl Draw {
 
 #[test]
 fn each_commit_is_recorded_as_one_latency_and_none_is_left_out() {
-    let (mut commits, mut not_done) = (0, 0);
+    let mut commits = 0;
+    let mut not_done = 0;
     for seed in 1..=150 {
         let draw = Draw::new(seed);
         let (counts, log, _) = draw.run(seed, Vec::new());

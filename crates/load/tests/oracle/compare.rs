@@ -20,13 +20,15 @@ fn word(value: &impl serde::Serialize) -> String {
 
 /// The reason codes of a verdict that prevent a pass.
 fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
-    let is_told = |code: &&str| {
-        verdict
-            .reasons
-            .iter()
-            .any(|reason| word(&reason.code) == *code)
-    };
-    AGAINST.split(' ').filter(is_told).collect()
+    AGAINST
+        .split(' ')
+        .filter(|code: &&str| {
+            verdict
+                .reasons
+                .iter()
+                .any(|reason| word(&reason.code) == *code)
+        })
+        .collect()
 }
 
 /// Differences between verdict and oracle, a line each; empty if both agree.
@@ -69,10 +71,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         );
     }
     for group in &found.groups {
-        let (stream, device) = (
-            format!("s{}", group.stream),
-            group.device.map(|device| format!("d{device}")),
-        );
+        let stream = format!("s{}", group.stream);
+        let device = group.device.map(|device| format!("d{device}"));
         let told = verdict
             .groups
             .iter()
@@ -113,12 +113,16 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 
     for stream in 0..draw.streams.len() {
         for device in 0..draw.drives.len() {
-            let (stream_name, device_name) = (format!("s{stream}"), format!("d{device}"));
+            let stream_name = format!("s{stream}");
+            let device_name = format!("d{device}");
             let of = |rule: &'static str| {
-                let is = move |broken: &&super::oracle::Broken| {
-                    (broken.rule, broken.stream, broken.device) == (rule, stream, device)
-                };
-                found.broken.iter().filter(is).collect::<Vec<_>>()
+                found
+                    .broken
+                    .iter()
+                    .filter(move |broken: &&super::oracle::Broken| {
+                        (broken.rule, broken.stream, broken.device) == (rule, stream, device)
+                    })
+                    .collect::<Vec<_>>()
             };
             // The backlog is named only where all operations completed soon after their slice.
             let undone = Some(of("not-carried-out"))
@@ -167,19 +171,20 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     .filter(|reason| word(&reason.code) == rule && reason.text.contains(&begins))
                     .collect();
                 let worst = broken.iter().map(|broken| broken.count).max();
-                let is_named = |broken: &&super::oracle::Broken| {
-                    let places = match broken.rule {
-                        SILENT_BETWEEN => vec![" from 0:00:".to_owned()],
-                        _ => [",", " ("]
-                            .map(|end| format!(" in slice {}{end}", broken.slice + 1))
-                            .to_vec(),
-                    };
-                    let is_there =
-                        |reason: &&Reason| places.iter().any(|place| reason.text.contains(place));
-                    Some(broken.count) == worst && told.iter().any(is_there)
-                };
                 let is_same = told.len() == usize::from(!broken.is_empty())
-                    && (broken.is_empty() || broken.iter().any(is_named));
+                    && (broken.is_empty()
+                        || broken.iter().any(|broken: &&super::oracle::Broken| {
+                            let places = match broken.rule {
+                                SILENT_BETWEEN => vec![" from 0:00:".to_owned()],
+                                _ => [",", " ("]
+                                    .map(|end| format!(" in slice {}{end}", broken.slice + 1))
+                                    .to_vec(),
+                            };
+                            let is_there = |reason: &&Reason| {
+                                places.iter().any(|place| reason.text.contains(place))
+                            };
+                            Some(broken.count) == worst && told.iter().any(is_there)
+                        }));
                 let is_open = found.open.contains(rule);
                 expect(
                     is_same || is_open,
@@ -207,15 +212,14 @@ pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let has_died = [&prompt.codes, &told]
         .iter()
         .any(|codes| codes.contains("lost") || codes.contains("device-gone"));
-    let is_blamed = |code: &&&str| {
-        let is_new = told.contains(**code)
-            && !prompt.codes.contains(**code)
-            && !prompt.open.contains(**code);
-        is_new && !told.contains("own-lag") && (**code == "silence" || !has_died)
-    };
     let blamed = ["not-carried-out", "silence", "over-limit"]
         .iter()
-        .filter(is_blamed);
+        .filter(|code: &&&str| {
+            let is_new = told.contains(**code)
+                && !prompt.codes.contains(**code)
+                && !prompt.open.contains(**code);
+            is_new && !told.contains("own-lag") && (**code == "silence" || !has_died)
+        });
     let mut lines: Vec<_> = blamed
         .map(|code| format!("{code} only with the delays: {:?}", verdict.reasons))
         .collect();

@@ -108,16 +108,18 @@ impl LaneDraw {
                 stride,
                 phase,
             } => {
-                let (per_sec, first, stride, phase) = (
-                    u128::from(*per_sec),
-                    u128::from(*first),
-                    u128::from(*stride),
-                    u128::from(*phase),
-                );
-                let at_ns = move |k| {
-                    ((first + stride * k) * 65_536 + phase) * 1_000_000_000 / (per_sec * 65_536)
-                };
-                Box::new((0..).map(at_ns).map(|ns| ns as u64))
+                let per_sec = u128::from(*per_sec);
+                let first = u128::from(*first);
+                let stride = u128::from(*stride);
+                let phase = u128::from(*phase);
+                Box::new(
+                    (0..)
+                        .map(move |k| {
+                            ((first + stride * k) * 65_536 + phase) * 1_000_000_000
+                                / (per_sec * 65_536)
+                        })
+                        .map(|ns| ns as u64),
+                )
             }
             LaneArrivals::Poisson { per_sec, seed } => {
                 let mut schedule = poisson(*per_sec, *seed);
@@ -416,9 +418,10 @@ impl Draw {
         let duration_sec = dice.within(1, 14);
         let slice_sec = dice.within(1, 5) * interval_sec;
         // A run that is shorter than a slice has one slice, of whole intervals.
-        let slice_sec = match slice_sec <= duration_sec {
-            true => slice_sec,
-            false => (duration_sec / interval_sec).max(1) * interval_sec,
+        let slice_sec = if slice_sec <= duration_sec {
+            slice_sec
+        } else {
+            (duration_sec / interval_sec).max(1) * interval_sec
         };
         let signal_ns = dice
             .one_in(8)
@@ -456,10 +459,8 @@ impl Draw {
 
     fn arrivals(&self, dice: &mut Dice, per_sec: u64, first: u64, lanes: u64) -> LaneArrivals {
         let own = (per_sec / lanes).max(1);
-        let (from_ns, duration_ns) = (
-            dice.within(0, self.duration_sec * 500) * MS,
-            self.duration_sec * SEC,
-        );
+        let from_ns = dice.within(0, self.duration_sec * 500) * MS;
+        let duration_ns = self.duration_sec * SEC;
         match dice.within(0, 5) {
             _ if per_sec == 0 => LaneArrivals::Closed {
                 depth: dice.of(&[1, 2, 8]),
@@ -553,11 +554,9 @@ impl Draw {
         stream: &StreamDraw,
         others: &mut BTreeMap<(usize, usize), Option<u64>>,
     ) {
-        let (lane, end_ns, slice_ns) = (
-            self.lanes.len() - 1,
-            self.duration_sec * SEC,
-            self.slice_sec * SEC,
-        );
+        let lane = self.lanes.len() - 1;
+        let end_ns = self.duration_sec * SEC;
+        let slice_ns = self.slice_sec * SEC;
         let instants = match self.lanes[lane].arrivals {
             LaneArrivals::Closed { think_ns, .. } => (0..end_ns / (think_ns + 100_000))
                 .map(|k| (k + 1) * think_ns)

@@ -55,7 +55,8 @@ pub(crate) struct Numbered {
 
 impl Stream for Numbered {
     fn next(&mut self) -> Option<Request> {
-        let (index, device) = (self.next, self.of.device(self.next));
+        let index = self.next;
+        let device = self.of.device(self.next);
         self.next += 1;
         let cell = (self.of.stream * self.devices + device) as u32;
         let offset = (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES;
@@ -196,8 +197,10 @@ impl IoEngine for Watched {
     fn submit(&mut self, op: Op) {
         let (lane, index) = name_of(&op);
         let mut log = self.log.borrow_mut();
-        let (token, place) = (op.token as usize, log.ops.len());
-        let (device, issued_ns) = (op.target.into(), self.engine.now());
+        let token = op.token as usize;
+        let place = log.ops.len();
+        let device = op.target.into();
+        let issued_ns = self.engine.now();
         log.ops.push(Logged {
             lane,
             index,

@@ -65,10 +65,8 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         hang_ns: draw.hang_sec * SEC,
         ..Settings::until_done(Pacing::Spin)
     };
-    let (control, log) = (
-        Arc::new(Control::default()),
-        Rc::new(RefCell::new(Log::default())),
-    );
+    let control = Arc::new(Control::default());
+    let log = Rc::new(RefCell::new(Log::default()));
     let drives = draw
         .drives
         .iter()
@@ -83,8 +81,9 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         looked_ns: 0,
     };
     let window_step_sec = window_step_sec(draw.slice_sec, draw.interval_sec);
-    let [interval_ns, slice_ns, step_ns] =
-        [draw.interval_sec, draw.slice_sec, window_step_sec].map(|sec| sec * SEC);
+    let interval_ns = draw.interval_sec * SEC;
+    let slice_ns = draw.slice_sec * SEC;
+    let step_ns = window_step_sec * SEC;
     let run = RunConfig {
         layout: layout.clone(),
         settings,
@@ -127,10 +126,8 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         },
         Some(other) => panic!("{other:?}"),
     };
-    let (is_stopped, is_gone) = (
-        cause.is_some(),
-        matches!(cause, Some(EndCause::Gone { .. })),
-    );
+    let is_stopped = cause.is_some();
+    let is_gone = matches!(cause, Some(EndCause::Gone { .. }));
     let found = Ran {
         draw,
         log: &log.borrow(),
@@ -202,10 +199,8 @@ fn for_each_draw(
 ) {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (first, draws) = (
-        number("FLASHPROOF_ORACLE_SEED", 1),
-        number("FLASHPROOF_ORACLE_DRAWS", 200),
-    );
+    let first = number("FLASHPROOF_ORACLE_SEED", 1);
+    let draws = number("FLASHPROOF_ORACLE_DRAWS", 200);
     let mut wrong = Vec::new();
     for seed in first..first + draws {
         let draw = make(seed);

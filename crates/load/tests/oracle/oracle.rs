@@ -142,16 +142,17 @@ impl Between {
 
 /// Shares in parts per billion and thresholds of an SLA, by ascending threshold.
 pub(crate) fn limits(sla: &str) -> Vec<(u64, u64)> {
-    let limit = |text: &str| {
-        let (share, threshold) = text.split_once("%>").unwrap();
-        let share_ppb = (share.parse::<f64>().unwrap() * 1e7).round() as u64;
-        let threshold_ns = match threshold.strip_suffix("ms") {
-            Some(ms) => ms.parse::<u64>().unwrap() * 1_000_000,
-            None => threshold.strip_suffix('s').unwrap().parse::<u64>().unwrap() * SEC,
-        };
-        (share_ppb, threshold_ns)
-    };
-    sla.split(',').map(limit).collect()
+    sla.split(',')
+        .map(|text: &str| {
+            let (share, threshold) = text.split_once("%>").unwrap();
+            let share_ppb = (share.parse::<f64>().unwrap() * 1e7).round() as u64;
+            let threshold_ns = match threshold.strip_suffix("ms") {
+                Some(ms) => ms.parse::<u64>().unwrap() * 1_000_000,
+                None => threshold.strip_suffix('s').unwrap().parse::<u64>().unwrap() * SEC,
+            };
+            (share_ppb, threshold_ns)
+        })
+        .collect()
 }
 
 /// Limits of a stream: its own, or those of the draw.
@@ -249,18 +250,22 @@ impl Ran<'_> {
         ]
         .iter()
         .any(|code| found.codes.contains(code));
-        found.outcome = match () {
-            () if is_broken => "fail",
-            () if judged == 0 => "invalid",
-            () if is_failed => "fail",
-            () if self.is_stopped => "invalid",
-            () if self.draw.sla == "100%>3600s"
-                && self.draw.streams.iter().all(|it| it.own.is_none()) =>
-            {
-                "measured"
-            }
-            () if self.is_too_short(fates) => "invalid",
-            () => "pass",
+        found.outcome = if is_broken {
+            "fail"
+        } else if judged == 0 {
+            "invalid"
+        } else if is_failed {
+            "fail"
+        } else if self.is_stopped {
+            "invalid"
+        } else if self.draw.sla == "100%>3600s"
+            && self.draw.streams.iter().all(|it| it.own.is_none())
+        {
+            "measured"
+        } else if self.is_too_short(fates) {
+            "invalid"
+        } else {
+            "pass"
         };
         if found.outcome == "invalid" && !self.is_stopped && judged > 0 {
             found.codes.insert("too-short");
@@ -299,8 +304,10 @@ impl Ran<'_> {
             stream, until_ns, ..
         } = self.draw.lanes[lane];
         let slice = self.slice(wanted_ns.min(self.stop_ns.saturating_sub(1)));
-        let (issued_ns, back_ns) = (op.map(|op| op.issued_ns), op.and_then(|op| op.back_ns));
-        let (failed, end_ns) = (op.is_some_and(|op| op.failed), until_ns.min(self.stop_ns));
+        let issued_ns = op.map(|op| op.issued_ns);
+        let back_ns = op.and_then(|op| op.back_ns);
+        let failed = op.is_some_and(|op| op.failed);
+        let end_ns = until_ns.min(self.stop_ns);
         Fate {
             lane,
             stream,
@@ -398,20 +405,24 @@ impl Ran<'_> {
             if is_cut {
                 continue;
             }
-            let is_missing = |fate: &&&Fate| {
-                let deadline_ns = self.end_of(fate.slice).min(fate.end_ns) + SEC;
-                // A failed operation fails the run anyway, whenever it came back.
-                !fate.failed && fate.back_ns.is_none_or(|back_ns| back_ns > deadline_ns)
-            };
-            let missing = of.iter().filter(is_missing).count() as u64;
+            let missing = of
+                .iter()
+                .filter(|fate: &&&Fate| {
+                    let deadline_ns = self.end_of(fate.slice).min(fate.end_ns) + SEC;
+                    // A failed operation fails the run anyway, whenever it came back.
+                    !fate.failed && fate.back_ns.is_none_or(|back_ns| back_ns > deadline_ns)
+                })
+                .count() as u64;
             if drawn.per_sec > 0 && missing > 1 && missing * 1_000 > wanted {
                 breaks("not-carried-out", missing, wanted);
             }
             if let Some(late_ns) = drawn.late_ns {
-                let is_late = |fate: &&&Fate| {
-                    fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns
-                };
-                let late = of.iter().filter(is_late).count() as u64;
+                let late = of
+                    .iter()
+                    .filter(|fate: &&&Fate| {
+                        fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns
+                    })
+                    .count() as u64;
                 if late * 1_000 > wanted {
                     breaks("late", late, wanted);
                 }
@@ -448,10 +459,9 @@ impl Ran<'_> {
                 |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
             let silent_ns = silences.iter().map(inside).sum::<u64>();
             let limits_of = |is_own: bool| {
-                let is = |lane: &&LaneDraw| {
+                let lanes = self.draw.lanes.iter().filter(|lane: &&LaneDraw| {
                     (lane.stream == stream && lane.devices.contains(&device)) == is_own
-                };
-                let lanes = self.draw.lanes.iter().filter(is);
+                });
                 lanes.map(|lane| lane.limit).collect::<Vec<_>>()
             };
             if silent_ns > 0
@@ -463,7 +473,8 @@ impl Ran<'_> {
                 // Such an interval does not count as time of the stream.
                 found.open.insert("silence");
             } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
-                let (slice, wanted) = ((from_ns / slice_ns) as usize, to_ns - from_ns);
+                let slice = (from_ns / slice_ns) as usize;
+                let wanted = to_ns - from_ns;
                 found.broken.insert(Broken {
                     rule,
                     stream,
@@ -487,7 +498,8 @@ impl Ran<'_> {
     fn judge_growth(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
         let draw = self.draw;
         let arrivals = draw.arrivals_of(stream);
-        let (interval_ns, count) = (draw.interval_sec * SEC, draw.slice_sec / draw.interval_sec);
+        let interval_ns = draw.interval_sec * SEC;
+        let count = draw.slice_sec / draw.interval_sec;
         if draw.streams[stream].per_sec == 0
             || arrivals == Arrivals::Given
             || draw.slice_sec >= 1_000
@@ -503,11 +515,11 @@ impl Ran<'_> {
                 .map(|at_ns| Self::backlog(fates, *at_ns))
                 .collect();
             let is_active = |k: usize| {
-                let is_in = |fate: &Fate| {
-                    fate.back_ns
-                        .is_some_and(|ns| ns > ends[k - 1] && ns <= ends[k])
-                };
-                backlogs[k] > 0 || fates.iter().any(is_in)
+                backlogs[k] > 0
+                    || fates.iter().any(|fate: &Fate| {
+                        fate.back_ns
+                            .is_some_and(|ns| ns > ends[k - 1] && ns <= ends[k])
+                    })
             };
             if !(1..=count as usize).all(is_active) {
                 continue;
@@ -542,20 +554,20 @@ impl Ran<'_> {
     /// True if a run that would pass ends with too large a backlog, and is too short to show whether the backlog grows.
     fn is_too_short(&self, fates: &[Fate]) -> bool {
         let draw = self.draw;
-        let has_backlog = |(stream, device): (usize, usize)| {
-            let of: Vec<_> = fates
-                .iter()
-                .filter(|fate| (fate.stream, fate.device) == (stream, device))
-                .copied()
-                .collect();
-            let backlog = Self::backlog(&of, self.stop_ns);
-            draw.streams[stream].per_sec > 0 && backlog > 1 && backlog * 1_000 > of.len() as u64
-        };
         let pairs = || {
             (0..draw.streams.len())
                 .flat_map(|stream| (0..draw.drives.len()).map(move |device| (stream, device)))
         };
-        draw.slice_sec / draw.interval_sec < 4 && pairs().any(has_backlog)
+        draw.slice_sec / draw.interval_sec < 4
+            && pairs().any(|(stream, device): (usize, usize)| {
+                let of: Vec<_> = fates
+                    .iter()
+                    .filter(|fate| (fate.stream, fate.device) == (stream, device))
+                    .copied()
+                    .collect();
+                let backlog = Self::backlog(&of, self.stop_ns);
+                draw.streams[stream].per_sec > 0 && backlog > 1 && backlog * 1_000 > of.len() as u64
+            })
     }
 
     /// Rule 5.
@@ -575,14 +587,17 @@ impl Ran<'_> {
             let is_done = |fate: &&Fate| {
                 (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed
             };
-            // In its first slice, a closed loop has one operation too many for each operation that completes after the
-            // end of the stream.
-            let is_late = |fate: &&Fate| {
-                !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns)
-            };
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
             let ahead = if is_first_of_closed {
-                fates.iter().filter(is_late).count()
+                fates
+                    .iter()
+                    .filter(|fate: &&Fate| {
+                        // In its first slice, a closed loop has one operation too many for each operation that completes after the
+                        // end of the stream.
+
+                        !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns)
+                    })
+                    .count()
             } else {
                 0
             };
@@ -612,16 +627,22 @@ impl Ran<'_> {
         fates: &[Fate],
         found: &mut Found,
     ) {
-        let (limits, own) = (limits(self.draw.sla), limits_of(self.draw, stream));
+        let limits = limits(self.draw.sla);
+        let own = limits_of(self.draw, stream);
         let count = |first, last| -> (u64, Vec<u64>) {
             let of: Vec<_> = fates
                 .iter()
                 .filter(|fate| (first..=last).contains(&fate.slice))
                 .collect();
-            let over = |(_, threshold_ns): &(u64, u64)| {
-                of.iter().filter(|fate| fate.is_over(*threshold_ns)).count() as u64
-            };
-            (of.len() as u64, limits.iter().map(over).collect())
+            (
+                of.len() as u64,
+                limits
+                    .iter()
+                    .map(|(_, threshold_ns): &(u64, u64)| {
+                        of.iter().filter(|fate| fate.is_over(*threshold_ns)).count() as u64
+                    })
+                    .collect(),
+            )
         };
         for Stretch {
             first,
@@ -706,7 +727,9 @@ impl Ran<'_> {
         }
         // At the same instant, completions come before issues.
         events.sort_unstable_by_key(|(at_ns, is_back, _)| (*at_ns, !is_back));
-        let (mut out, mut since_ns, mut silences) = (0_i64, 0, Vec::new());
+        let mut out = 0_i64;
+        let mut since_ns = 0;
+        let mut silences = Vec::new();
         for (at_ns, is_back, is_own) in events {
             if is_back && out > 0 {
                 silences.push((since_ns, at_ns));

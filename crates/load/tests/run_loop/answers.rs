@@ -159,10 +159,8 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 fn an_update_is_written_the_moment_its_read_ends() {
     let extent =
         |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
-    let (reads, writes) = (
-        vec![extent(OpKind::Read, 0)],
-        vec![extent(OpKind::Write, 1)],
-    );
+    let reads = vec![extent(OpKind::Read, 0)];
+    let writes = vec![extent(OpKind::Write, 1)];
     let updates = Updates::new(reads, writes, 1, Random::new(1));
     let lanes = vec![(updates, even(1000, 0, 1))];
     let total = run(

@@ -67,7 +67,8 @@ fn variance_over_mean(times_ns: &[u64]) -> f64 {
 
 #[test]
 fn as_act_bursts_as_act_does_and_paced_does_not() {
-    let (act, paced) = (reads_ns(Arrivals::Act), reads_ns(Arrivals::Paced));
+    let act = reads_ns(Arrivals::Act);
+    let paced = reads_ns(Arrivals::Paced);
     for times_ns in [&act, &paced] {
         assert!(
             (99_990..=100_000).contains(&times_ns.len()),
@@ -75,11 +76,9 @@ fn as_act_bursts_as_act_does_and_paced_does_not() {
             times_ns.len()
         );
     }
-    let (act, paced, poisson) = (
-        variance_over_mean(&act),
-        variance_over_mean(&paced),
-        variance_over_mean(&reads_ns(Arrivals::Poisson)),
-    );
+    let act = variance_over_mean(&act);
+    let paced = variance_over_mean(&paced);
+    let poisson = variance_over_mean(&reads_ns(Arrivals::Poisson));
     println!("variance/mean: act {act:.2}, paced {paced:.2}, poisson {poisson:.2}");
     assert!((act / 3.7 - 1.0).abs() < 0.25, "{act}");
     assert!(paced < 0.5, "{paced}");

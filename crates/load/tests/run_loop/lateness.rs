@@ -234,7 +234,8 @@ fn a_poisson_backlog_is_counted_as_exactly() {
     let mut due = Poisson::new(Rate::per_sec(1250), Random::new(7))
         .map(Schedule::Poisson)
         .unwrap();
-    let (mut wanted, mut ops) = (0, 0);
+    let mut wanted = 0;
+    let mut ops = 0;
     for (second, done) in (1..).zip(&done[..3]) {
         wanted += due.count_before(second * SEC);
         ops += done;

@@ -127,7 +127,8 @@ fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &La
     let what = what(settings, layout);
     let (shard, feed) = Shard::new(engine, plan, &what, false).unwrap();
     shard.run(0);
-    let (mut intervals, mut failures) = (Vec::new(), 0);
+    let mut intervals = Vec::new();
+    let mut failures = 0;
     for message in feed.messages.iter() {
         match message {
             Message::Interval(interval) => intervals.push(*interval),

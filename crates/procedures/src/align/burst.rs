@@ -152,34 +152,35 @@ impl BurstMeasurement {
             .filter(|max| *max > 0)
             .map_or(1, |max| block_kib.div_ceil(max).max(1));
         let writes = self.issued.iter().filter(|issued| !issued.reads());
-        let requests_of = |issued: &StreamRates| {
-            issued.per_sec
-                * if issued.stream.contains("large") {
-                    parts as f64
-                } else {
-                    1.0
-                }
-        };
-        writes.map(requests_of).sum()
+        writes
+            .map(|issued: &StreamRates| {
+                issued.per_sec
+                    * if issued.stream.contains("large") {
+                        parts as f64
+                    } else {
+                        1.0
+                    }
+            })
+            .sum()
     }
 
     /// The stream that fell furthest behind its offered rate. A stream counts only if it is short by more than 2
     /// operations (the error at the edges of the period) and by more than the fraction `allowed`. Poisson arrivals add
     /// four standard deviations to `allowed`.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
-        let falls_short = |it: &&StreamRates| {
-            let missing = it.offered_per_sec - it.per_sec;
-            let random_error = if poisson {
-                4.0 / (it.offered_per_sec * self.seconds).sqrt()
-            } else {
-                0.0
-            };
-            missing > it.offered_per_sec * (allowed + random_error) && missing * self.seconds > 2.0
-        };
         let behind = |it: &StreamRates| it.per_sec / it.offered_per_sec;
         self.issued
             .iter()
-            .filter(falls_short)
+            .filter(|it: &&StreamRates| {
+                let missing = it.offered_per_sec - it.per_sec;
+                let random_error = if poisson {
+                    4.0 / (it.offered_per_sec * self.seconds).sqrt()
+                } else {
+                    0.0
+                };
+                missing > it.offered_per_sec * (allowed + random_error)
+                    && missing * self.seconds > 2.0
+            })
             .min_by(|a, b| behind(a).total_cmp(&behind(b)))
     }
 }
@@ -327,13 +328,16 @@ impl BurstObserver {
             }
         };
         let instant = Instant::now();
-        let counters_of = |place: &BlockPosition| {
-            disks
-                .iter()
-                .find(|disk| disk.device == place.device_number)
-                .map(|disk| disk.counters)
-        };
-        let counters: Option<Vec<_>> = self.positions.iter().map(counters_of).collect();
+        let counters: Option<Vec<_>> = self
+            .positions
+            .iter()
+            .map(|place: &BlockPosition| {
+                disks
+                    .iter()
+                    .find(|disk| disk.device == place.device_number)
+                    .map(|disk| disk.counters)
+            })
+            .collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
         }
@@ -374,7 +378,8 @@ impl BurstObserver {
         let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else {
             return;
         };
-        let (positions, block_sectors) = (&self.positions, self.block_sectors);
+        let positions = &self.positions;
+        let block_sectors = self.block_sectors;
         let read_result = trace.read(&mut |event: Event| {
             let is_ours = |place: &BlockPosition| {
                 place.disk == event.device && place.sectors.contains(&event.sector)
@@ -399,7 +404,8 @@ impl BurstObserver {
         let Some((trace, start)) = &mut self.trace else {
             return;
         };
-        let (stop_result, seconds) = (trace.stop(), start.elapsed().as_secs_f64());
+        let stop_result = trace.stop();
+        let seconds = start.elapsed().as_secs_f64();
         self.read_trace();
         let Some((trace, _)) = self.trace.take() else {
             return;
@@ -486,7 +492,8 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 /// Largest relative difference between `issued` and `reached` among the numbers at `indices`, with the index of that
 /// number. Numbers that are 0 in both are ignored.
 pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize>) -> (usize, f64) {
-    let (issued, reached) = (issued.numbers(), reached.numbers());
+    let issued = issued.numbers();
+    let reached = reached.numbers();
     let difference = |n: usize| match issued[n].max(reached[n]) {
         0.0 => 0.0,
         larger => (reached[n] - issued[n]) / larger,

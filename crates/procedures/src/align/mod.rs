@@ -289,11 +289,12 @@ impl<'a> Bursts<'a> {
             u64::from,
         );
         let noise = args.within * NOISE_PART * 100.0;
-        let noise_text = match (seconds as f64) < needed_sec {
-            false => format!(
+        let noise_text = if (seconds as f64) < needed_sec {
+            String::new()
+        } else {
+            format!(
                 ": long enough for a random error of at most {noise:.2} % in each of the four numbers"
-            ),
-            true => String::new(),
+            )
         };
         if noise_text.is_empty() {
             console::warning(&format!(
@@ -471,8 +472,8 @@ impl<'a> Bursts<'a> {
         let issued_rates = measurement.issued_io();
         let (n, difference) = furthest(&issued_rates, &measurement.reached, 2..4);
         if difference.abs() > unseen(measurement) {
-            let [issued, reached] =
-                [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
+            let issued = units::number(issued_rates.numbers()[n]);
+            let reached = units::number(measurement.reached.numbers()[n]);
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
                  page cache answered - stop that program, or bypass the cache; an offset would only hide the \

@@ -147,10 +147,7 @@ impl Page<'_> {
                       total-lbw-per-sec"
                     .to_owned(),
             },
-            1 => match config.commit_to_device {
-                true => "each record is a write - check write-reqs-per-sec".to_owned(),
-                false => "check write-reqs-per-sec and storage-write-histogram".to_owned(),
-            },
+            1 => if config.commit_to_device { "each record is a write - check write-reqs-per-sec".to_owned() } else { "check write-reqs-per-sec and storage-write-histogram".to_owned() },
             2 => format!(
                 "no read-size-offset up to {} fits - check storage-read-histogram, read-reqs-per-sec and \
                  size-within-bucket",
@@ -176,7 +173,8 @@ impl Page<'_> {
             .iter()
             .map(|(key, pct)| format!("{key}: {pct}"))
             .collect();
-        let (min_pct, max_pct) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
+        let min_pct = PLAUSIBLE_PCT.start();
+        let max_pct = PLAUSIBLE_PCT.end();
         let mut lines = vec![format!(
             "{}: an offset below {min_pct} or above {max_pct} hides another problem - no configuration was written",
             outlier_texts.join(", ")
@@ -237,17 +235,19 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
 
 /// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
-    let is_valid = |pct: &u32| {
-        align::RequestedLoad::of(
-            &ActConfig {
-                read_size_offset: *pct,
-                ..config.clone()
-            },
-            512,
-        )
-        .is_ok()
-    };
-    (1..=200).rev().find(is_valid).unwrap_or(1)
+    (1..=200)
+        .rev()
+        .find(|pct: &u32| {
+            align::RequestedLoad::of(
+                &ActConfig {
+                    read_size_offset: *pct,
+                    ..config.clone()
+                },
+                512,
+            )
+            .is_ok()
+        })
+        .unwrap_or(1)
 }
 
 /// Explains why no offset can meet both w/s and wkB/s: the size of writes differs from the target's. `None`: the
@@ -257,18 +257,16 @@ pub(super) fn other_size_of_writes(
     round: &Round,
     tolerance: f64,
 ) -> Option<String> {
-    let (theirs, ours) = (
-        target.io.write_kib()?,
-        round.measurement.reached.write_kib()?,
-    );
+    let theirs = target.io.write_kib()?;
+    let ours = round.measurement.reached.write_kib()?;
     if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * tolerance
     {
         return None;
     }
     let block_kib = round.config.large_block_op_kbytes;
     let is_split = ours < f64::from(block_kib) * (1.0 - tolerance);
-    let cause = match is_split {
-        true => format!(
+    let cause = if is_split {
+        format!(
             "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
              of {} KiB: the kernel of this machine splits the blocks (queue/max_sectors_kb{})",
             number(ours),
@@ -278,13 +276,14 @@ pub(super) fn other_size_of_writes(
                 .max_request_kib
                 .map(|kib| format!(" is {kib}"))
                 .unwrap_or_default()
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
              wrong (write-block-size; in server 7.1 and later, flush-size), or the cluster's w/s includes flushes \
              (also give f/s), or the cluster's kernel splits or merges writes",
             number(theirs)
-        ),
+        )
     };
     Some(format!(
         "{cause}. w/s and wkB/s cannot both be met, and an offset would only hide this"
@@ -293,12 +292,14 @@ pub(super) fn other_size_of_writes(
 
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, best) = (&self.rounds[0], self.best());
+        let first = &self.rounds[0];
+        let best = self.best();
         let mut table = Table::new("")
             .text([""])
             .numbers(["cluster", "before", "", "after", ""])
             .text(["offset", ""]);
-        let (before_off, after_off) = (self.off_text(first), self.off_text(best));
+        let before_off = self.off_text(first);
+        let after_off = self.off_text(best);
         let offsets = first
             .offsets()
             .by_key()
@@ -324,10 +325,8 @@ impl fmt::Display for Page<'_> {
         }
         writeln!(f, "{table}")?;
         let last = &self.rounds[self.rounds.len() - 1];
-        let (bursts, span) = (
-            count(self.rounds.len() as u64, "burst"),
-            span_of(last.measurement.seconds),
-        );
+        let bursts = count(self.rounds.len() as u64, "burst");
+        let span = span_of(last.measurement.seconds);
         writeln!(
             f,
             "cluster: {}; {bursts}, each measured for {span}",

@@ -175,9 +175,10 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
         ));
     };
     let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
-    match reads + writes > 0.0 {
-        true => Ok(DriveIo::from([reads, writes, read_kib, written_kib])),
-        false => Err("nothing is read or written".to_owned()),
+    if reads + writes > 0.0 {
+        Ok(DriveIo::from([reads, writes, read_kib, written_kib]))
+    } else {
+        Err("nothing is read or written".to_owned())
     }
 }
 
@@ -217,7 +218,8 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
             )));
         }
     };
-    let (name, reports) = (*name, iostat.reports.iter().collect::<Vec<_>>());
+    let name = *name;
+    let reports = iostat.reports.iter().collect::<Vec<_>>();
     Ok(Target {
         io: mean_of(&reports, &[name]).io(block_kib),
         large_block_reads: None,
@@ -247,10 +249,13 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         })
     };
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
-    let is_selected = |drive: &&DriveTarget| {
-        is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive)
-    };
-    let drives: Vec<_> = profile.drives.iter().filter(is_selected).collect();
+    let drives: Vec<_> = profile
+        .drives
+        .iter()
+        .filter(|drive: &&DriveTarget| {
+            is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive)
+        })
+        .collect();
     if drives.is_empty() {
         return Err(Failure::usage(format!(
             "the profile has no such drive - it has {}",
@@ -267,12 +272,16 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         .map(|load| &*load.namespace)
         .collect();
     let name = namespace(&names, args)?;
-    let has_part = |drive: &&DriveTarget| {
-        name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name))
-    };
-    let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
-    let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
-    let (mut is_shared, mut excludes_tomb_raider) = (false, false);
+    let drives: Vec<_> = drives
+        .into_iter()
+        .filter(|drive: &&DriveTarget| {
+            name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name))
+        })
+        .collect();
+    let mut sum = [0.0; 4];
+    let mut large_block_reads = 0.0;
+    let mut is_shared = false;
+    let mut excludes_tomb_raider = false;
     for drive in &drives {
         let all_loads: Vec<_> = profile.loads_on(drive).collect();
         let own_loads: Vec<_> = all_loads
@@ -286,8 +295,9 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
             |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
         let raider: DriveIo = own_loads.iter().map(|load| load.tomb_raider_io()).sum();
         excludes_tomb_raider |= raider.reads_per_sec > 0.0;
-        let [io, total, part] =
-            [drive.io(), predicted(&all_loads), predicted(&own_loads)].map(|io| io.numbers());
+        let total = predicted(&all_loads).numbers();
+        let part = predicted(&own_loads).numbers();
+        let io = drive.io().numbers();
         for (n, (sum, raider)) in sum.iter_mut().zip(raider.numbers()).enumerate() {
             *sum += match is_alone {
                 true => (io[n] - raider).max(0.0),
@@ -308,9 +318,10 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let part_text = name
         .filter(|_| is_shared)
         .map(|name| format!("the part of namespace {name}, by the server's counts, of "));
-    let unconfirmed_text = match drives.iter().all(|drive| drive.iostat.is_some()) {
-        true => "",
-        false => ", by the server's counters, which no iostat confirms",
+    let unconfirmed_text = if drives.iter().all(|drive| drive.iostat.is_some()) {
+        ""
+    } else {
+        ", by the server's counters, which no iostat confirms"
     };
     let raider_text = if excludes_tomb_raider {
         " without the tomb raider's reads"
@@ -335,14 +346,13 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
     if let Some(requested) = &args.namespace {
-        let not_found = || {
+        return find(requested).map(Some).ok_or_else(|| {
             Failure::usage(format!(
                 "the drive has no namespace {} - it has {}",
                 quoted(requested),
                 list()
             ))
-        };
-        return find(requested).map(Some).ok_or_else(not_found);
+        });
     }
     if names.len() < 2 {
         return Ok(names.first().copied());

@@ -71,17 +71,16 @@ impl<'a> JobObserver<'a> {
         let done_of = |direction: usize| {
             let kind_index = self.load.reported_at(job_index, direction)?;
             let streams = self.load.streams();
-            let offered_iops = |begun: &RunState| {
-                let all = streams
-                    .iter()
-                    .zip(&begun.streams)
-                    .filter(|(stream, _)| **stream == (job_index, direction));
-                all.map(|(_, (_, iops))| iops).sum()
-            };
             let offered = self
                 .run_state
                 .as_ref()
-                .map(offered_iops)
+                .map(|begun: &RunState| {
+                    let all = streams
+                        .iter()
+                        .zip(&begun.streams)
+                        .filter(|(stream, _)| **stream == (job_index, direction));
+                    all.map(|(_, (_, iops))| iops).sum()
+                })
                 .filter(|iops: &f64| *iops > 0.0);
             Some(done(
                 &self.totals.kinds[kind_index],
@@ -91,13 +90,13 @@ impl<'a> JobObserver<'a> {
             ))
         };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
-        let (reads, writes) = (done_of(0), done_of(1));
-        let own_doubt = || {
+        let reads = done_of(0);
+        let writes = done_of(1);
+        let doubt = doubt.or_else(|| {
             self.lacked_cpu()
                 .or_else(|| self.was_busy(job))
                 .or_else(|| self.lost_depth(job, [&reads, &writes]))
-        };
-        let doubt = doubt.or_else(own_doubt);
+        });
         Point {
             part: job.part,
             job: job.line(),
@@ -234,7 +233,8 @@ impl RunObserver for JobObserver<'_> {
             queues => *queues = Some(Queues::of(self.load)),
         }
         run_state.rounds.add(interval);
-        let (streams, devices) = (self.load.streams(), run_state.devices);
+        let streams = self.load.streams();
+        let devices = run_state.devices;
         for (job_index, seconds) in run_state.seconds.iter_mut().enumerate() {
             let own_streams = streams
                 .iter()
@@ -250,7 +250,8 @@ impl RunObserver for JobObserver<'_> {
 
 /// Median and maximum of one second of a job from its `cells`, reads first; `None` if nothing completed.
 fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
-    let (mut median_ns, mut max_ns) = (None, 0);
+    let mut median_ns = None;
+    let mut max_ns = 0;
     for cell in cells.filter(|cell| cell.counts.ops > 0) {
         let waited = cell.waited.as_ref().map_or(0, |waited| waited[1].max());
         max_ns = max_ns.max(cell.service.max()).max(waited);

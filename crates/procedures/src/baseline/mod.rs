@@ -172,15 +172,14 @@ const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 /// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same
 /// time. A failed drive has no next job; the other drives continue.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
-    let next_job_of = |(device, identity): (usize, &Identity)| {
-        let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
-        Some((device, form.next(&points, identity.size_bytes)?))
-    };
     let mut next: Vec<_> = series
         .devices
         .iter()
         .enumerate()
-        .filter_map(next_job_of)
+        .filter_map(|(device, identity): (usize, &Identity)| {
+            let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
+            Some((device, form.next(&points, identity.size_bytes)?))
+        })
         .collect();
     let behind = next.iter().map(|(_, job)| job.position).min();
     next.retain(|(_, job)| Some(job.position) == behind);
@@ -197,7 +196,8 @@ fn run_jobs(
     signal_handler: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
     let load = request.load(jobs)?;
-    let (index, first) = (series_dir.series.steps.len(), &jobs[0].1);
+    let index = series_dir.series.steps.len();
+    let first = &jobs[0].1;
     let dir = format!("{:03}-{}", index + 1, slug(&first.name));
     let steps: Vec<_> = jobs
         .iter()
@@ -439,18 +439,17 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         } else {
             ""
         };
-        let _ = match depth_points.iter().all(|point| point.doubt.is_some()) {
-            true => writeln!(
+        let _ = if depth_points.iter().all(|point| point.doubt.is_some()) {
+            writeln!(
                 page,
                 "no rating can be predicted from this baseline: the result of each queue depth is in doubt"
-            ),
-            false => {
-                writeln!(
-                    page,
-                    "to predict a rating{doubt_hint}: flashproof rate predict {}",
-                    series_dir.dir.display()
-                )
-            }
+            )
+        } else {
+            writeln!(
+                page,
+                "to predict a rating{doubt_hint}: flashproof rate predict {}",
+                series_dir.dir.display()
+            )
         };
     }
     series_dir.show_conclusion("", &page)

@@ -325,15 +325,13 @@ impl Request {
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
     pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
-        let (load, spec, consents) = (
-            || std::iter::once(&self.widest),
-            self.spec(),
-            Consents {
-                erase,
-                other_devices: &[],
-                shared: false,
-            },
-        );
+        let load = || std::iter::once(&self.widest);
+        let spec = self.spec();
+        let consents = Consents {
+            erase,
+            other_devices: &[],
+            shared: false,
+        };
         let devices = Devices::open(&spec, load(), &consents)?;
         let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
         Ok(Opened { devices, engine })
@@ -347,25 +345,24 @@ impl Request {
             .iter()
             .map(|bytes| size(*bytes))
             .collect();
-        let (access, prepared) = (
-            if self.form.read_only {
-                "reads only"
-            } else {
-                "reads and writes"
-            },
-            if self.no_prep {
-                "none"
-            } else {
-                "before the first job"
-            },
-        );
-        let tests = match self.form.pts.is_empty() {
-            true => "none".to_owned(),
-            false => format!(
+        let access = if self.form.read_only {
+            "reads only"
+        } else {
+            "reads and writes"
+        };
+        let prepared = if self.no_prep {
+            "none"
+        } else {
+            "before the first job"
+        };
+        let tests = if self.form.pts.is_empty() {
+            "none".to_owned()
+        } else {
+            format!(
                 "{}, in jobs of {}",
                 self.tests().join(", "),
                 span(self.form.pts_sec)
-            ),
+            )
         };
         let terms = [
             ("time under load", span(self.form.seconds)),

@@ -170,7 +170,8 @@ impl Definition {
     }
 
     pub(super) fn wrong(&self, run: &str, job: &str, why: &str) -> Failure {
-        let (check, run) = (quoted(&self.name), quoted(run));
+        let check = quoted(&self.name);
+        let run = quoted(run);
         let job = if job.is_empty() {
             String::new()
         } else {
@@ -226,7 +227,8 @@ impl Definition {
         if let Some(Criterion { stream, .. }) =
             run.criteria.iter().find(|it| !streams.contains(&it.stream))
         {
-            let (stream, streams) = (quoted(stream), streams.join(", "));
+            let stream = quoted(stream);
+            let streams = streams.join(", ");
             return Err(self.wrong(
                 &run.name,
                 "",
@@ -270,7 +272,10 @@ impl RunDefinition {
         if !warnings.is_empty() {
             return Err(Failure::usages(warnings));
         }
-        let with_file = |(mut job, keys): (Job, OwnKeys)| {
+        parsed
+            .into_iter()
+            .zip(keys_of_jobs)
+            .map(|(mut job, keys): (Job, OwnKeys)| {
             let state = keys.files;
             job.commit = commit_of(&job, &keys).map_err(|why| wrong(&job.name, &why))?;
             job.grows = state == FileState::Appended;
@@ -307,11 +312,7 @@ impl RunDefinition {
                 bytes,
                 own_name,
             })
-        };
-        parsed
-            .into_iter()
-            .zip(keys_of_jobs)
-            .map(with_file)
+        })
             .collect()
     }
 }

@@ -384,7 +384,9 @@ fn parse_criterion(
     let rank =
         rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
     let is_of_higher_tier = rank.is_some_and(|rank| rank > 0);
-    let (run, stream, says) = (run.to_owned(), in_one_line(&stream), in_one_line(&says));
+    let run = run.to_owned();
+    let stream = in_one_line(&stream);
+    let says = in_one_line(&says);
     let criterion = Criterion {
         run,
         stream,
@@ -538,19 +540,15 @@ mod tests {
                         looked_up,
                         ..
                     } = criterion;
-                    let (limit, read, source) = (
-                        criterion.limit_text()?,
-                        looked_up.as_ref()?,
-                        source.as_ref()?,
-                    );
+                    let limit = criterion.limit_text()?;
+                    let read = looked_up.as_ref()?;
+                    let source = source.as_ref()?;
                     let tier = tier
                         .iter()
                         .map(|tier| format!(", for {tier}"))
                         .collect::<String>();
-                    let (what, job) = (
-                        criterion.metric_and_stream(),
-                        job_in_short(&run.jobs, stream),
-                    );
+                    let what = criterion.metric_and_stream();
+                    let job = job_in_short(&run.jobs, stream);
                     let columns = format!(
                         "{}: {what} | `{job}` | {limit} | {}{tier}",
                         run.name,

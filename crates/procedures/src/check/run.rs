@@ -88,7 +88,8 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         "",
         signal_handler,
     )?;
-    let (mut completed, mut stop_reason) = (Vec::new(), None);
+    let mut completed = Vec::new();
+    let mut stop_reason = None;
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
         let stopped = || signal_handler.signal_received().is_some();
         match lay_out(
@@ -174,7 +175,8 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
         && definition.seconds() < CREDITS_SEC
         && criteria.any(|criterion| criterion.deciding_limit().is_some())
     {
-        let (path, time) = (&site.path, for_option(CREDITS_SEC));
+        let path = &site.path;
+        let time = for_option(CREDITS_SEC);
         console::warning_once(&format!(
             "the disk of {path} may have burst credits: the answer \"good enough\" needs at least --for {time}"
         ));
@@ -368,7 +370,8 @@ fn perform_run(
             .map(|(_, figures)| figures.bytes)
             .sum()
     };
-    let (read_bytes, written_bytes) = (bytes_moved("-reads"), bytes_moved("-writes"));
+    let read_bytes = bytes_moved("-reads");
+    let written_bytes = bytes_moved("-writes");
     let disk = fio_run.disk_bytes();
     let cached = disk.and_then(|by_disk| {
         let each = [

@@ -101,7 +101,8 @@ impl Site {
             .keys()
             .map(|name| (name.clone(), (path_of(name), 0)))
             .collect();
-        let (path, own_files) = (path.to_owned(), files.keys().map(path_of).collect());
+        let path = path.to_owned();
+        let own_files = files.keys().map(path_of).collect();
         Ok(Self {
             path,
             disks,
@@ -132,15 +133,18 @@ impl Site {
             next_offset += bytes.next_multiple_of(RANGE_ALIGN);
         }
         if next_offset > size_bytes {
-            let [needed, size] = [next_offset, size_bytes].map(|count| bytes(count as f64));
+            let needed = bytes(next_offset as f64);
+            let size = bytes(size_bytes as f64);
             return Err(format!(
                 "its ranges need {needed}, but the device has only {size}; name a larger one"
             ));
         }
-        let target_of = |(name, used): (&String, &FileUse)| {
-            (name.clone(), (path.to_owned(), offsets[used.file.as_str()]))
-        };
-        let targets = files.iter().map(target_of).collect();
+        let targets = files
+            .iter()
+            .map(|(name, used): (&String, &FileUse)| {
+                (name.clone(), (path.to_owned(), offsets[used.file.as_str()]))
+            })
+            .collect();
         let own_files = Vec::new();
         Ok(Self {
             path: path.to_owned(),
@@ -216,11 +220,10 @@ pub(crate) fn directory_or_device(path: &str) -> Result<fs::Metadata, String> {
         ErrorKind::NotFound => "there is no such directory or device; check the name".to_owned(),
         _ => error.to_string(),
     })?;
-    match metadata.is_file() {
-        true => Err(
-            "it is a file; name its directory, where the check creates its own files".to_owned(),
-        ),
-        false => Ok(metadata),
+    if metadata.is_file() {
+        Err("it is a file; name its directory, where the check creates its own files".to_owned())
+    } else {
+        Ok(metadata)
     }
 }
 
@@ -267,7 +270,8 @@ impl OwnDir {
             }
         };
         let stat = |dir: &Dir| dir.own_stat().map_err(|error| error.to_string());
-        let (own, above) = (stat(&dir)?, stat(&parent)?);
+        let own = stat(&dir)?;
+        let above = stat(&parent)?;
         // Another owner could replace the check's files by links; a mount point would be another disk.
         let is_private = own.st_uid == sys::open::effective_user() && own.st_mode & 0o022 == 0;
         if !is_private || own.st_dev != above.st_dev {
@@ -395,20 +399,19 @@ fn check_room(dir: &Dir, needed_bytes: u64) -> Result<(), String> {
         .open_to_sync()
         .and_then(|dir| Ok(rustix::fs::fstatvfs(dir)?))
         .map_err(|error| error.to_string())?;
-    let (free, total) = (
-        stat.f_bavail.saturating_mul(stat.f_frsize),
-        stat.f_blocks.saturating_mul(stat.f_frsize),
-    );
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let total = stat.f_blocks.saturating_mul(stat.f_frsize);
     let reserved_bytes = (total / KEPT_FREE).min(KEPT_FREE_MAX);
     let text = |count: u64| bytes(count as f64);
-    match needed_bytes.saturating_add(reserved_bytes) <= free {
-        true => Ok(()),
-        false => Err(format!(
+    if needed_bytes.saturating_add(reserved_bytes) <= free {
+        Ok(())
+    } else {
+        Err(format!(
             "its files need {}, {} must stay free, but only {} are free; free some space, or name another directory",
             text(needed_bytes),
             text(reserved_bytes),
             text(free)
-        )),
+        ))
     }
 }
 

@@ -29,22 +29,21 @@ pub(super) struct LaneError {
 pub(super) fn in_words(errors: &[LaneError]) -> String {
     let mut groups = grouped(errors.iter().map(|error| (error.outcome, error)));
     groups.sort_by_key(|(outcome, _)| !outcome.is_of_vanished_drive());
-    let phrase = |(outcome, same): (Outcome, Vec<&LaneError>)| {
-        let LaneError {
-            lane,
-            mode,
-            operation,
-            ..
-        } = same[0];
-        let others = match same.len() - 1 {
-            0 => String::new(),
-            others => format!(", and {others} more"),
-        };
-        format!("lane {lane} ({mode}): {operation} failed: {outcome}{others}")
-    };
     groups
         .into_iter()
-        .map(phrase)
+        .map(|(outcome, same): (Outcome, Vec<&LaneError>)| {
+            let LaneError {
+                lane,
+                mode,
+                operation,
+                ..
+            } = same[0];
+            let others = match same.len() - 1 {
+                0 => String::new(),
+                others => format!(", and {others} more"),
+            };
+            format!("lane {lane} ({mode}): {operation} failed: {outcome}{others}")
+        })
         .collect::<Vec<_>>()
         .join("; ")
 }

@@ -73,7 +73,8 @@ pub struct Options {
 impl Options {
     /// Given options that do not apply to the check `name`.
     pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
-        let (is_durability, is_witness) = (name == "durability", name == "witness");
+        let is_durability = name == "durability";
+        let is_witness = name == "witness";
         [
             ("--witness", self.witness.is_some(), is_durability),
             ("--mode", !self.modes.is_empty(), is_durability),
@@ -152,8 +153,8 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
                 return Err(without_secret(request, &record));
             }
             // On a file system that is not mounted, all writes would seem lost.
-            let (recorded_disk, current_disk) =
-                (&record.session.disk, durability_target.disk_identity());
+            let recorded_disk = &record.session.disk;
+            let current_disk = durability_target.disk_identity();
             if found_session != Some(record.session.id)
                 && recorded_disk.is_some()
                 && *recorded_disk != current_disk

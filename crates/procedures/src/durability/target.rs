@@ -139,11 +139,10 @@ impl DurabilityTarget {
         let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
         let mut buf = one_buffer(4096)?;
         // Read in steps, so that an unreadable sector hides no other.
-        let session_at = |offset| {
+        Ok((0..len).step_by(4096).find_map(|offset| {
             let outcome = perform(target.fd(), OpKind::Read, offset, &mut buf, WriteSync::No);
             outcome.is_done().then(|| find_session(&buf))?
-        };
-        Ok((0..len).step_by(4096).find_map(session_at))
+        }))
     }
 
     /// Names of all files that these lanes use in the directory.

@@ -133,8 +133,8 @@ impl Witness {
                 .stream
                 .shutdown(Shutdown::Both);
         }
-        let (session_file, shared_list) =
-            (self.session_file.clone(), self.open_connections.clone());
+        let session_file = self.session_file.clone();
+        let shared_list = self.open_connections.clone();
         let spawn_result = thread::Builder::new().spawn(move || {
             if let Err(why) = converse(stream, peer, &session_file, &shared_list) {
                 console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
@@ -183,14 +183,15 @@ fn converse(
             .clone()
             .err()
             .unwrap_or_else(|| "the command closed its connection".to_owned());
-        let message = match connection.fell_silent {
-            true => Message::Silent { session },
-            false => Message::End {
+        let message = if connection.fell_silent {
+            Message::Silent { session }
+        } else {
+            Message::End {
                 session,
                 why: in_one_line(&why).chars().take(100).collect(),
                 vanished: false,
                 failed: false,
-            },
+            }
         };
         let _result = session_file.apply_and_append(&message, &mut own_session, peer);
     }

@@ -388,7 +388,8 @@ impl Shared {
 
     /// Changes the phases, until the writes end.
     fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
-        let (began, mut phase_began) = (Instant::now(), Instant::now());
+        let began = Instant::now();
+        let mut phase_began = Instant::now();
         let mut is_ready = false;
         while self.lock().stop.is_none() {
             if let Some(signal) = end_signals.wait(POLL_INTERVAL) {
@@ -491,17 +492,20 @@ impl Shared {
                     .0;
             }
             let has_progress = state.durable != state.confirmed || state.phase != sent_phase;
-            let (phase, upto, is_over) = (state.phase, state.durable.clone(), state.is_over);
+            let phase = state.phase;
+            let upto = state.durable.clone();
+            let is_over = state.is_over;
             let stop = state.stop.clone();
             drop(state);
             let session = self.session.id;
-            let message = match has_progress {
-                true => Message::Durable {
+            let message = if has_progress {
+                Message::Durable {
                     session,
                     phase,
                     upto: upto.clone(),
-                },
-                false => Message::Alive { session },
+                }
+            } else {
+                Message::Alive { session }
             };
             let ask_result = connection.ask(&message).and_then(|_| {
                 let why = match stop.filter(|_| is_over) {
@@ -509,10 +513,8 @@ impl Shared {
                     Some(Stop::Requested(why)) => why,
                     Some(Stop::Device) => self.device_failure(),
                 };
-                let (why, vanished) = (
-                    printable(&why).chars().take(400).collect(),
-                    self.has_drive_vanished(),
-                );
+                let why = printable(&why).chars().take(400).collect();
+                let vanished = self.has_drive_vanished();
                 connection
                     .ask(&Message::End {
                         session,
@@ -551,7 +553,8 @@ impl Shared {
 
     /// Message about the end of the writes.
     fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
-        let (device_failure, has_vanished) = (self.device_failure(), self.has_drive_vanished());
+        let device_failure = self.device_failure();
+        let has_vanished = self.has_drive_vanished();
         let state = self.lock();
         let writes = count(state.durable.iter().sum(), "acknowledged write");
         let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);

@@ -118,24 +118,28 @@ impl FioRun {
 
     /// Jobs whose runtime ended before all their operations were done, a sentence each.
     pub fn cut_short(&self) -> Vec<String> {
-        let cut_text = |thread: &JobClone| {
-            let job = &thread.job;
-            let planned_ops = job
-                .number_ios
-                .filter(|_| !job.time_based)?
-                .saturating_mul(job.loops);
-            let (done_ops, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
-            (done_ops < planned_ops && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns())
-                .then(|| {
-                    format!(
-                        "job {} was ended by its runtime after {} of {}",
-                        quoted(&job.name),
-                        Grouped(done_ops),
-                        count(planned_ops, "operation")
-                    )
-                })
-        };
-        self.load.threads.iter().filter_map(cut_text).collect()
+        self.load
+            .threads
+            .iter()
+            .filter_map(|thread: &JobClone| {
+                let job = &thread.job;
+                let planned_ops = job
+                    .number_ios
+                    .filter(|_| !job.time_based)?
+                    .saturating_mul(job.loops);
+                let done_ops = thread.progress.ops();
+                let lanes_done = thread.progress.lanes_done.get();
+                (done_ops < planned_ops && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns())
+                    .then(|| {
+                        format!(
+                            "job {} was ended by its runtime after {} of {}",
+                            quoted(&job.name),
+                            Grouped(done_ops),
+                            count(planned_ops, "operation")
+                        )
+                    })
+            })
+            .collect()
     }
 
     /// Jobs that did less than their size because their devices end earlier, a sentence each.
@@ -147,49 +151,54 @@ impl FioRun {
                 .map(|kind| kind.bytes)
                 .sum::<u64>()
         };
-        let short = |(number, entry): (usize, &ReportEntry)| {
-            let job = &entry.job;
-            let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.skip == 0;
-            let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
-                return None;
-            };
-            let (threads, done_bytes) = (|| self.load.threads_of(number), bytes_of(number));
-            let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
-            let is_measured = job.ramp_ns == 0 || (self.is_done_in_ramp(number) && done_bytes > 0);
-            let is_whole = is_alone
-                && is_measured
-                && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
-            let names = job.names(0).len() as u64;
-            let (unit, of_file) = (job.unit_bytes(), size / names);
-            let planned_bytes = (of_file / unit * unit * names)
-                .saturating_mul(job.loops)
-                .saturating_mul(entry.threads.len() as u64);
-            let failed = self
-                .kinds(number)
-                .into_iter()
-                .flatten()
-                .any(|kind| kind.errors > 0);
-            (is_whole
-                && !job.time_based
-                && !job.trim_write
-                && !failed
-                && done_bytes < planned_bytes)
-                .then(|| {
-                    format!(
-                        "job {} did {} of size={}: its devices are smaller",
-                        quoted(&job.name),
-                        units::bytes(done_bytes as f64),
-                        units::bytes(planned_bytes as f64)
-                    )
-                })
-        };
         let entries = self
             .load
             .entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| entry.job.steady == Default::default());
-        entries.filter_map(short).collect()
+        entries
+            .filter_map(|(number, entry): (usize, &ReportEntry)| {
+                let job = &entry.job;
+                let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.skip == 0;
+                let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else {
+                    return None;
+                };
+                let threads = || self.load.threads_of(number);
+                let done_bytes = bytes_of(number);
+                let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
+                let is_measured =
+                    job.ramp_ns == 0 || (self.is_done_in_ramp(number) && done_bytes > 0);
+                let is_whole = is_alone
+                    && is_measured
+                    && threads()
+                        .all(|thread| thread.is_done() && thread.progress.failure().is_none());
+                let names = job.names(0).len() as u64;
+                let unit = job.unit_bytes();
+                let of_file = size / names;
+                let planned_bytes = (of_file / unit * unit * names)
+                    .saturating_mul(job.loops)
+                    .saturating_mul(entry.threads.len() as u64);
+                let failed = self
+                    .kinds(number)
+                    .into_iter()
+                    .flatten()
+                    .any(|kind| kind.errors > 0);
+                (is_whole
+                    && !job.time_based
+                    && !job.trim_write
+                    && !failed
+                    && done_bytes < planned_bytes)
+                    .then(|| {
+                        format!(
+                            "job {} did {} of size={}: its devices are smaller",
+                            quoted(&job.name),
+                            units::bytes(done_bytes as f64),
+                            units::bytes(planned_bytes as f64)
+                        )
+                    })
+            })
+            .collect()
     }
 
     /// True if all jobs ended within their ramp time, so that it was measured.
@@ -208,30 +217,31 @@ impl FioRun {
             let mut threads = self.load.threads_of(*number);
             threads.any(JobClone::is_done_in_ramp)
         });
-        let sentence = |(number, entry): (usize, &ReportEntry)| {
-            let (name, ramp) = (quoted(&entry.job.name), units::duration(entry.job.ramp_ns));
+        ended.map(|(number, entry): (usize, &ReportEntry)| {
+            let name = quoted(&entry.job.name);
+            let ramp = units::duration(entry.job.ramp_ns);
             if !self.is_done_in_ramp(number) {
                 return format!(
                     "some clones of job {name} ended within its ramp_time of {ramp}, others later: its numbers mix whole \
                      clones with parts after the ramp time - give a shorter ramp_time, or more work"
                 );
             }
-            match self
+            if self
                 .kinds(number)
                 .into_iter()
                 .flatten()
                 .any(|kind| kind.ops > 0)
             {
-                true => format!(
+                format!(
                     "job {name} ended within its ramp_time of {ramp}, so its report covers the whole job, without a warm-up"
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "job {name} ended within its ramp_time of {ramp} while other jobs went on, so none of its operations \
                      were measured - give a shorter ramp_time, more work, or stonewall"
-                ),
+                )
             }
-        };
-        ended.map(sentence).collect()
+        }).collect()
     }
 
     /// Jobs that move no byte, a sentence each.
@@ -320,25 +330,27 @@ impl FioRun {
     /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
     /// are reported together share one set of figures.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
-        let figures = |((entry, _, streams), kind): ((usize, usize, usize), &KindStats)| {
-            let (latencies, from_ns) = (kind.response_times(), counts_from_ns(&self.load, entry));
-            let figures = Figures {
-                ops: kind.ops,
-                bytes: kind.bytes,
-                ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
-                mean_ns: latencies.mean(),
-                percentiles_ns: percents
-                    .iter()
-                    .map(|of| (*of, latencies.value_at_percentile(*of)))
-                    .collect(),
-            };
-            std::iter::repeat_n(figures, streams)
-        };
         self.load
             .reported()
             .into_iter()
             .zip(&self.totals.kinds)
-            .flat_map(figures)
+            .flat_map(
+                |((entry, _, streams), kind): ((usize, usize, usize), &KindStats)| {
+                    let latencies = kind.response_times();
+                    let from_ns = counts_from_ns(&self.load, entry);
+                    let figures = Figures {
+                        ops: kind.ops,
+                        bytes: kind.bytes,
+                        ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
+                        mean_ns: latencies.mean(),
+                        percentiles_ns: percents
+                            .iter()
+                            .map(|of| (*of, latencies.value_at_percentile(*of)))
+                            .collect(),
+                    };
+                    std::iter::repeat_n(figures, streams)
+                },
+            )
             .collect()
     }
 
@@ -395,11 +407,6 @@ impl FioRun {
                 let first_thread = &self.load.threads[entry.threads[0]];
                 let kinds = self.kinds(number);
                 let threads = || self.load.threads_of(number);
-                let level_ops = |level: usize| {
-                    threads()
-                        .map(|thread| thread.progress.levels[level].get())
-                        .sum()
-                };
                 let counts_from_ns = Some(counts_from_ns(&self.load, number))
                     .filter(|from_ns| *from_ns < self.totals.ran_ns);
                 // If the ramp time is measured, counting begins before the start delay.
@@ -431,7 +438,11 @@ impl FioRun {
                         .error
                         .or_else(|| threads().find_map(|thread| thread.progress.error())),
                     started_unix_ms: self.started_unix_ms,
-                    levels: std::array::from_fn(level_ops),
+                    levels: std::array::from_fn(|level: usize| {
+                        threads()
+                            .map(|thread| thread.progress.levels[level].get())
+                            .sum()
+                    }),
                     kinds,
                     verified: self.verified(number),
                     percentiles_of: entry.job.percentiles_of,
@@ -609,38 +620,38 @@ fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
         ran.disk_io()
             .map(|(disk, did)| (&disk.name, (did, ran.totals.ran_ns)))
     });
-    let total = |(name, in_runs): (&String, Vec<(Counters, u64)>)| {
-        let (mut sum, mut all_busy_ms, mut all_ran_ns) = (
-            Disk {
+    grouped(in_runs)
+        .into_iter()
+        .map(|(name, in_runs): (&String, Vec<(Counters, u64)>)| {
+            let mut sum = Disk {
                 name: name.clone(),
                 ..Disk::default()
-            },
-            0,
-            0,
-        );
-        for (
-            Counters {
-                read,
-                write,
-                busy_ms,
-                queue_ms,
-                ..
-            },
-            ran_ns,
-        ) in in_runs
-        {
-            for (direction, did) in [read, write].into_iter().enumerate() {
-                sum.ios[direction] += did.completed;
-                sum.merges[direction] += did.merged;
-                sum.sectors[direction] += did.sectors;
-                sum.ticks[direction] += did.time_ms;
+            };
+            let mut all_busy_ms = 0;
+            let mut all_ran_ns = 0;
+            for (
+                Counters {
+                    read,
+                    write,
+                    busy_ms,
+                    queue_ms,
+                    ..
+                },
+                ran_ns,
+            ) in in_runs
+            {
+                for (direction, did) in [read, write].into_iter().enumerate() {
+                    sum.ios[direction] += did.completed;
+                    sum.merges[direction] += did.merged;
+                    sum.sectors[direction] += did.sectors;
+                    sum.ticks[direction] += did.time_ms;
+                }
+                sum.in_queue += queue_ms;
+                all_busy_ms += busy_ms;
+                all_ran_ns += ran_ns;
             }
-            sum.in_queue += queue_ms;
-            all_busy_ms += busy_ms;
-            all_ran_ns += ran_ns;
-        }
-        let util = (all_busy_ms as f64 * 1e8 / all_ran_ns.max(1) as f64).min(100.0);
-        Disk { util, ..sum }
-    };
-    grouped(in_runs).into_iter().map(total).collect()
+            let util = (all_busy_ms as f64 * 1e8 / all_ran_ns.max(1) as f64).min(100.0);
+            Disk { util, ..sum }
+        })
+        .collect()
 }

@@ -85,9 +85,10 @@ impl LogKind {
         } else {
             String::new()
         };
-        let priority = match job.log_prio {
-            true => format!("{:#06x}", sample.priority),
-            false => u8::from(sample.priority >> 13 == REAL_TIME).to_string(),
+        let priority = if job.log_prio {
+            format!("{:#06x}", sample.priority)
+        } else {
+            u8::from(sample.priority >> 13 == REAL_TIME).to_string()
         };
         let issued_ns = match self {
             Self::Latency if sample.length_ns == 0 => {
@@ -120,9 +121,10 @@ fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
     } else {
         prefix
     };
-    match thread.job.per_job_logs {
-        true => format!("{prefix}_{ending}.{}.log", thread.number).into(),
-        false => format!("{prefix}_{ending}.log").into(),
+    if thread.job.per_job_logs {
+        format!("{prefix}_{ending}.{}.log", thread.number).into()
+    } else {
+        format!("{prefix}_{ending}.log").into()
     }
 }
 
@@ -133,13 +135,6 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
         .enumerate()
         .flat_map(|(clone_index, thread)| {
             let job = &thread.job;
-            let clone_log = move |(log, prefix): (LogKind, &Option<String>)| {
-                let prefix = prefix.as_ref()?;
-                let path = |(ending, is_filled): &(&str, bool)| {
-                    (log_of(thread, prefix, ending), *is_filled)
-                };
-                Some((clone_index, log, log.endings().iter().map(path).collect()))
-            };
             let logs = job.logs.iter().chain([&job.hist_log]);
             [
                 LogKind::Bandwidth,
@@ -149,7 +144,19 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
             ]
             .into_iter()
             .zip(logs)
-            .filter_map(clone_log)
+            .filter_map(move |(log, prefix): (LogKind, &Option<String>)| {
+                let prefix = prefix.as_ref()?;
+                Some((
+                    clone_index,
+                    log,
+                    log.endings()
+                        .iter()
+                        .map(|(ending, is_filled): &(&str, bool)| {
+                            (log_of(thread, prefix, ending), *is_filled)
+                        })
+                        .collect(),
+                ))
+            })
         })
 }
 
@@ -189,19 +196,25 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
 /// Writes `text` as a log to `path`; `None`: only checks. Replaces an earlier log; any other file only with `force`.
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
-    let is_log = |text: &str| {
-        // The text may end within a long histogram line, so only the first fields are checked.
-        let fields = text.lines().next().unwrap_or_default().split(',').take(6);
-        let is_hex = |field: &str| {
-            field
-                .trim()
-                .strip_prefix("0x")
-                .is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok())
-        };
-        let is_field = |field: &str| is_number(field) || is_hex(field);
-        text.starts_with(IOLOG) || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
-    };
-    write_file("log", path, text, force || is_ours(path, is_log))
+    write_file(
+        "log",
+        path,
+        text,
+        force
+            || is_ours(path, |text: &str| {
+                // The text may end within a long histogram line, so only the first fields are checked.
+                let fields = text.lines().next().unwrap_or_default().split(',').take(6);
+                let is_hex = |field: &str| {
+                    field
+                        .trim()
+                        .strip_prefix("0x")
+                        .is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok())
+                };
+                let is_field = |field: &str| is_number(field) || is_hex(field);
+                text.starts_with(IOLOG)
+                    || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
+            }),
+    )
 }
 
 #[derive(Debug, Default)]
@@ -324,13 +337,11 @@ mod tests {
             max_ns: 152_970,
             ..Sample::default()
         };
-        let (plain, with_offset) = (
-            Job::default(),
-            Job {
-                log_offset: true,
-                ..Job::default()
-            },
-        );
+        let plain = Job::default();
+        let with_offset = Job {
+            log_offset: true,
+            ..Job::default()
+        };
         // Lines that fio wrote for such an operation.
         assert_eq!(
             LogKind::Bandwidth.line(&operation, &with_offset, 0),

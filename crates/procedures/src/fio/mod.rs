@@ -34,7 +34,8 @@ pub fn lay_out<'a>(
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<(), Failure> {
     for load in layouts {
-        let (name, bytes) = (load.devices[0].clone(), load.files.values().sum());
+        let name = load.devices[0].clone();
+        let bytes = load.files.values().sum();
         let old_bytes = load.threads[0].job.offset.bytes_of(bytes);
         let verb = if old_bytes > 0 {
             "extending"
@@ -122,7 +123,8 @@ pub fn resolve_file_sizes(
     load: &mut FioLoad,
     known_sizes: &mut HashMap<String, u64>,
 ) -> Result<Vec<FioLoad>, Failure> {
-    let (mut layouts, mut device) = (Vec::new(), None);
+    let mut layouts = Vec::new();
+    let mut device = None;
     let lays_out = load.reads() || load.jobs().any(|job| job.overwrite);
     for name in &load.devices.clone() {
         if name.drive().is_some() {
@@ -211,15 +213,14 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
         options,
     };
     let parsed_load = load_of(&[section], false).ok().flatten();
-    let cannot = || {
-        Failure::usage(format!(
-            "cannot create a file called {}",
-            quoted(name.as_str())
-        ))
-    };
     Ok(FioLoad {
         files: [(name.to_string(), offset + bytes)].into(),
-        ..parsed_load.ok_or_else(cannot)?
+        ..parsed_load.ok_or_else(|| {
+            Failure::usage(format!(
+                "cannot create a file called {}",
+                quoted(name.as_str())
+            ))
+        })?
     })
 }
 
@@ -312,7 +313,8 @@ pub fn save_states(load: &FioLoad, is_all: bool) {
 fn verify_notes(load: &FioLoad) -> Vec<String> {
     let mut notes = Vec::new();
     for thread in &load.threads {
-        let (job, counts) = (&thread.job, &thread.progress.verify);
+        let job = &thread.job;
+        let counts = &thread.progress.verify;
         let name = quoted(&job.name);
         let bytes = |bytes: u64| binary_bytes(bytes as f64);
         if counts.due_bytes.get() > 0 {

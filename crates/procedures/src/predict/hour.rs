@@ -117,12 +117,10 @@ impl<'a> HourSearch<'a> {
 
     /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
     pub(super) fn highest(&mut self, start: f64) -> Result<Option<f64>, Failure> {
-        let (mut held, mut not_held, mut multiple, mut step) = (
-            None::<f64>,
-            None::<f64>,
-            start.clamp(LEAST, MOST),
-            FIRST_STEP,
-        );
+        let mut held = None::<f64>;
+        let mut not_held = None::<f64>;
+        let mut multiple = start.clamp(LEAST, MOST);
+        let mut step = FIRST_STEP;
         loop {
             let bound = if self.holds(multiple)? {
                 &mut held

@@ -74,7 +74,8 @@ pub fn predict(
             dir.display()
         )));
     }
-    let (mut predictions, devices) = (Vec::new(), &series_dir.series.devices);
+    let mut predictions = Vec::new();
+    let devices = &series_dir.series.devices;
     let path = |number: usize| {
         let name = if devices.len() == 1 {
             "drive.sim".to_owned()
@@ -179,10 +180,8 @@ fn of_drive(
     remarks.extend(hour::few_periods(&fit.nearest)?);
     remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
-        let (all, doubts) = (
-            units::count(points.len() as u64, "job"),
-            units::number(in_doubt as f64),
-        );
+        let all = units::count(points.len() as u64, "job");
+        let doubts = units::number(in_doubt as f64);
         remarks.insert(
             0,
             format!(
@@ -235,7 +234,8 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
         return None;
     };
     // More channels can make a drive slower, because more slow operations are then in flight.
-    let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
+    let low = rating.min(slow).min(fast);
+    let high = rating.max(slow).max(fast);
     let bounds = [
         low * (1.0 - MARGIN_PCT / 100.0),
         high * (1.0 + MARGIN_PCT / 100.0),
@@ -289,18 +289,20 @@ impl<'a> Observations<'a> {
                 .as_ref()?
                 .stalls(sum_of(|done| done.iops), mean_us)
         });
-        let written = |point: &Point| {
-            point
-                .writes
-                .as_ref()
-                .map_or(0.0, |done| done.ops as f64 * done.bytes_each)
-        };
         Self {
             watch: watch_of(0),
             second_watch: watch_of(1),
             stalls,
             loaded_sec: points.iter().map(|point| point.seconds).sum(),
-            written_bytes: points.iter().map(written).sum(),
+            written_bytes: points
+                .iter()
+                .map(|point: &Point| {
+                    point
+                        .writes
+                        .as_ref()
+                        .map_or(0.0, |done| done.ops as f64 * done.bytes_each)
+                })
+                .sum(),
         }
     }
 
@@ -436,11 +438,8 @@ impl<'a> Observations<'a> {
             .iter()
             .any(|point| point.part == Part::Saturation && point.steady == Some(true));
         remarks.push(
-            match saturated {
-                true => "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen",
-                false => "the baseline did not write until the drive was steady, so the prediction lacks garbage \
-                          collection, which will lower the rating",
-            }
+            if saturated { "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen" } else { "the baseline did not write until the drive was steady, so the prediction lacks garbage \
+                          collection, which will lower the rating" }
             .to_owned(),
         );
         remarks
@@ -467,7 +466,8 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     let after_us = later.medians_us.iter().sum::<f64>() / later.medians_us.len().max(1) as f64;
     let factor = before_us.max(after_us) / before_us.min(after_us);
     (factor > DRIFT_FACTOR && (before_us - after_us).abs() > DRIFT_US).then(|| {
-        let [before, after] = [before_us, after_us].map(|us| units::duration((us * 1e3) as u64));
+        let before = units::duration((before_us * 1e3) as u64);
+        let after = units::duration((after_us * 1e3) as u64);
         format!("the median latency under a light load was {before} before the jobs and {after} after them")
     })
 }
@@ -515,10 +515,8 @@ fn fell(points: &[Point]) -> Option<String> {
         .collect();
     let max_iops = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
     // A stall slows a single round; garbage collection slows all of the last rounds.
-    let (first, last) = (
-        max_iops(&rounds),
-        max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]),
-    );
+    let first = max_iops(&rounds);
+    let last = max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]);
     (last < (1.0 - FELL) * first).then(|| {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
         format!(

@@ -150,7 +150,8 @@ impl Job {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
         let (used_bytes, direct_bytes) = self.extent();
-        let (start, pass_bytes) = (self.prepared.mark_bytes, self.prepared.pass_bytes());
+        let start = self.prepared.mark_bytes;
+        let pass_bytes = self.prepared.pass_bytes();
         let order = self.order()?;
         let end = if order.is_some() {
             pass_bytes
@@ -185,7 +186,8 @@ impl Job {
             .err()
             .is_none_or(|failure| failure.code() == INTERRUPTED)
         {
-            let (sync_start, mark) = (Instant::now(), mark.load(Ordering::Acquire));
+            let sync_start = Instant::now();
+            let mark = mark.load(Ordering::Acquire);
             self.ledger.checkpoint(&mut self.prepared, mark)?;
             self.written.bytes += mark - start;
             self.written.ns += sync_start.elapsed().as_nanos() as u64;
@@ -218,7 +220,8 @@ impl Job {
             return Ok(());
         };
         target.write_remainder(&bytes, offset).map_err(|error| {
-            let (name, len) = (&self.name, bytes.len());
+            let name = &self.name;
+            let len = bytes.len();
             Failure::device(format!(
                 "write of {len} bytes at byte {offset} of {name} failed: {error}"
             ))
@@ -255,7 +258,8 @@ impl Job {
             .build(&self.devices.shapes(), &context, &mut plan)
             .map_err(|error| Failure::environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
-        let (layout, control) = (plan.layout, self.control.clone());
+        let layout = plan.layout;
+        let control = self.control.clone();
         let run_config = RunConfig {
             layout,
             settings,
@@ -463,7 +467,8 @@ impl Job {
         target
             .read_remainder(&mut actual, offset)
             .map_err(|error| {
-                let (name, len) = (&self.name, expected.len());
+                let name = &self.name;
+                let len = expected.len();
                 Failure::device(format!(
                     "read of {len} bytes at byte {offset} of {name} failed: {error}"
                 ))

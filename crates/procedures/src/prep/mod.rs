@@ -153,7 +153,8 @@ impl Preparation {
         let spawned: Result<Vec<_>, _> = jobs
             .into_iter()
             .map(|job| {
-                let (status, verify) = (job.status.clone(), self.verify);
+                let status = job.status.clone();
+                let verify = self.verify;
                 thread::Builder::new().name("prep".into()).spawn(move || {
                     let ended = if verify {
                         job.verify_only()
@@ -246,21 +247,20 @@ fn part(prepared: &Prepared) -> String {
         size_bytes,
         ..
     } = prepared;
-    match used_bytes == size_bytes {
-        true => format!("{size_bytes} bytes"),
-        false => format!(
+    if used_bytes == size_bytes {
+        format!("{size_bytes} bytes")
+    } else {
+        format!(
             "{used_bytes} of {size_bytes} bytes ({:.1} %)",
             prepared.use_pct()
-        ),
+        )
     }
 }
 
 /// Plan of a device in one line, with the time at [`PLANNED_RATE`].
 fn planned(prepared: &Prepared, samples: u64) -> String {
-    let (total, done) = (
-        u64::from(prepared.passes()),
-        u64::from(prepared.passes_done),
-    );
+    let total = u64::from(prepared.passes());
+    let done = u64::from(prepared.passes_done);
     let left_bytes = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
     format!(
         "{}: {}, {}: {}; then {} read back. Nothing was written.\n",

@@ -66,18 +66,16 @@ fn decided(
             .map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = collect_all(discovered, Failure::environment)?;
-    let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
+    let seed = session::runner::fresh_seed();
+    let unix_s = unix_s();
     // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discardable =
-        facts.iter().map(|facts| match options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
-            false => Ok(()),
-            true => Err(format!(
+        facts.iter().map(|facts| if options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 { Err(format!(
                 "cannot discard {} - it does not support discard (TRIM, deallocate) - leave out --discard-first",
                 facts.path
-            )),
-        });
+            )) } else { Ok(()) });
     collect_all(discardable, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         warn_unusable_record(records, &facts.path, facts.identity().as_deref());
@@ -141,7 +139,8 @@ fn opened(
         .notes()
         .iter()
         .for_each(|note| console::warning(&format!("{path}: {note}")));
-    let (current_facts, identity) = (consent.facts(), facts.identity());
+    let current_facts = consent.facts();
+    let identity = facts.identity();
     if current_facts.identity() != identity {
         return Err(format!(
             "cannot prepare {path} - another device took its place - start again"
@@ -297,10 +296,8 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
             path: name.clone(),
             ..prepared
         };
-        let (name, devices) = (
-            DeviceName::Path(name.clone()),
-            Devices::Real(vec![Arc::new(target)]),
-        );
+        let name = DeviceName::Path(name.clone());
+        let devices = Devices::Real(vec![Arc::new(target)]);
         Ok(OpenedDrive {
             name,
             devices,
@@ -498,7 +495,8 @@ mod tests {
     #[test]
     fn a_preparation_goes_on_with_its_own_key_only() {
         let place = Place::new().interrupted();
-        let (facts, resume) = (place.facts(), place.resume());
+        let facts = place.facts();
+        let resume = place.resume();
         let drive = opened(
             place.consent(&facts),
             resume.clone(),
@@ -545,7 +543,8 @@ mod tests {
     #[test]
     fn what_came_between_the_decision_and_the_consent_is_seen() {
         let place = Place::new().interrupted();
-        let (facts, resume) = (place.facts(), place.resume());
+        let facts = place.facts();
+        let resume = place.resume();
         let identity = facts.identity().unwrap();
         let on_record = || place.records.find(&identity).unwrap().prepared.unwrap();
         let then = on_record();

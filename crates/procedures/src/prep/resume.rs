@@ -193,12 +193,13 @@ impl Resume {
             started_unix_s: unix_s,
             ..
         } = self.prepared;
-        match Self::of(facts, options, records, StartParams { seed, unix_s })? == *self {
-            true => Ok(()),
-            false => Err(format!(
+        if Self::of(facts, options, records, StartParams { seed, unix_s })? == *self {
+            Ok(())
+        } else {
+            Err(format!(
                 "cannot prepare {} - another run used it meanwhile, and its record changed - start again",
                 facts.path
-            )),
+            ))
         }
     }
 

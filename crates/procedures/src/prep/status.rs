@@ -243,7 +243,8 @@ impl Bars {
     fn print_plain(&mut self) {
         for ((name, status), printed) in self.names.iter().zip(&self.status).zip(&mut self.printed)
         {
-            let (current, begun_steps) = (status.now(), status.begun());
+            let current = status.now();
+            let begun_steps = status.begun();
             let mut text = String::new();
             for action in begun_steps[printed.0..]
                 .iter()
@@ -351,13 +352,12 @@ impl Sink for Tracker<'_> {
             ..
         } = failure;
         let kind = format!("{kind:?}").to_lowercase();
-        let line = || {
+        self.failure.get_or_insert_with(|| {
             format!(
                 "{kind} of {len} bytes at byte {offset} of {} failed: {error}",
                 self.prepared.path
             )
-        };
-        self.failure.get_or_insert_with(line);
+        });
     }
 }
 

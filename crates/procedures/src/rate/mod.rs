@@ -236,8 +236,8 @@ impl Request {
     pub fn of(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
-        let [first_load, highest_load] =
-            [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
+        let first_load = three_digits(args.from.as_f64());
+        let highest_load = three_digits(args.up_to.as_f64());
         if first_load > highest_load {
             return Err(Failure::usage(format!(
                 "cannot search from {first_load}x (--from) up to {highest_load}x (--up-to) - the first load is the higher one - \
@@ -246,13 +246,6 @@ impl Request {
         }
         let simulated = spec.is_simulated();
         let summary = || LoadSummary::of(base.config(), &[]).ok();
-        let iops = |summary: LoadSummary| {
-            summary
-                .flows
-                .iter()
-                .map(|flow| flow.rate.per_sec_f64())
-                .sum()
-        };
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             first_load,
@@ -263,7 +256,13 @@ impl Request {
                 spec.report_interval_sec,
             ),
             bounding_iops: if simulated && args.slice.is_none() {
-                summary().map(iops)
+                summary().map(|summary: LoadSummary| {
+                    summary
+                        .flows
+                        .iter()
+                        .map(|flow| flow.rate.per_sec_f64())
+                        .sum()
+                })
             } else {
                 None
             },
@@ -324,7 +323,9 @@ impl Request {
     pub fn shortened(&self, multiple: f64) -> Option<String> {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
-            let (sec, normal, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
+            let sec = span(sec);
+            let normal = span(self.slice.sec);
+            let hours = self.slice.sec / 3_600;
             format!(
                 "the load was judged over {sec}, not {normal}, to take at most a minute of CPU (--slice {hours}h judges \
                  the whole time)"

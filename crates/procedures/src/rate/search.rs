@@ -97,10 +97,8 @@ impl<'a> SearchRun<'a> {
     /// spells.
     pub(super) fn range_sec(&self) -> (u64, u64) {
         let request = self.request;
-        let (lowest, highest) = (
-            request.first_load / RANGE_BELOW,
-            request.highest_load * RANGE_ABOVE,
-        );
+        let lowest = request.first_load / RANGE_BELOW;
+        let highest = request.highest_load * RANGE_ABOVE;
         let ratings = (0..=RATINGS_TRIED)
             .map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
         let times = ratings.map(|rating| self.time_sec(rating));
@@ -116,13 +114,15 @@ impl<'a> SearchRun<'a> {
     /// Shortest and longest time under load, seconds, until the search finds `rating`.
     fn time_sec(&self, rating: f64) -> (u64, u64) {
         let mut search = self.search.clone();
-        let (mut least_sec, mut most_sec) = (0, 0);
+        let mut least_sec = 0;
+        let mut most_sec = 0;
         while let Ok(next_run) = search.next() {
             least_sec += self.request.least_sec(next_run, self.wait_sec);
             most_sec += self.request.longest_sec(next_run, self.wait_sec);
-            match next_run.multiple() <= rating {
-                true => search.record_held(next_run, matches!(next_run, NextRun::Confirm(_))),
-                false => search.record_not_held(next_run, !self.request.simulated),
+            if next_run.multiple() <= rating {
+                search.record_held(next_run, matches!(next_run, NextRun::Confirm(_)))
+            } else {
+                search.record_not_held(next_run, !self.request.simulated)
             }
         }
         (least_sec, most_sec)
@@ -138,7 +138,8 @@ impl<'a> SearchRun<'a> {
     ) -> Result<ControlFlow<()>, Failure> {
         let request = self.request;
         let step = self.step(next_run, &series_dir.series);
-        let (duration_sec, slice) = (step.duration_sec, request.slice(next_run.multiple()));
+        let duration_sec = step.duration_sec;
+        let slice = request.slice(next_run.multiple());
         let longest_sec = self.longest_sec(next_run);
         let load = match request.load(next_run.multiple(), duration_sec) {
             Ok(load) => load,
@@ -156,7 +157,8 @@ impl<'a> SearchRun<'a> {
                 span(step.duration_sec)
             ));
         }
-        let (index, heading) = (series_dir.series.steps.len(), step.name.clone());
+        let index = series_dir.series.steps.len();
+        let heading = step.name.clone();
         series_dir.series.steps.push(step);
         series_dir.save()?;
         let step_request = RunRequest {
@@ -298,7 +300,8 @@ impl<'a> SearchRun<'a> {
 
     /// The step of a run, marked as begun.
     fn step(&self, next_run: NextRun, series: &Series) -> Step {
-        let (request, multiple) = (self.request, next_run.multiple());
+        let request = self.request;
+        let multiple = next_run.multiple();
         let (name, rule) = match next_run {
             NextRun::Try(_) => (format!("{multiple}x"), Rule::Limits),
             NextRun::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),

@@ -123,8 +123,8 @@ pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<
 
 /// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.
 pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
-    let [today, then] = [0, seconds]
-        .map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
+    let today = date_to_minute(now_unix_ms);
+    let then = date_to_minute(now_unix_ms.saturating_add(seconds.saturating_mul(1_000)));
     match then.split_once(' ') {
         Some((day, clock)) if !today.starts_with(day) => format!("{clock} on {day}"),
         Some((_, clock)) => clock.to_owned(),
@@ -189,11 +189,11 @@ impl Drives {
         if PreparationState::of(facts, &Records::open(None)).is_prepared() {
             return;
         }
-        match no_prep {
-            true => self.left_unprepared.push(facts.path.clone()),
-            false => self
-                .unprepared
-                .push((facts.path.clone(), facts.identity().is_some())),
+        if no_prep {
+            self.left_unprepared.push(facts.path.clone())
+        } else {
+            self.unprepared
+                .push((facts.path.clone(), facts.identity().is_some()))
         }
     }
 
@@ -209,21 +209,24 @@ impl Drives {
 
     /// A line for each drive: its size, and the preparation if the drive is in `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
-        let line = |drive: &Identity| {
-            let first = match to_prepare.contains(&drive.name) {
-                true => format!(
-                    ", prepared first: {}",
-                    to_write(drive.size_bytes * PrepOptions::DEFAULT.passes())
-                ),
-                false => String::new(),
-            };
-            format!(
-                "device {}, {}{first}\n",
-                drive.name,
-                bytes(drive.size_bytes as f64)
-            )
-        };
-        self.identities.iter().map(line).collect()
+        self.identities
+            .iter()
+            .map(|drive: &Identity| {
+                let first = if to_prepare.contains(&drive.name) {
+                    format!(
+                        ", prepared first: {}",
+                        to_write(drive.size_bytes * PrepOptions::DEFAULT.passes())
+                    )
+                } else {
+                    String::new()
+                };
+                format!(
+                    "device {}, {}{first}\n",
+                    drive.name,
+                    bytes(drive.size_bytes as f64)
+                )
+            })
+            .collect()
     }
 }
 

@@ -77,11 +77,6 @@ impl SeriesDir {
                 "cannot use {shown} for a series - it holds a single run - give another --out"
             )));
         }
-        let cannot = |error| {
-            Failure::environment(format!(
-                "cannot create the directory {shown} - {error} - give another --out"
-            ))
-        };
         // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer.
         let take_lock = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let exists = dir.is_dir();
@@ -105,7 +100,11 @@ impl SeriesDir {
             ask_consent(&options)?
         };
         if !exists && !options.dry_run {
-            files::create_dirs(&dir).map_err(cannot)?;
+            files::create_dirs(&dir).map_err(|error| {
+                Failure::environment(format!(
+                    "cannot create the directory {shown} - {error} - give another --out"
+                ))
+            })?;
             lock = Some(take_lock(&dir)?);
         }
         let process = device::observe::process::this_process();
@@ -313,12 +312,11 @@ fn gone_on(
     }
     check_same(&recorded, &new_series).map_err(|differs| {
         let dir = dir.display();
-        let line = |differs: &String| {
+        Failure::usages(differs.iter().map(|differs: &String| {
             format!(
                 "cannot resume the series in {dir} - {differs}, or start a new series with --fresh or another --out"
             )
-        };
-        Failure::usages(differs.iter().map(line).collect())
+        }).collect())
     })?;
     require_agreement(dir, &recorded)?;
     // The same drives may have new names now.
@@ -353,17 +351,16 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
 
 /// A name without characters that are special in a path or to a shell.
 fn plain(name: &str) -> String {
-    let allowed_char = |c: char| {
-        if c.is_ascii_alphanumeric() || "._".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
     let mapped: String = name
         .trim_start_matches("/dev/")
         .chars()
-        .map(allowed_char)
+        .map(|c: char| {
+            if c.is_ascii_alphanumeric() || "._".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
         .collect();
     let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-")
@@ -513,7 +510,8 @@ mod tests {
             shortened("a".repeat(NAME_CHARS_MAX)),
             "a".repeat(NAME_CHARS_MAX)
         );
-        let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
+        let one = shortened("a".repeat(200));
+        let other = shortened("a".repeat(201));
         assert_eq!(one.len(), NAME_CHARS_MAX);
         assert_ne!(one, other);
     }

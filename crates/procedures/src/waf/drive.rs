@@ -64,14 +64,15 @@ impl MeasuredDrive {
         let (_, counted_by) = counters.ok_or_else(|| cannot(no_log))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
-        let (mut spaces_bytes, mut bytes_per_sec) = (0, 0.0);
+        let mut spaces_bytes = 0;
+        let mut bytes_per_sec = 0.0;
         for (tenant_index, range) in tenants
             .layout(path, true, facts.size_bytes)
             .map_err(Failure::usage)?
         {
             let tenant = &tenants.tenants[tenant_index];
-            let (space_bytes, block) =
-                (range.end - range.start, u64::from(tenant.write_block_bytes));
+            let space_bytes = range.end - range.start;
+            let block = u64::from(tenant.write_block_bytes);
             let host = StoreModel::new(tenant, space_bytes / block, 1).map_err(Failure::usage)?;
             spaces_bytes += space_bytes;
             bytes_per_sec +=
@@ -284,7 +285,10 @@ fn describe_drive(
         what.as_deref()
             .map_or("unknown".to_owned(), |it| printable(it).into())
     };
-    let [model, serial, firmware] = [model, serial, firmware].map(known);
-    let (path, size) = (in_one_line(path), bytes(*size_bytes as f64));
+    let model = known(model);
+    let serial = known(serial);
+    let firmware = known(firmware);
+    let path = in_one_line(path);
+    let size = bytes(*size_bytes as f64);
     format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")
 }

@@ -143,17 +143,16 @@ pub(super) fn latencies<'a>(
     streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
     seconds: f64,
 ) -> Vec<Latency> {
-    let latency_of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
-        Some(Latency::new(
-            tenants::client_stream(&stream.name)?,
-            cell,
-            end,
-            seconds,
-        ))
-    };
     streams
         .filter(|(_, cell, _)| cell.counts.counted_ops() > 0)
-        .filter_map(latency_of)
+        .filter_map(|(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
+            Some(Latency::new(
+                tenants::client_stream(&stream.name)?,
+                cell,
+                end,
+                seconds,
+            ))
+        })
         .collect()
 }
 
@@ -298,10 +297,8 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
         _ => {
             setup.drive_text = with_parameter(&setup.drive_text, parameter, value);
             (setup.base, setup.drive) = simulated(&setup.drive_text)?;
-            let (handles, tenants) = (
-                usize::from(setup.drive.spec.handles),
-                setup.tenants.tenants.len(),
-            );
+            let handles = usize::from(setup.drive.spec.handles);
+            let tenants = setup.tenants.tenants.len();
             // With fewer handles than tenants, adjacent tenants share a handle.
             if parameter == "handles" && handles < tenants {
                 for (number, tenant) in setup.tenants.tenants.iter_mut().enumerate() {
@@ -316,14 +313,16 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
 
 /// The description of a drive with a parameter changed.
 fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
-    let is_other = |part: &&str| {
-        let name = part.split('=').next().unwrap_or_default();
-        // `op` and `op-of-flash` are two names of the same parameter.
-        name != parameter
-            && !(parameter == "op" && name == "op-of-flash"
-                || parameter == "op-of-flash" && name == "op")
-    };
-    let others: Vec<_> = drive_text.split('+').filter(is_other).collect();
+    let others: Vec<_> = drive_text
+        .split('+')
+        .filter(|part: &&str| {
+            let name = part.split('=').next().unwrap_or_default();
+            // `op` and `op-of-flash` are two names of the same parameter.
+            name != parameter
+                && !(parameter == "op" && name == "op-of-flash"
+                    || parameter == "op-of-flash" && name == "op")
+        })
+        .collect();
     format!("{}+{parameter}={value}", others.join("+"))
 }
 
@@ -441,12 +440,11 @@ pub fn preparations(
         },
     ];
     // From about this over-provisioning on, SPRandom's formula gives a WAF of 1 or less.
-    let is_possible = |method: &PreparationMethod| {
-        !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5
-    };
     let outcomes = methods
         .into_iter()
-        .filter(is_possible)
+        .filter(|method: &PreparationMethod| {
+            !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5
+        })
         .map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {
         format_version: FORMAT_VERSION,

@@ -110,7 +110,9 @@ pub(super) fn run(
         tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
         // A signal between two runs also ends the measurement and keeps its results.
         let armed = signal_handler.arm(vec![control.clone()]);
-        let (drive, signal_handler, control) = (&drive, &signal_handler, &control);
+        let drive = &drive;
+        let signal_handler = &signal_handler;
+        let control = &control;
         let arrangement_run = ArrangementRun {
             waf_request,
             measurement,
@@ -206,7 +208,8 @@ impl ArrangementRun<'_> {
         };
         let mut observer = WafObserver::new(self);
         let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
-        let (name, dir) = (self.arrangement, self.dir.display());
+        let name = self.arrangement;
+        let dir = self.dir.display();
         report
             .assumptions
             .push(pair(&format!("run of {name}"), dir.to_string()));
@@ -303,7 +306,8 @@ impl ArrangementRun<'_> {
         }
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
-        let (layout, interval_ns) = (plan.layout, 1_000_000_000);
+        let layout = plan.layout;
+        let interval_ns = 1_000_000_000;
         let run_config = RunConfig {
             layout,
             settings,
@@ -415,13 +419,13 @@ struct Fill {
 
 impl Fill {
     fn add(&mut self, interval: &Interval, ns: u64) {
-        match self.cells.is_empty() {
-            true => self.cells = interval.cells.clone(),
-            false => self
-                .cells
+        if self.cells.is_empty() {
+            self.cells = interval.cells.clone()
+        } else {
+            self.cells
                 .iter_mut()
                 .zip(&interval.cells)
-                .for_each(|(all, cell)| all.merge(cell)),
+                .for_each(|(all, cell)| all.merge(cell))
         }
         self.backlogs = interval
             .cells
@@ -484,7 +488,8 @@ impl<'a> WafObserver<'a> {
         let Some(last) = fills.next() else {
             return Timed::default();
         };
-        let (mut cells, mut ns) = (last.cells.clone(), last.ns);
+        let mut cells = last.cells.clone();
+        let mut ns = last.ns;
         for fill in fills {
             cells
                 .iter_mut()

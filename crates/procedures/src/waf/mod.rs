@@ -277,7 +277,7 @@ fn pair(name: &str, value: String) -> Pair {
 
 /// Description of the tenants.
 fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
-    let describe = |tenant: &Tenant| {
+    tenants.tenants.iter().map(|tenant: &Tenant| {
         let value = format!(
             "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
              written per second",
@@ -290,8 +290,7 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
             units::number(tenant.writes.per_sec_f64()),
         );
         pair(&tenant.name, value)
-    };
-    tenants.tenants.iter().map(describe).collect()
+    }).collect()
 }
 
 /// Description of the assumptions.
@@ -360,13 +359,12 @@ impl EnduranceRating {
         let end = arranged.steady_after_fills?;
         let media = |drive: usize| arranged.counted.steady_bytes_of(drive, end).media as f64;
         let total_media: f64 = (0..drives.len()).map(media).sum();
-        let days_of = |drive: usize| {
-            rated_bytes * drives[drive].logical_bytes as f64
-                / bytes as f64
-                / (media_a_day * media(drive) / total_media)
-        };
         (0..drives.len())
-            .map(days_of)
+            .map(|drive: usize| {
+                rated_bytes * drives[drive].logical_bytes as f64
+                    / bytes as f64
+                    / (media_a_day * media(drive) / total_media)
+            })
             .min_by(f64::total_cmp)
             .map(|days| days / 365.0)
     }

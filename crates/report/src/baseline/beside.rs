@@ -102,10 +102,8 @@ impl Beside {
                     .map(|drive| drive.value(kind, mix))
                     .collect();
                 for outlier in outliers(kind, &values) {
-                    let (value, off_pct) = (
-                        text(kind, outlier.value),
-                        100.0 * (outlier.value / outlier.median - 1.0),
-                    );
+                    let value = text(kind, outlier.value);
+                    let off_pct = 100.0 * (outlier.value / outlier.median - 1.0);
                     differences[outlier.index]
                         .push(format!("{kind} of {mix} {value} ({off_pct:+.0} %)"));
                 }

@@ -85,7 +85,8 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         let missed_rates = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
         chart.key = fastest.map_or("No rate was reached.".to_owned(), |point| {
-            let (p99, reached) = (p99(point, Done::answer_at), rate(point.iops()));
+            let p99 = p99(point, Done::answer_at);
+            let reached = rate(point.iops());
             format!("p99 {p99} at {reached}, the highest rate that was reached.")
         });
         chart.caption =
@@ -158,14 +159,13 @@ pub(super) fn saturation<'a>(
         // With several drives, the names of streams contain the number of the drive.
         let id_part = format!("-drive-{}-", device + 1);
         let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&id_part);
-        let is_timeline = |chart: &&Chart| {
-            ["rates-", "percentiles-service-"]
-                .iter()
-                .any(|kind| chart.id.starts_with(kind))
-        };
         let drive_charts = run.sections.iter().flat_map(|section| &section.charts);
         let drive_charts = drive_charts
-            .filter(is_timeline)
+            .filter(|chart: &&Chart| {
+                ["rates-", "percentiles-service-"]
+                    .iter()
+                    .any(|kind| chart.id.starts_with(kind))
+            })
             .filter(is_own)
             .filter(|chart| chart.absent.is_none());
         // A baseline has no limits.
@@ -207,12 +207,15 @@ fn lines(
     x: &Points,
     percentile_of: impl Fn(&Point, f64) -> Option<Percentile>,
 ) -> Vec<Line> {
-    let line = |(number, (name, percent)): (usize, (&str, f64))| {
-        let y = curve
-            .iter()
-            .map(|point| percentile_of(point, percent)?.us().map(|us| us / 1e3))
-            .collect();
-        Line::new(name, x.clone(), y, Style::points(number))
-    };
-    SHOWN.into_iter().enumerate().map(line).collect()
+    SHOWN
+        .into_iter()
+        .enumerate()
+        .map(|(number, (name, percent)): (usize, (&str, f64))| {
+            let y = curve
+                .iter()
+                .map(|point| percentile_of(point, percent)?.us().map(|us| us / 1e3))
+                .collect();
+            Line::new(name, x.clone(), y, Style::points(number))
+        })
+        .collect()
 }

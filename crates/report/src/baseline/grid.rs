@@ -28,7 +28,8 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
 }
 
 fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -> Table {
-    let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
+    let reads = rates(cells, READS);
+    let writes = rates(cells, WRITES);
     // If more than 1 % of the operations never completed, p99 is longer than the longest completed operation.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
@@ -40,26 +41,25 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
             .filter_map(|point| us(direction(point)?.answer_at(99.0)))
             .filter(|us| *us > 0.0)
     };
-    let (lowest_us, highest_us) = (
-        latencies_us().fold(f64::INFINITY, f64::min),
-        latencies_us().fold(0.0, f64::max),
-    );
-    let [reads_label, writes_label] = [READS, WRITES].map(|side| rate_label(cells, points, side));
+    let lowest_us = latencies_us().fold(f64::INFINITY, f64::min);
+    let highest_us = latencies_us().fold(0.0, f64::max);
+    let reads_label = rate_label(cells, points, READS);
+    let writes_label = rate_label(cells, points, WRITES);
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
     let span = (highest_us / lowest_us).max(2.0).ln();
     let shade = |us: f64| (us.max(lowest_us) / lowest_us).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_cell = |point: &&&Point| {
-            [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate]
-        };
         // If several points match, the last counts.
-        let point = cells.iter().rfind(is_cell);
+        let point = cells.iter().rfind(|point: &&&Point| {
+            [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate]
+        });
         let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else {
             return Cell::from("");
         };
         let percentile = done.answer_at(99.0);
-        let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
+        let missed = !point.is_reached();
+        let doubt = point.doubt.is_some();
         let text = format!(
             "{percentile}{}{}",
             if missed { " ✘" } else { "" },

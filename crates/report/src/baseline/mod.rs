@@ -137,10 +137,6 @@ impl DriveReport {
         );
         add(LAYOUT, true, Vec::new());
         let of_run = drive_steps().find_map(|step| step.report.as_ref());
-        let is_own = |finding: &&Finding| {
-            finding.device.as_deref() == Some(&identity.name)
-                && CHECKS.contains(&finding.check.as_str())
-        };
         Self {
             device: identity.name.clone(),
             summary: summary(&points),
@@ -148,7 +144,15 @@ impl DriveReport {
             sections,
             prediction,
             layout: layout_notes(identity, of_run, &points),
-            findings: series.findings.iter().filter(is_own).cloned().collect(),
+            findings: series
+                .findings
+                .iter()
+                .filter(|finding: &&Finding| {
+                    finding.device.as_deref() == Some(&identity.name)
+                        && CHECKS.contains(&finding.check.as_str())
+                })
+                .cloned()
+                .collect(),
             points,
         }
     }
@@ -238,7 +242,9 @@ fn summary(points: &[Point]) -> Vec<Pair> {
             continue;
         };
         let p99 = p99(knee, Done::service_at);
-        let (highest, depth, at_knee) = (rate(highest), knee.depth, rate(knee.iops()));
+        let highest = rate(highest);
+        let depth = knee.depth;
+        let at_knee = rate(knee.iops());
         let value =
             format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
@@ -262,10 +268,8 @@ fn summary(points: &[Point]) -> Vec<Pair> {
             _ => {}
         }
     }
-    let (seconds, jobs) = (
-        points.iter().map(|point| point.seconds).sum(),
-        units::count(points.len() as u64, "job"),
-    );
+    let seconds = points.iter().map(|point| point.seconds).sum();
+    let jobs = units::count(points.len() as u64, "job");
     pairs.push(pair(
         "measured".to_owned(),
         format!("{} in {jobs}", units::span_of(seconds)),
@@ -391,9 +395,10 @@ fn cpu(point: &Point) -> String {
 
 fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
     let rows = curve.iter().map(|point| {
-        let iops_cell = match point.is_reached() {
-            true => number(point.iops()).into(),
-            false => Cell::bad(format!("✘ {}", number(point.iops()))),
+        let iops_cell = if point.is_reached() {
+            number(point.iops()).into()
+        } else {
+            Cell::bad(format!("✘ {}", number(point.iops())))
         };
         let offered = format!(
             "{}{}",
@@ -509,18 +514,17 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
 /// The parameters of the simulated drive, with their bounds.
 pub fn parameters(prediction: &Prediction) -> Table {
     let bound = |end: Option<f64>| end.map_or("no bound".to_owned(), |value| value.to_string());
-    let row = |parameter: &Parameter| {
-        vec![
-            parameter.name.clone(),
-            parameter.value.to_string(),
-            bound(parameter.low),
-            bound(parameter.high),
-        ]
-    };
     Table::new("Parameters of the simulated drive")
         .text(["parameter"])
         .numbers(["value", "at least", "at most"])
-        .rows(prediction.parameters.iter().map(row))
+        .rows(prediction.parameters.iter().map(|parameter: &Parameter| {
+            vec![
+                parameter.name.clone(),
+                parameter.value.to_string(),
+                bound(parameter.low),
+                bound(parameter.high),
+            ]
+        }))
 }
 
 /// Notes beside the table of a prediction, each one sentence: the rating, what is unknown, then details.
@@ -584,7 +588,8 @@ fn layout_notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) ->
         };
         let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
         if is_sure && first.round < last.round && last.iops() < FALLEN_RATE * first.iops() {
-            let (first_rate, last_rate) = (rate(first.iops()), rate(last.iops()));
+            let first_rate = rate(first.iops());
+            let last_rate = rate(last.iops());
             notes.push(format!(
                 "{mix} fell from {first_rate} to {last_rate}: the drive copies data to make room. To see how much more \
                  over-provisioning \

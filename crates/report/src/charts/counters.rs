@@ -99,7 +99,8 @@ impl fmt::Display for DeviceWaf {
             source,
             why_not,
         } = self;
-        let [host, media] = [host_bytes, media_bytes].map(|bytes| units::bytes(*bytes as f64));
+        let host = units::bytes(*host_bytes as f64);
+        let media = units::bytes(*media_bytes as f64);
         match waf {
             Some(waf) => {
                 write!(
@@ -134,7 +135,9 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
             } else {
                 first
             };
-            let (device, column, name) = (device.clone(), column.name().into(), name.into());
+            let device = device.clone();
+            let column = column.name().into();
+            let name = name.into();
             all_changes.push(Change {
                 device,
                 column,
@@ -235,7 +238,9 @@ impl WafCounters {
             return None;
         }
         let too_few = (host < self.least_bytes).then(|| {
-            let [written, step, least] = [host as f64, self.unit_bytes, self.least_bytes as f64].map(units::bytes);
+            let written = units::bytes(host as f64);
+            let step = units::bytes(self.unit_bytes);
+            let least = units::bytes(self.least_bytes as f64);
             format!("only {written} were written, but {} count in steps of {step}: write at least {least}", self.source)
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);

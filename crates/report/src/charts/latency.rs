@@ -117,7 +117,9 @@ fn over_time(
         units::span_of(windows.point_sec)
     );
     let total = &durations.total;
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| ms(total.value_at_quantile(quantile)));
+    let p50 = ms(total.value_at_quantile(0.5));
+    let p99 = ms(total.value_at_quantile(0.99));
+    let p999 = ms(total.value_at_quantile(0.999));
     chart.key = format!(
         "Whole run: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {}.",
         ms(total.max())
@@ -131,11 +133,6 @@ fn ms(ns: u64) -> String {
 }
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
-    let value = |at: &Option<PointQuantiles>| {
-        at.as_ref()
-            .and_then(|at: &PointQuantiles| at.get(moment))
-            .copied()
-    };
     // Maxima of neighbouring points are unrelated, so they are not joined.
     let style = Style {
         joined: moment != MAX,
@@ -145,7 +142,15 @@ fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &
     Line::new(
         name,
         windows.points(),
-        durations.moments.iter().map(value).collect(),
+        durations
+            .moments
+            .iter()
+            .map(|at: &Option<PointQuantiles>| {
+                at.as_ref()
+                    .and_then(|at: &PointQuantiles| at.get(moment))
+                    .copied()
+            })
+            .collect(),
         style,
     )
 }
@@ -233,13 +238,16 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         chart.wide = true;
         chart.limits = thresholds(manifest);
         let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(no_data_reason(service)) };
-        let (span, name, total) = (units::span_of(service.column_sec), &stream.name, &durations.total);
+        let span = units::span_of(service.column_sec);
+        let name = &stream.name;
+        let total = &durations.total;
         chart.caption = format!(
             "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
              operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
              that move, for a second band above the first, and for single fields far above: stalls."
         );
-        let (count, half) = (units::count(total.len(), "operation"), ms(total.value_at_quantile(0.5)));
+        let count = units::count(total.len(), "operation");
+        let half = ms(total.value_at_quantile(0.5));
         chart.key = format!("Half of {count} took at most {half}, the slowest {}.", ms(total.max()));
         chart.heat = Some(heat);
         chart
@@ -282,10 +290,8 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
 
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
     let at = units::span(change.at_sec);
-    let (before, after) = (
-        value(change.metric, change.before),
-        value(change.metric, change.after),
-    );
+    let before = value(change.metric, change.before);
+    let after = value(change.metric, change.after);
     format!(
         "After {at}: {} of {} went from {before} to {after}",
         change.metric, change.group

@@ -65,10 +65,8 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
         &format!("slice of {} each", units::span(verdict.slice_sec)),
         "",
     );
-    let (title, y) = (
-        format!("Share over {threshold}"),
-        Axis::linear("share", "%"),
-    );
+    let title = format!("Share over {threshold}");
+    let y = Axis::linear("share", "%");
     let mut chart = Chart::new(format!("shares-{column}"), title, x, y);
     chart.caption = format!(
         "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
@@ -120,11 +118,9 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
     let Some((share, slice, Group { stream, device, .. })) = worst else {
         return chart.without_data("no operation of a judged stream was recorded in any slice");
     };
-    let (share, device, limit) = (
-        units::percent(share),
-        words::device(device.as_deref()),
-        units::percent_exact(share_max),
-    );
+    let share = units::percent(share);
+    let device = words::device(device.as_deref());
+    let limit = units::percent_exact(share_max);
     chart.key =
         format!("Worst: {share} of {stream} on {device} in slice {slice}; the limit is {limit}.");
     chart

@@ -286,14 +286,6 @@ impl Quantity {
 
     /// The maximum of each line, or the mean if points are means.
     fn key(&self, measured: &[&QuantityLine<'_>]) -> String {
-        let line_text = |found: &&QuantityLine<'_>| {
-            let value = found.column.bins.overall(self.stat)? * found.factor;
-            Some(
-                format!("{} {} {}", found.label, units::number(value), self.unit)
-                    .trim_end()
-                    .to_owned(),
-            )
-        };
         let word = if self.stat == Stat::Max {
             "Highest"
         } else {
@@ -303,7 +295,14 @@ impl Quantity {
         let mut line_texts: Vec<String> = measured
             .iter()
             .take(NAMED_MAX)
-            .filter_map(line_text)
+            .filter_map(|found: &&QuantityLine<'_>| {
+                let value = found.column.bins.overall(self.stat)? * found.factor;
+                Some(
+                    format!("{} {} {}", found.label, units::number(value), self.unit)
+                        .trim_end()
+                        .to_owned(),
+                )
+            })
             .collect();
         if measured.len() > NAMED_MAX {
             line_texts.push(format!("{} more", measured.len() - NAMED_MAX));
@@ -373,7 +372,8 @@ fn of_bins(
     let Some(highest) = bins.overall(Stat::Max) else {
         return chart.without_data("no report interval was recorded");
     };
-    let (x, y) = (timeline.points(), bins.values(Stat::Max));
+    let x = timeline.points();
+    let y = bins.values(Stat::Max);
     chart.lines.push(Line {
         name: title.to_owned(),
         x,

@@ -85,7 +85,8 @@ impl Timeline {
             in_flight: bins.clone(),
             columns: records.columns().iter().map(column).collect(),
         };
-        let (devices, mut before_ns) = (manifest.devices.len().max(1), 0);
+        let devices = manifest.devices.len().max(1);
+        let mut before_ns = 0;
         // A damaged line ends the usable part; the reader of the verdict reports its position.
         while let Ok(Some(record)) = records.next() {
             let length_sec = record.counts.end_ns.saturating_sub(before_ns) as f64 / 1e9;

@@ -109,20 +109,24 @@ impl Durations {
                 .iter()
                 .any(|column| column.get(*row).is_some_and(|count| *count > 0))
         };
-        let (low, high) = ((0..ROWS).find(is_used)?, (0..ROWS).rev().find(is_used)?);
+        let low = (0..ROWS).find(is_used)?;
+        let high = (0..ROWS).rev().find(is_used)?;
         let totals: Vec<u64> = self
             .columns
             .iter()
             .map(|column| column.iter().sum())
             .collect();
         let row = |row: usize| {
-            let share = |(column, total): (&Vec<u64>, &u64)| {
-                column
-                    .get(row)
-                    .filter(|count| **count > 0)
-                    .map(|count| *count as f64 / (*total).max(1) as f64)
-            };
-            self.columns.iter().zip(&totals).map(share).collect()
+            self.columns
+                .iter()
+                .zip(&totals)
+                .map(|(column, total): (&Vec<u64>, &u64)| {
+                    column
+                        .get(row)
+                        .filter(|count| **count > 0)
+                        .map(|count| *count as f64 / (*total).max(1) as f64)
+                })
+                .collect()
         };
         Some(Heat {
             x_edges: (0..=self.columns.len())

@@ -223,15 +223,16 @@ impl Candidate {
 
 fn test(run: &Run, source: &CandidateSource) -> TestFacts {
     let manifest = &run.manifest;
-    let model = |index: usize| {
-        manifest.device_facts.get(index)?["model"]
-            .as_str()
-            .map(str::to_owned)
-    };
     TestFacts {
         test: manifest.kind(),
         devices: manifest.devices.clone(),
-        models: (0..manifest.devices.len()).map(model).collect(),
+        models: (0..manifest.devices.len())
+            .map(|index: usize| {
+                manifest.device_facts.get(index)?["model"]
+                    .as_str()
+                    .map(str::to_owned)
+            })
+            .collect(),
         simulated: manifest.simulated,
         duration_sec: manifest.duration_sec,
         ran_sec: run.verdict.ran_sec,
@@ -255,7 +256,8 @@ fn x_per_device(manifest: &Manifest) -> Option<f64> {
 }
 
 fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
-    let (multiple, x) = (run.manifest.multiple, x_per_device(&run.manifest));
+    let multiple = run.manifest.multiple;
+    let x = x_per_device(&run.manifest);
     if let Some(rating) = rating.value().copied() {
         // The load of the run can differ slightly from the rating.
         let x_of_1x = x
@@ -316,7 +318,8 @@ fn rate(run: &Run) -> ValueOrReason<StreamRate> {
 }
 
 fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
-    let (ran_sec, devices) = (run.verdict.ran_sec, run.manifest.devices.len());
+    let ran_sec = run.verdict.ran_sec;
+    let devices = run.manifest.devices.len();
     if ran_sec <= 0.0 || devices == 0 {
         return ValueOrReason::missing("no interval of the run is complete");
     }
@@ -373,7 +376,8 @@ fn place(
     source: &CandidateSource,
     ratings: &[PublishedRating],
 ) -> ValueOrReason<PublishedRank> {
-    let (manifest, verdict) = (&run.manifest, &run.verdict);
+    let manifest = &run.manifest;
+    let verdict = &run.verdict;
     let conclusion = source
         .series
         .as_ref()

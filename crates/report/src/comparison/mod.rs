@@ -113,7 +113,8 @@ pub fn compare(
         .iter()
         .map(|source| Candidate::new(source, operator_data, ratings))
         .collect();
-    let (baselines, warranty_years) = (baselines(&sources), operator_data.warranty_years);
+    let baselines = baselines(&sources);
+    let warranty_years = operator_data.warranty_years;
     Ok(Comparison {
         candidates,
         warnings,

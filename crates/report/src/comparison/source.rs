@@ -293,14 +293,17 @@ type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 /// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
 /// are equal.
 fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
-    let text = |(value, names): (&String, &Vec<&str>)| {
-        format!(
-            "{} ({})",
-            if value.is_empty() { empty } else { value },
-            names.join(", ")
-        )
-    };
-    let told = values.iter().map(text).collect::<Vec<_>>().join("; ");
+    let told = values
+        .iter()
+        .map(|(value, names): (&String, &Vec<&str>)| {
+            format!(
+                "{} ({})",
+                if value.is_empty() { empty } else { value },
+                names.join(", ")
+            )
+        })
+        .collect::<Vec<_>>()
+        .join("; ");
     (values.len() > 1).then(|| format!("different {objects}: {aspect}: {told}"))
 }
 

@@ -51,15 +51,14 @@ impl Rows {
         });
         this.row("devices", candidates, |candidate| {
             candidate.test.map(|test| {
-                let named = |(name, model): (&String, &Option<String>)| {
-                    model
-                        .as_ref()
-                        .map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
-                };
                 test.devices
                     .iter()
                     .zip(&test.models)
-                    .map(named)
+                    .map(|(name, model): (&String, &Option<String>)| {
+                        model
+                            .as_ref()
+                            .map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
+                    })
                     .collect::<Vec<_>>()
                     .join(", ")
             })

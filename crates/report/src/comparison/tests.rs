@@ -35,7 +35,8 @@ fn bench(x: u64) -> Bench {
         ("large-block-writes", false),
     ];
     let layout = layout(&streams, 100.0, ["/dev/nvme1n1"]);
-    let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
+    let reads = (2000 * x).to_string();
+    let writes = (1000 * x).to_string();
     let mut resolved = pairs(&[
         ("read-reqs-per-sec", &reads),
         ("write-reqs-per-sec", &writes),
@@ -304,7 +305,10 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
 
 /// A finding about the preparation of a device.
 fn preparation(level: Level) -> Finding {
-    let [device, finding, reason, remedy] = ["/dev/x", "f", "", ""].map(str::to_owned);
+    let device = str::to_owned("/dev/x");
+    let finding = str::to_owned("f");
+    let reason = str::to_owned("");
+    let remedy = str::to_owned("");
     Finding {
         check: "preparation".into(),
         level,
@@ -318,7 +322,8 @@ fn preparation(level: Level) -> Finding {
 #[test]
 fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     let parent = tempfile::tempdir().unwrap();
-    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    let a = parent.path().join("a");
+    let b = parent.path().join("b");
     let mut first = bench(30);
     first.manifest.findings = vec![preparation(Level::Ok)];
     first.write(&a);

@@ -47,37 +47,41 @@ pub(super) fn wear(
     warranty_years: f64,
 ) -> Result<Vec<DeviceWear>, RunDirError> {
     let totals = RunTotals::read(dir, manifest)?;
-    let device = |(index, name): (usize, &String)| {
-        let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
-        let capacity_bytes = capacity_bytes(name, facts);
-        let host_bytes_per_day =
-            totals.per_day(totals.host_bytes.get(index).map(|bytes| *bytes as f64));
-        let rated = ValueOrReason::or_missing(
-            endurance(name),
-            "no rated endurance was given (--dwpd or --tbw)",
-        );
-        let rated_bytes = rated.and_then(|rated| {
-            let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
-            ValueOrReason::or_missing(
-                bytes,
-                "a rating in drive writes per day needs the capacity of the drive: give --tbw",
-            )
-        });
-        DeviceWear {
-            device: name.clone(),
-            smart_bytes_per_day: totals.smart(facts),
-            drive_writes_per_day: host_bytes_per_day
-                .and_then(|bytes| capacity_bytes.map(|capacity| bytes / *capacity as f64)),
-            years: host_bytes_per_day.and_then(|bytes| match *bytes {
-                bytes if bytes > 0.0 => rated_bytes.map(|rated| rated / bytes / DAYS_PER_YEAR),
-                _ => ValueOrReason::missing("nothing was written"),
-            }),
-            host_bytes_per_day,
-            capacity_bytes,
-            rated_bytes,
-        }
-    };
-    Ok(manifest.devices.iter().enumerate().map(device).collect())
+    Ok(manifest
+        .devices
+        .iter()
+        .enumerate()
+        .map(|(index, name): (usize, &String)| {
+            let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
+            let capacity_bytes = capacity_bytes(name, facts);
+            let host_bytes_per_day =
+                totals.per_day(totals.host_bytes.get(index).map(|bytes| *bytes as f64));
+            let rated = ValueOrReason::or_missing(
+                endurance(name),
+                "no rated endurance was given (--dwpd or --tbw)",
+            );
+            let rated_bytes = rated.and_then(|rated| {
+                let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
+                ValueOrReason::or_missing(
+                    bytes,
+                    "a rating in drive writes per day needs the capacity of the drive: give --tbw",
+                )
+            });
+            DeviceWear {
+                device: name.clone(),
+                smart_bytes_per_day: totals.smart(facts),
+                drive_writes_per_day: host_bytes_per_day
+                    .and_then(|bytes| capacity_bytes.map(|capacity| bytes / *capacity as f64)),
+                years: host_bytes_per_day.and_then(|bytes| match *bytes {
+                    bytes if bytes > 0.0 => rated_bytes.map(|rated| rated / bytes / DAYS_PER_YEAR),
+                    _ => ValueOrReason::missing("nothing was written"),
+                }),
+                host_bytes_per_day,
+                capacity_bytes,
+                rated_bytes,
+            }
+        })
+        .collect())
 }
 
 /// Capacity of a whole drive; missing for a part of a drive.

@@ -71,14 +71,19 @@ impl Document {
             .map(|series| series.as_ref().map_or(1, |series| series.steps.len()))
             .sum();
         let detail = ChartResolution::of_runs(runs);
-        let read = |(dir, series): (&P, Option<Series>)| {
-            let dir = dir.as_ref();
-            Ok(match series {
-                Some(series) => Report::Series(Box::new(SeriesReport::read(dir, series, detail))),
-                None => Report::Run(Box::new(RunReport::read(dir, detail)?)),
+        let reports: Result<Vec<Report>, RunDirError> = dirs
+            .iter()
+            .zip(series)
+            .map(|(dir, series): (&P, Option<Series>)| {
+                let dir = dir.as_ref();
+                Ok(match series {
+                    Some(series) => {
+                        Report::Series(Box::new(SeriesReport::read(dir, series, detail)))
+                    }
+                    None => Report::Run(Box::new(RunReport::read(dir, detail)?)),
+                })
             })
-        };
-        let reports: Result<Vec<Report>, RunDirError> = dirs.iter().zip(series).map(read).collect();
+            .collect();
         let made_by = concat!("flashproof ", env!("CARGO_PKG_VERSION")).to_owned();
         Ok(Self {
             format_version: DOCUMENT_FORMAT_VERSION,
@@ -229,7 +234,8 @@ impl RunReport {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
     pub(crate) fn read(dir: &Path, detail: ChartResolution) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
-        let (complete, doubt) = (run.is_complete(), doubt_of(&run));
+        let complete = run.is_complete();
+        let doubt = doubt_of(&run);
         let Run {
             manifest,
             verdict,
@@ -239,7 +245,7 @@ impl RunReport {
         } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
-        let read = |kind| {
+        let logs = [HlogKind::Service, HlogKind::Wait, HlogKind::Lag].map(|kind| {
             Windows::read(
                 dir,
                 &layout,
@@ -248,8 +254,7 @@ impl RunReport {
                 detail,
                 kind == HlogKind::Service,
             )
-        };
-        let logs = [HlogKind::Service, HlogKind::Wait, HlogKind::Lag].map(read);
+        });
         let damage_of_logs: Vec<String> =
             logs.iter().filter_map(|log| log.damage.clone()).collect();
         // Quantiles of a damaged log's readable part would be mistaken for those of the whole run.
@@ -383,10 +388,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             format!("{offered}, {achieved}/s achieved{lost}"),
         ));
     }
-    let (ran, planned) = (
-        units::span_of(verdict.ran_sec),
-        units::span(manifest.duration_sec),
-    );
+    let ran = units::span_of(verdict.ran_sec);
+    let planned = units::span(manifest.duration_sec);
     let is_whole = ran == planned || manifest.operations.is_some();
     pairs.push(pair(
         "Ran for",

@@ -110,12 +110,18 @@ impl SeriesReport {
         };
         let drives = drives(&series, &steps);
         let beside = (drives.len() > 1).then(|| {
-            let drive = |(drive, identity): (&DriveReport, _)| {
-                BesideDrive::new(drive.device.clone(), identity, &drive.points)
-            };
-            Beside::new(drives.iter().zip(&series.devices).map(drive).collect())
+            Beside::new(
+                drives
+                    .iter()
+                    .zip(&series.devices)
+                    .map(|(drive, identity): (&DriveReport, _)| {
+                        BesideDrive::new(drive.device.clone(), identity, &drive.points)
+                    })
+                    .collect(),
+            )
         });
-        let (dir, title) = (dir.display().to_string(), title(&series));
+        let dir = dir.display().to_string();
+        let title = title(&series);
         let mut this = Self {
             dir,
             title,
@@ -257,7 +263,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         return vec![chart.without_data("no judged step has a readable run")];
     };
     let limits = first.sla.limits().to_vec();
-    let of_limit = |(column, limit): (usize, &results::judge::Limit)| {
+    let mut charts: Vec<Chart> = limits.iter().enumerate().map(|(column, limit): (usize, &results::judge::Limit)| {
         let threshold = units::duration(limit.threshold_ns);
         let title = format!("Worst share over {threshold} at each load");
         // The limit may be a thousandth of a share that failed, and both must be visible.
@@ -280,8 +286,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
             units::number(floor)
         );
         with_points(chart, &judged, value, "%")
-    };
-    let mut charts: Vec<Chart> = limits.iter().enumerate().map(of_limit).collect();
+    }).collect();
     let mut chart = over_multiple(
         "rating-p99",
         "p99 at each load",

@@ -268,16 +268,17 @@ fn steadystate(steady: &SteadyState) -> Object {
 fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> {
     let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
-    let of_priority = |(_, value, latencies): &(usize, u16, Durations)| {
-        let clat = durations(latencies, percentiles, plus);
-        let fields = [
-            ("prioclass", Json::from(value >> 13)),
-            ("prio", (value & 7).into()),
-            ("clat_ns", clat.into()),
-        ];
-        Object::from_iter(fields)
-    };
-    of_direction.map(of_priority).collect()
+    of_direction
+        .map(|(_, value, latencies): &(usize, u16, Durations)| {
+            let clat = durations(latencies, percentiles, plus);
+            let fields = [
+                ("prioclass", Json::from(value >> 13)),
+                ("prio", (value & 7).into()),
+                ("clat_ns", clat.into()),
+            ];
+            Object::from_iter(fields)
+        })
+        .collect()
 }
 
 fn direction(

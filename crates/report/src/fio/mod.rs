@@ -435,7 +435,8 @@ impl Totals {
         for (kind, streams) in self.kinds.iter_mut().zip(&self.streams) {
             let job_cells;
             (job_cells, cells) = cells.split_at((streams * devices.max(1)).min(cells.len()));
-            let (mut ops, mut bytes) = (0, 0);
+            let mut ops = 0;
+            let mut bytes = 0;
             for cell in job_cells {
                 add(&mut kind.clat, &cell.service);
                 add(&mut kind.wait, &cell.wait);

@@ -15,10 +15,8 @@ use results::units;
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn header_text(lines: &[String], jobs: usize) -> String {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let (version, threads) = (
-        env!("CARGO_PKG_VERSION"),
-        if jobs == 1 { "thread" } else { "threads" },
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let threads = if jobs == 1 { "thread" } else { "threads" };
     format!(
         "{lines}flashproof {version}, in the format of {FIO_VERSION}\nStarting {jobs} {threads}\n"
     )
@@ -58,7 +56,9 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         percentiles,
         ..
     } = job;
-    let (name, error, pid) = (units::in_one_line(&job.name), job.error_number(), page.pid);
+    let name = units::in_one_line(&job.name);
+    let error = job.error_number();
+    let pid = page.pid;
     let date = units::date(page.unix_ms);
     let mut text =
         format!("\n{name}: (groupid={group}, jobs={jobs}): err={error:>2}: pid={pid}: {date}\n");
@@ -83,7 +83,8 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
             text += &percentiles_text("sync", &flushes.clat, percentiles);
         }
     }
-    let (user, system) = (job.percent(job.cpu.user_ns), job.percent(job.cpu.system_ns));
+    let user = job.percent(job.cpu.user_ns);
+    let system = job.percent(job.cpu.system_ns);
     let Cpu {
         switches,
         major_faults,
@@ -113,7 +114,8 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         .flatten()
         .any(|kind| kind.errors + kind.undone > 0)
     {
-        let (failed, undone) = (count(|kind| kind.errors), count(|kind| kind.undone));
+        let failed = count(|kind| kind.errors);
+        let undone = count(|kind| kind.undone);
         text += &format!("     not done   : failed={failed} never issued={undone}\n");
     }
     if let Some(VerifyTotals {
@@ -149,17 +151,17 @@ fn steady_line(steady: &SteadyState, binary: bool) -> String {
         String::new()
     };
     let attained = if steady.attained { "yes" } else { "no" };
-    let [bw, bw_other] = [binary, !binary].map(|binary| short(bytes, 4, binary, "B/s"));
-    let (iops, metric_name) = (short(iops, 4, false, ""), metric.trim_end_matches("_slope"));
+    let bw = short(bytes, 4, binary, "B/s");
+    let bw_other = short(bytes, 4, !binary, "B/s");
+    let iops = short(iops, 4, false, "");
+    let metric_name = metric.trim_end_matches("_slope");
     let criterion = if metric.ends_with("_slope") {
         "slope"
     } else {
         "mean dev"
     };
-    let (value, percent) = (
-        steady.criterion,
-        if limit.ends_with('%') { "%" } else { "" },
-    );
+    let value = steady.criterion;
+    let percent = if limit.ends_with('%') { "%" } else { "" };
     format!(
         "  steadystate  : attained={attained}, bw={bw} ({bw_other}), iops={iops}{latency}, {metric_name} {criterion}={value:.3}{percent}\n"
     )
@@ -175,11 +177,14 @@ fn direction_text(
     at: usize,
     page: &FioReport<'_>,
 ) -> String {
-    let (label, ran_ns, binary) = (NAMES[at], job.kinds_ns[at], job.kb_base == 1024);
+    let label = NAMES[at];
+    let ran_ns = job.kinds_ns[at];
+    let binary = job.kb_base == 1024;
     let iops = short(per_second(kind.ops, ran_ns), 4, false, "");
-    let [bw, bw_other] =
-        [binary, !binary].map(|binary| short(per_second(kind.bytes, ran_ns), 4, binary, "B/s"));
-    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), job.kind_ms(at));
+    let bw = short(per_second(kind.bytes, ran_ns), 4, binary, "B/s");
+    let bw_other = short(per_second(kind.bytes, ran_ns), 4, !binary, "B/s");
+    let transferred = short(kind.bytes, 4, binary, "B");
+    let ran_ms = job.kind_ms(at);
     let mut text =
         format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({transferred}/{ran_ms}msec)");
     if label == "write" {
@@ -209,11 +214,9 @@ fn direction_text(
                 of.count
             )
         };
-        let (bw, iops, percent) = (
-            &kind.bandwidth,
-            &kind.iops,
-            page.bandwidth_percent(kind, job.group, at),
-        );
+        let bw = &kind.bandwidth;
+        let iops = &kind.iops;
+        let percent = page.bandwidth_percent(kind, job.group, at);
         text += &format!(
             "   bw (  KiB/s): {}, per={percent:3.2}%, {}\n",
             least_most(bw),
@@ -229,9 +232,10 @@ fn duration_line(name: &str, durations: &Durations) -> String {
         return String::new();
     }
     let (unit, ns) = scale(durations.min(), durations.max(), durations.stdev());
-    let [min, max] =
-        [durations.min(), durations.max()].map(|value| short(value / ns, 6, false, ""));
-    let [mean, deviation] = [durations.mean(), durations.stdev()].map(|value| value / ns as f64);
+    let min = short(durations.min() / ns, 6, false, "");
+    let max = short(durations.max() / ns, 6, false, "");
+    let mean = durations.mean() / ns as f64;
+    let deviation = durations.stdev() / ns as f64;
     format!("    {name} ({unit}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}\n")
 }
 
@@ -288,8 +292,10 @@ fn group_text(group: usize, page: &FioReport<'_>) -> String {
         ];
         let [[total, lowest, highest], [total_k, lowest_k, highest_k]] =
             [true, false].map(|binary| rates.map(|rate| short(rate, 4, binary, "B/s")));
-        let [io, io_k] = [true, false].map(|binary| short(bytes, 4, binary, "B"));
-        let [shortest, longest] = [shortest_ns, longest_ns].map(|ns| (ns / 1_000_000).max(1));
+        let io = short(bytes, 4, true, "B");
+        let io_k = short(bytes, 4, false, "B");
+        let shortest = (shortest_ns / 1_000_000).max(1);
+        let longest = (longest_ns / 1_000_000).max(1);
         text += &format!(
             "{label:>7}: bw={total} ({total_k}), {lowest}-{highest} ({lowest_k}-{highest_k}), io={io} ({io_k}), run={shortest}-{longest}msec\n"
         );
@@ -306,7 +312,9 @@ pub(super) fn short(value: u64, digits: u32, binary: bool, unit: &str) -> String
     } else {
         (1000, DECIMAL)
     };
-    let (mut value, mut remainder, mut prefix) = (value, None, 0);
+    let mut value = value;
+    let mut remainder = None;
+    let mut prefix = 0;
     while value >= 10_u64.pow(digits) {
         (value, remainder, prefix) = (value / thousand, Some(value % thousand), prefix + 1);
     }
@@ -329,12 +337,12 @@ pub(super) fn short(value: u64, digits: u32, binary: bool, unit: &str) -> String
 
 /// The unit in which fio shows durations from `min_ns` to `max_ns`, and the unit's length in nanoseconds.
 fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
-    match () {
-        () if min_ns > 2_000_000 && max_ns > 99_999_999 && deviation_ns > 1e6 => {
-            ("msec", 1_000_000)
-        }
-        () if min_ns > 2_000 && max_ns > 99_999 && deviation_ns > 1e3 => ("usec", 1_000),
-        () => ("nsec", 1),
+    if min_ns > 2_000_000 && max_ns > 99_999_999 && deviation_ns > 1e6 {
+        ("msec", 1_000_000)
+    } else if min_ns > 2_000 && max_ns > 99_999 && deviation_ns > 1e3 {
+        ("usec", 1_000)
+    } else {
+        ("nsec", 1)
     }
 }
 
@@ -362,7 +370,8 @@ pub fn terse(page: &FioReport<'_>) -> String {
             minor_faults,
             ..
         } = job.cpu;
-        let (user, system) = (job.percent(job.cpu.user_ns), job.percent(job.cpu.system_ns));
+        let user = job.percent(job.cpu.user_ns);
+        let system = job.percent(job.cpu.system_ns);
         text += &format!(";{user:.6}%;{system:.6}%;{switches};{major_faults};{minor_faults}");
         text.extend(job.level_shares().map(|share| format!(";{share:.1}%")));
         let mut below_us = 0.0;
@@ -427,7 +436,8 @@ fn terse_direction(
     } else {
         0.0
     };
-    let (min, max) = (bandwidth.min as u64, bandwidth.max as u64);
+    let min = bandwidth.min as u64;
+    let max = bandwidth.max as u64;
     text + &format!(
         ";{min};{max};{percent:.6}%;{:.6};{:.6}",
         bandwidth.mean(),
@@ -440,7 +450,8 @@ fn terse_durations(durations: &Durations) -> String {
     if durations.is_empty() {
         return ";0;0;0.000000;0.000000".to_owned();
     }
-    let (min, max) = (durations.min() / 1_000, durations.max() / 1_000);
+    let min = durations.min() / 1_000;
+    let max = durations.max() / 1_000;
     format!(
         ";{min};{max};{:.6};{:.6}",
         durations.mean() / 1e3,

@@ -175,7 +175,8 @@ impl DeviceNames {
 
     /// The page with short names, and the list of names below the first heading.
     fn shortened(&self, page: &Markup) -> String {
-        let (mut rest, mut short) = (page.0.as_str(), String::new());
+        let mut rest = page.0.as_str();
+        let mut short = String::new();
         while let Some((at, name)) = VERBATIM_ELEMENTS
             .iter()
             .filter_map(|name| Some((rest.find(&format!("<{name}"))?, name)))
@@ -199,13 +200,12 @@ impl DeviceNames {
     /// The JSON of charts with short names.
     fn shortened_json(&self, json: &str) -> String {
         // The name without quotes, escaped as in `Plots::json`.
-        let in_json = |name: &str| {
+        self.replaced(json, |name: &str| {
             let quoted = serde_json::Value::from(name)
                 .to_string()
                 .replace('<', "\\u003c");
             quoted[1..quoted.len() - 1].to_owned()
-        };
-        self.replaced(json, in_json)
+        })
     }
 
     fn replaced(&self, text: &str, escaped: impl Fn(&str) -> String) -> String {

@@ -97,10 +97,8 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
                 continue;
             };
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            let (threshold, device) = (
-                units::duration(limit.threshold_ns),
-                words::device(group.device.as_deref()),
-            );
+            let threshold = units::duration(limit.threshold_ns);
+            let device = words::device(group.device.as_deref());
             let name = format!("over {threshold}: {} on {device}", group.stream);
             let text = format!(
                 "{} of {}",
@@ -125,7 +123,8 @@ fn unless_empty(table: Table, placeholder: Markup) -> Markup {
 }
 
 fn contents(run: &RunReport, anchor_prefix: &str) -> Markup {
-    let (steady, unmeasured) = (("steady", "Steady state"), ("unmeasured", "Not measured"));
+    let steady = ("steady", "Steady state");
+    let unmeasured = ("unmeasured", "Not measured");
     let page_sections = [
         steady,
         ("findings", "Findings"),
@@ -422,10 +421,8 @@ fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
                 .into_iter()
                 .filter_map(Option::as_deref)
                 .collect();
-            let (size, simulated) = (
-                units::bytes(*size_bytes as f64),
-                if *simulated { ", simulated" } else { "" },
-            );
+            let size = units::bytes(*size_bytes as f64);
+            let simulated = if *simulated { ", simulated" } else { "" };
             (
                 format!("device {name}"),
                 format!("{} {size}{simulated}", known.join(" ")).into(),

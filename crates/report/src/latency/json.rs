@@ -122,20 +122,20 @@ fn histogram_json<'a>(
             }
         })
         .collect();
-    let summary = |statistic: table::Summary| {
-        let share = |at: usize| {
-            statistic(
-                &mut slices
-                    .iter()
-                    .filter_map(|slice| Some(slice.share_over.as_ref()?[at])),
-            )
-        };
-        Summary {
-            iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
-            share_over: (0..edges.len()).map(share).collect(),
-        }
+    let summary = |statistic: table::Summary| Summary {
+        iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
+        share_over: (0..edges.len())
+            .map(|at: usize| {
+                statistic(
+                    &mut slices
+                        .iter()
+                        .filter_map(|slice| Some(slice.share_over.as_ref()?[at])),
+                )
+            })
+            .collect(),
     };
-    let (average, maximum) = (summary(average), summary(maximum));
+    let average = summary(average);
+    let maximum = summary(maximum);
     let found = histogram
         .index
         .and_then(|index| log.names.get(index))

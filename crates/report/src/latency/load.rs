@@ -192,8 +192,10 @@ impl Progress<'_> {
 
 impl fmt::Display for Progress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [ops, due] = [self.ops, self.due().round() as u64].map(Grouped);
-        let (after, rate) = (span(self.after_sec), number(self.load.per_sec));
+        let ops = Grouped(self.ops);
+        let due = Grouped(self.due().round() as u64);
+        let after = span(self.after_sec);
+        let rate = number(self.load.per_sec);
         write!(
             f,
             "{ops} of {due} operations after {after}, at the header's rate of {rate}/s"
@@ -209,9 +211,10 @@ fn loads(header: &Header, names: &[String]) -> Result<Vec<Load>, String> {
     }
     let is_drawn = header.written_by.is_empty() || arrival == Some("act");
     let (drawn, single) =
-        match is_drawn && header.test == Test::Storage && header.act_version.starts_with("6.") {
-            true => STREAMS.split_at(2),
-            false => STREAMS.split_at(0),
+        if is_drawn && header.test == Test::Storage && header.act_version.starts_with("6.") {
+            STREAMS.split_at(2)
+        } else {
+            STREAMS.split_at(0)
         };
     let groups = Some(drawn)
         .filter(|drawn| !drawn.is_empty())

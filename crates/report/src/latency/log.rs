@@ -126,7 +126,8 @@ impl<'a> LogReader<'a> {
         let exact = starting
             .iter()
             .find(|index| names[**index] == requested_name);
-        let (log, name) = (self.name.clone(), requested_name.to_owned());
+        let log = self.name.clone();
+        let name = requested_name.to_owned();
         if exact.is_none() && starting.len() > 1 {
             let fits = starting.iter().map(|index| names[*index].clone()).collect();
             return Err(LatencyError::Ambiguous {
@@ -202,10 +203,8 @@ pub struct Log {
 
 impl Log {
     fn add(&mut self, previous: &Chunk, chunk: &Chunk) {
-        let (previous_slice, slice) = (
-            previous.after_sec / self.slice_sec,
-            chunk.after_sec / self.slice_sec,
-        );
+        let previous_slice = previous.after_sec / self.slice_sec;
+        let slice = chunk.after_sec / self.slice_sec;
         if slice > previous_slice + 1 {
             self.note_missing(previous_slice, slice);
             return;
@@ -250,7 +249,8 @@ impl Log {
 
     /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
     pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
-        let (total, width) = (*histogram.totals.get(position)?, self.edges.len());
+        let total = *histogram.totals.get(position)?;
+        let width = self.edges.len();
         let over = &histogram.ops_over[position * width..(position + 1) * width];
         Some(Slice {
             total,
@@ -303,7 +303,9 @@ impl Log {
             }
         }
         remarks.extend(self.missing.iter().map(|missing| {
-            let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
+            let first = missing.start();
+            let last = missing.end();
+            let sec = self.slice_sec;
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
             format!("{name}: nothing is shown for {slices} of {sec} s: a report at the start or end is missing")
         }));

@@ -182,7 +182,9 @@ pub fn judge(
     let Reason { code, text: reason } = damage
         .or(verdict.reasons.into_iter().next())
         .unwrap_or_else(|| Reason::new(Code::Unknown, ""));
-    let (log, sla, decided_by) = (name.to_owned(), sla.clone(), verdict.decided_by);
+    let log = name.to_owned();
+    let sla = sla.clone();
+    let decided_by = verdict.decided_by;
     Ok(Some(Judgement {
         log,
         outcome,

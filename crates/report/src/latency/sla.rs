@@ -150,7 +150,10 @@ pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
         (Some(worst), _) if !is_over => format!("{}; of the rest, {worst}", reason.text),
         _ => reason.text,
     };
-    let (log, sla, by, code) = (log.name.clone(), sla.clone(), "service", reason.code);
+    let log = log.name.clone();
+    let sla = sla.clone();
+    let by = "service";
+    let code = reason.code;
     Judgement {
         log,
         outcome,
@@ -184,7 +187,8 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
         .iter()
         .find(|histogram| histogram.index.is_none())
     {
-        let (name, names) = (&absent.name, log.names.join(", "));
+        let name = &absent.name;
+        let names = log.names.join(", ");
         return Some(unjudged(format!(
             "the log has no histogram {name:?} to judge: it has {names}"
         )));
@@ -255,7 +259,8 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
             "no slice has any operation of {name}: name a histogram with operations (-h)"
         ));
     }
-    let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
+    let begin_sec = (number - 1) * log.slice_sec;
+    let end_sec = number * log.slice_sec;
     Some(format!(
         "slice {number} ({begin_sec} to {end_sec} s) has no operation of {name}: the device hung, or the load is so \
          low that it needs longer slices (-t)"
@@ -282,7 +287,8 @@ fn shares<'a>(
                 let edge = edge(&log.name, log.scale, limit)
                     .ok()
                     .and_then(|bucket| log.edge(bucket))?;
-                let (over, wanted) = (slice.ops_over[edge], slice.total);
+                let over = slice.ops_over[edge];
+                let wanted = slice.total;
                 let deciding = Deciding {
                     stream: stream.to_owned(),
                     device: device.map(str::to_owned),
@@ -355,7 +361,9 @@ mod tests {
         let reports = reports.iter().enumerate().map(|(index, (all, one))| {
             let line = |count: &u64| if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
             let [first, second] = NAMES;
-            let (sec, of_all, of_one) = (index + 1, line(all), line(one));
+            let sec = index + 1;
+            let of_all = line(all);
+            let of_one = line(one);
             format!("after {sec} sec:\n{first} ({all} total)\n{of_all}{second} ({one} total)\n{of_one}\n")
         });
         log_text(0) + &reports.collect::<String>()

@@ -178,7 +178,9 @@ fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<ColumnGr
 fn titles(columns: &[ColumnGroup<'_>], labels: &str) -> String {
     let width = labels.len();
     let blank = " ".repeat(SLICE.len());
-    let (mut names, mut units, mut thresholds) = (blank.clone(), blank, SLICE.to_owned());
+    let mut names = blank.clone();
+    let mut units = blank;
+    let mut thresholds = SLICE.to_owned();
     for ColumnGroup {
         log, title, pad, ..
     } in columns
@@ -213,13 +215,16 @@ struct Cells {
 
 impl ColumnGroup<'_> {
     fn cells(&self, slice: Option<Slice<'_>>) -> Cells {
-        let percent = |edge: &usize| {
-            slice
-                .and_then(|slice| slice.percent_over(*edge))
-                .map(|value| rounded(value, 2))
-        };
         Cells {
-            percents: self.edges.iter().map(percent).collect(),
+            percents: self
+                .edges
+                .iter()
+                .map(|edge: &usize| {
+                    slice
+                        .and_then(|slice| slice.percent_over(*edge))
+                        .map(|value| rounded(value, 2))
+                })
+                .collect(),
             rate: slice.map(|slice| rounded(slice.iops(), 1)),
         }
     }
@@ -290,8 +295,9 @@ pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
     for log in logs {
         for histogram in &log.histograms {
             let blank = if text.is_empty() { "" } else { "\n" };
-            let (name, log_name, sec) =
-                (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
+            let name = escaped(&histogram.name);
+            let log_name = escaped(&log.name);
+            let sec = log.slice_sec;
             text += &format!(
                 "{blank}**{name}**, {log_name}: % of operations over each threshold, in slices of {sec} s\n\n"
             );
@@ -377,7 +383,8 @@ pub fn csv(
             .join("; ");
         for histogram in &log.histograms {
             for (number, slice) in log.slices_of(histogram) {
-                let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
+                let begin_sec = (number - 1) * log.slice_sec;
+                let end_sec = number * log.slice_sec;
                 for (bucket, edge) in buckets
                     .iter()
                     .filter_map(|bucket| Some((bucket, log.edge(*bucket)?)))

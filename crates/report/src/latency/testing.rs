@@ -15,7 +15,9 @@ pub(crate) fn log_text(seconds: u64) -> String {
     for second in 1..=seconds {
         text += &format!("after {second} sec:\n");
         for name in NAMES {
-            let (fast, slow, slowest) = (second * 6, second * 3, second);
+            let fast = second * 6;
+            let slow = second * 3;
+            let slowest = second;
             text += &format!(
                 "{name} ({} total)\n (00: {fast:010}) (01: {slow:010}) (04: {slowest:010})\n",
                 second * 10

@@ -175,12 +175,11 @@ impl RunStatus {
             });
         }
         if !this.simulated && this.phase.is_running() {
-            let ends = |left_sec| {
+            this.ends_unix_ms = this.left_sec().map(|left_sec| {
                 manifest
                     .started_unix_ms
                     .saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64)
-            };
-            this.ends_unix_ms = this.left_sec().map(ends);
+            });
         }
         Ok(this)
     }
@@ -208,17 +207,6 @@ impl RunStatus {
     ) -> Self {
         let layout = manifest.layout();
         let devices = layout.devices.len().max(1);
-        let completed_iops = |stream: &[CellCounts]| {
-            let ops: u64 = stream
-                .iter()
-                .map(|cell| cell.ops.saturating_sub(cell.overtime))
-                .sum();
-            if last.length_sec > 0.0 {
-                ops as f64 / last.length_sec
-            } else {
-                0.0
-            }
-        };
         let (p99_ns, remarks) = p99(dir, &layout);
         let of_operations = || {
             layout
@@ -245,7 +233,21 @@ impl RunStatus {
             operations_done: done_ops,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
-            last_interval_iops: last.cells.chunks(devices).map(completed_iops).collect(),
+            last_interval_iops: last
+                .cells
+                .chunks(devices)
+                .map(|stream: &[CellCounts]| {
+                    let ops: u64 = stream
+                        .iter()
+                        .map(|cell| cell.ops.saturating_sub(cell.overtime))
+                        .sum();
+                    if last.length_sec > 0.0 {
+                        ops as f64 / last.length_sec
+                    } else {
+                        0.0
+                    }
+                })
+                .collect(),
             sla: manifest.sla.to_string(),
             thresholds: manifest
                 .sla
@@ -336,7 +338,9 @@ impl LastInterval {
     /// Reads all intervals into `judge`.
     fn of(intervals: &mut Intervals, judge: &mut Judge) -> Result<Self, RunDirError> {
         let columns = intervals.columns().to_vec();
-        let (mut this, mut from_ns, mut telemetry) = (Self::default(), 0, Vec::new());
+        let mut this = Self::default();
+        let mut from_ns = 0;
+        let mut telemetry = Vec::new();
         while let Some(record) = intervals.next()? {
             judge.add_counts(&record.counts);
             this.length_sec = record.counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;

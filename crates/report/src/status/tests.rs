@@ -85,7 +85,8 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
         ),
         (12.0, 10.0, 10.0)
     );
-    let (current, worst) = (run.current.clone().unwrap(), run.worst.clone().unwrap());
+    let current = run.current.clone().unwrap();
+    let worst = run.worst.clone().unwrap();
     assert_eq!((current.slice, current.shares[0]), (3, 0.0));
     assert_eq!((worst.slice, worst.share, worst.is_over()), (1, 0.1, true));
     assert_eq!(

@@ -64,10 +64,8 @@ impl fmt::Display for RunStatus {
                 units::clock(self.duration_sec)
             )?,
             Some(all) => {
-                let (done, all) = (
-                    units::Grouped(self.operations_done),
-                    units::count(all, "operation"),
-                );
+                let done = units::Grouped(self.operations_done);
+                let all = units::count(all, "operation");
                 writeln!(f, "  {elapsed}{time_note}, {done} of {all}{end}")?;
             }
         }
@@ -194,7 +192,8 @@ impl RunStatus {
         let columns = columns
             .map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
         let on = words::device(shares.device.as_deref());
-        let (over, slice) = (columns.collect::<Vec<_>>().join(", "), shares.slice);
+        let over = columns.collect::<Vec<_>>().join(", ");
+        let slice = shares.slice;
         format!("{over} (slice {slice}, {} on {on})", shares.stream)
     }
 }
@@ -232,8 +231,8 @@ impl fmt::Display for SeriesStatus {
         if hidden_steps > 0 {
             writeln!(f, "  ({hidden_steps} earlier steps)")?;
         }
-        let (mut shown_steps, is_ended) =
-            (self.steps.iter().skip(hidden_steps), self.outcome.is_some());
+        let mut shown_steps = self.steps.iter().skip(hidden_steps);
+        let is_ended = self.outcome.is_some();
         shown_steps.try_for_each(|step| writeln!(f, "  {}", step_text(step, is_ended)))?;
         self.remarks
             .iter()

@@ -176,8 +176,9 @@ impl WafReport {
                 let Latency {
                     tenant, operation, ..
                 } = latency;
-                let [late, failed, wanted] =
-                    [latency.late, latency.failed, latency.wanted].map(units::Grouped);
+                let late = units::Grouped(latency.late);
+                let failed = units::Grouped(latency.failed);
+                let wanted = units::Grouped(latency.wanted);
                 if !latency.keeps_up() {
                     sentences.push(format!(
                         "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
@@ -221,27 +222,28 @@ pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arra
         .filter_map(|one| one.timed.as_ref())
         .flat_map(|timed| &timed.latencies);
     let rows = unique(all_latencies.map(|of| (of.tenant.clone(), of.operation.clone())));
-    let row = |(tenant, operation): (String, String)| {
-        let name = format!("{tenant} {operation}, p99.9 in ms");
-        let cell = move |arranged: &Arranged| {
-            let arranged_latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
-            let latency = arranged_latencies
-                .into_iter()
-                .find(|of| of.tenant == tenant && of.operation == operation);
-            match latency {
-                Some(of) if !of.keeps_up() => "overloaded".to_owned(),
-                Some(of) if !of.succeeds() => "fails".to_owned(),
-                // Quantiles of two durations do not add up, so the larger one is shown with its name.
-                Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
-                    format!("{} wait", quantile_text(wait, 0.999, wait.p999_ns))
+    rows.into_iter()
+        .map(|(tenant, operation): (String, String)| {
+            let name = format!("{tenant} {operation}, p99.9 in ms");
+            let cell = move |arranged: &Arranged| {
+                let arranged_latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
+                let latency = arranged_latencies
+                    .into_iter()
+                    .find(|of| of.tenant == tenant && of.operation == operation);
+                match latency {
+                    Some(of) if !of.keeps_up() => "overloaded".to_owned(),
+                    Some(of) if !of.succeeds() => "fails".to_owned(),
+                    // Quantiles of two durations do not add up, so the larger one is shown with its name.
+                    Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
+                        format!("{} wait", quantile_text(wait, 0.999, wait.p999_ns))
+                    }
+                    Some(of) => quantile_text(&of.service, 0.999, of.service.p999_ns),
+                    None => "-".to_owned(),
                 }
-                Some(of) => quantile_text(&of.service, 0.999, of.service.p999_ns),
-                None => "-".to_owned(),
-            }
-        };
-        (name, cell)
-    };
-    rows.into_iter().map(row).collect()
+            };
+            (name, cell)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -280,7 +282,8 @@ mod tests {
             tenants: Vec::new(),
             steady_after: None,
         };
-        let (device_waf, ended_early) = (None, None);
+        let device_waf = None;
+        let ended_early = None;
         let timed = Timed {
             seconds: 10.0,
             drive_fills: 1.0,

@@ -125,7 +125,8 @@ impl SweepPoint {
 impl Arranged {
     /// Derives the results from the counters.
     pub fn of(arrangement: &str, counted: Found, timed: Option<Timed>) -> Self {
-        let (waf, engine_wa) = (counted.steady_waf(), counted.engine_wa());
+        let waf = counted.steady_waf();
+        let engine_wa = counted.engine_wa();
         let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
         Self {
             arrangement: arrangement.to_owned(),
@@ -408,18 +409,22 @@ impl WafReport {
             steady_rule()
         );
         let step = 1.0 / OCTILES_PER_FILL as f64;
-        let line = |(number, one): (usize, &Arranged)| {
-            let y = (0..one.counted.completed_octiles())
-                .map(|octile| one.counted.octile_sum(octile).waf())
-                .collect();
-            Line::new(
-                &one.arrangement,
-                Points::Even { first: step, step },
-                y,
-                Style::line(number),
-            )
-        };
-        chart.lines = self.arrangements.iter().enumerate().map(line).collect();
+        chart.lines = self
+            .arrangements
+            .iter()
+            .enumerate()
+            .map(|(number, one): (usize, &Arranged)| {
+                let y = (0..one.counted.completed_octiles())
+                    .map(|octile| one.counted.octile_sum(octile).waf())
+                    .collect();
+                Line::new(
+                    &one.arrangement,
+                    Points::Even { first: step, step },
+                    y,
+                    Style::line(number),
+                )
+            })
+            .collect();
         let mut sections = vec![Section::new(
             "waf",
             "Over bytes written",
@@ -506,10 +511,8 @@ fn steady(waf: Option<f64>) -> String {
 const LOG_FROM: f64 = 16.0;
 
 fn sweep_chart(sweep: &Sweep) -> Chart {
-    let (title, id) = (
-        sweep.parameter.as_str(),
-        format!("sweep-{}", sweep.parameter),
-    );
+    let title = sweep.parameter.as_str();
+    let id = format!("sweep-{}", sweep.parameter);
     // Values that are words are placed at 1, 2, 3, each with a mark that names the value.
     let value_marks = sweep.values.iter().zip(1..).map(|(value, at)| Mark {
         x: f64::from(at),

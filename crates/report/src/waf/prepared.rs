@@ -123,7 +123,8 @@ impl Preparations {
             step,
             step * self.found.first().map_or(0, |of| of.after.len()) as f64,
         ];
-        let (y, style) = (vec![Some(self.waf); 2], Style::line(self.found.len()));
+        let y = vec![Some(self.waf); 2];
+        let style = Style::line(self.found.len());
         let steady = Line::new("steady state", Points::Each(x_range), y, style);
         let key = format!("The steady state has a WAF of {:.2}.", self.waf);
         let caption =

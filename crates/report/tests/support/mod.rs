@@ -145,22 +145,6 @@ pub fn write_series(
     steps: &[(&str, f64, Outcome, Option<Shape<'_>>)],
 ) {
     std::fs::create_dir(dir).unwrap();
-    let written = |(number, (name, multiple, outcome, shape)): (
-        usize,
-        &(&str, f64, Outcome, Option<Shape<'_>>),
-    )| {
-        let below = format!("step-{number}");
-        if let Some(shape) = shape {
-            write_step_run(&dir.join(&below), *shape, Some(name), Some(*multiple));
-        }
-        let duration_sec = shape.map_or(60, |shape| shape.intervals * shape.interval_sec);
-        Step {
-            dir: below,
-            duration_sec,
-            reason: HOSTILE.into(),
-            ..step(*name, *multiple, *outcome)
-        }
-    };
     let held = conclusion(
         Outcome::Pass,
         if purpose == Purpose::Rate {
@@ -180,7 +164,29 @@ pub fn write_series(
         ..series(
             purpose,
             &[("/dev/loop0", None)],
-            steps.iter().enumerate().map(written).collect(),
+            steps
+                .iter()
+                .enumerate()
+                .map(
+                    |(number, (name, multiple, outcome, shape)): (
+                        usize,
+                        &(&str, f64, Outcome, Option<Shape<'_>>),
+                    )| {
+                        let below = format!("step-{number}");
+                        if let Some(shape) = shape {
+                            write_step_run(&dir.join(&below), *shape, Some(name), Some(*multiple));
+                        }
+                        let duration_sec =
+                            shape.map_or(60, |shape| shape.intervals * shape.interval_sec);
+                        Step {
+                            dir: below,
+                            duration_sec,
+                            reason: HOSTILE.into(),
+                            ..step(*name, *multiple, *outcome)
+                        }
+                    },
+                )
+                .collect(),
         )
     };
     series.write(dir).unwrap();

@@ -281,14 +281,17 @@ fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
             };
             // ACT's script expects the stream's name without the workload name and slash; a log has only one workload.
             let own_name = stream.name.rsplit('/').next().unwrap_or_default();
-            let of_device = move |(device, name): (usize, &String)| {
-                total(
-                    format!("{name}-{own_name}"),
-                    first + device..first + device + 1,
-                )
-            };
-            std::iter::once(total(own_name.to_owned(), cells))
-                .chain(devices.iter().enumerate().map(of_device))
+            std::iter::once(total(own_name.to_owned(), cells)).chain(
+                devices
+                    .iter()
+                    .enumerate()
+                    .map(move |(device, name): (usize, &String)| {
+                        total(
+                            format!("{name}-{own_name}"),
+                            first + device..first + device + 1,
+                        )
+                    }),
+            )
         })
 }
 

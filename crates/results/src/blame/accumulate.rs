@@ -187,17 +187,20 @@ impl Blamer {
         }
         self.cells(step, counts, &rows);
         self.holders(step, counts);
-        let sampled_ops = |cell: &usize| {
-            let CellCounts {
-                ops, service_over, ..
-            } = counts.cells.get(*cell).copied().unwrap_or_default();
-            SampledOps {
-                length_ms: length_ns / 1e6,
-                ops,
-                service_over,
-            }
-        };
-        let cells: Vec<_> = self.judged.iter().map(sampled_ops).collect();
+        let cells: Vec<_> = self
+            .judged
+            .iter()
+            .map(|cell: &usize| {
+                let CellCounts {
+                    ops, service_over, ..
+                } = counts.cells.get(*cell).copied().unwrap_or_default();
+                SampledOps {
+                    length_ms: length_ns / 1e6,
+                    ops,
+                    service_over,
+                }
+            })
+            .collect();
         for ((calm, cell), counted) in self.calm.iter_mut().zip(&self.judged).zip(&cells) {
             if !self.throttle[cell % self.devices].risen {
                 calm.merge(counted);
@@ -222,12 +225,12 @@ impl Blamer {
         let name = self.kernel_names.get(device).and_then(Option::as_deref);
         let value = |column: Column| {
             let of = if column.is_of_device() { name? } else { "" };
-            let is_it = |known: &Option<ColumnOf>| {
-                known
-                    .as_ref()
-                    .is_some_and(|it| it.column == column && it.owner == of)
-            };
-            let value = fields.get(self.columns.iter().position(is_it)?)?;
+            let value =
+                fields.get(self.columns.iter().position(|known: &Option<ColumnOf>| {
+                    known
+                        .as_ref()
+                        .is_some_and(|it| it.column == column && it.owner == of)
+                })?)?;
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
         Row(EXPLAINING_COLUMNS.map(|column| match column {
@@ -274,7 +277,8 @@ impl Blamer {
                 continue;
             };
             let device = cell % self.devices;
-            let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
+            let row = &rows[device];
+            let celsius = rows[device].get(Column::Celsius);
             let cells = &mut self.steps[step].cells;
             if cell_counts.response_over[0] > 0 {
                 cells.resize(
@@ -283,10 +287,8 @@ impl Blamer {
                 );
             }
             for threshold in 0..THRESHOLDS_MAX {
-                let (slow, service) = (
-                    cell_counts.response_over[threshold],
-                    cell_counts.service_over[threshold],
-                );
+                let slow = cell_counts.response_over[threshold];
+                let service = cell_counts.service_over[threshold];
                 if let Some(sums) = cells.get_mut(position).map(|sums| &mut sums[threshold]) {
                     sums.means
                         .iter_mut()
@@ -311,13 +313,12 @@ impl Blamer {
 
     /// Records the streams with operations in flight on devices where operations are slow or wait.
     fn holders(&mut self, step: usize, counts: &IntervalCounts) {
-        let waits = |cell: &usize| {
+        let slow = self.judged.iter().copied().filter(|cell: &usize| {
             counts
                 .cells
                 .get(*cell)
                 .is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
-        };
-        let slow = self.judged.iter().copied().filter(waits);
+        });
         let devices: Vec<_> = slow.map(|cell| cell % self.devices).collect();
         if devices.is_empty() {
             return;

@@ -153,10 +153,8 @@ impl Shares {
             .slow_of(subject.at(&subject.counts.response_over))
             .max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
-        let (seen_late_ns, held_ns) = (
-            subject.at(&slow.unseen_ns) as f64,
-            subject.at(&slow.held_ns) as f64,
-        );
+        let seen_late_ns = subject.at(&slow.unseen_ns) as f64;
+        let held_ns = subject.at(&slow.held_ns) as f64;
         let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
         let wait_ns = (wait_ns - held_ns).max(0.0);
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
@@ -256,10 +254,8 @@ impl Blamer {
 /// fast device.
 fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
-    let (mean_ns, wait_ns) = (
-        subject.served_slowly_ns(),
-        subject.mean_ns(&subject.counts.slow.wait_ns),
-    );
+    let mean_ns = subject.served_slowly_ns();
+    let wait_ns = subject.mean_ns(&subject.counts.slow.wait_ns);
     let held_ns = slowly.saturating_mul(mean_ns);
     slowly > 0
         && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns)
@@ -478,7 +474,8 @@ fn heat_of(subject: &BlamedWindow<'_>, device: usize) -> Option<String> {
         }
         return Some(phrases.join(", "));
     }
-    let (celsius, fast) = (celsius?, blamer.fast_celsius[position][*threshold].value()?);
+    let celsius = celsius?;
+    let fast = blamer.fast_celsius[position][*threshold].value()?;
     (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS).then(|| {
         format!(
             "{temperature_text} while operations were slow and {fast:.0} C while they were fast"
@@ -503,7 +500,8 @@ fn blame_sentence(subject: &BlamedWindow<'_>, parts: &[BlamePart]) -> String {
             .map(|device| subject.plan.devices[device].as_str());
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
-    let (over_ops, scheduled_ops) = (subject.over(), subject.counts.counted_ops());
+    let over_ops = subject.over();
+    let scheduled_ops = subject.counts.counted_ops();
     let lag = if over_ops > subject.at(&subject.counts.judged_over) {
         ", with this program's own lag"
     } else {

@@ -160,10 +160,12 @@ fn behind_text(subject: &BlamedWindow<'_>, shares: &Shares) -> String {
 
 fn kind(subject: &BlamedWindow<'_>) -> Option<TraceKind> {
     let name = &subject.plan.streams[subject.group.stream].name;
-    match () {
-        () if name.contains("read") => Some(TraceKind::Read),
-        () if name.contains("write") => Some(TraceKind::Write),
-        () => None,
+    if name.contains("read") {
+        Some(TraceKind::Read)
+    } else if name.contains("write") {
+        Some(TraceKind::Write)
+    } else {
+        None
     }
 }
 
@@ -177,7 +179,9 @@ struct OutsideRequests {
 impl OutsideRequests {
     /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
     fn of(subject: &BlamedWindow<'_>) -> Option<Self> {
-        let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
+        let kind = kind(subject)?;
+        let mut requests_ms = 0.0;
+        let mut completed = 0.0;
         for device in subject.devices() {
             let requests = subject.blamer.device(&subject.steps, device).requests[kind as usize];
             requests_ms += requests.time_ms;
@@ -235,7 +239,8 @@ impl SampleEstimate {
             .checked_div(subject.counts.ops)
             .unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
-        let (mut traced, mut sampled_ops) = (SampledRequests::default(), SampledOps::default());
+        let mut traced = SampledRequests::default();
+        let mut sampled_ops = SampledOps::default();
         let steps = subject
             .blamer
             .step_samples
@@ -274,10 +279,8 @@ impl SampleEstimate {
         }
         let expected = traced.requests as f64 * slow as f64 / sampled_ops.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
-            let (samples, s) = (
-                count(traced.samples, "sample"),
-                if traced.samples == 1 { "s" } else { "" },
-            );
+            let samples = count(traced.samples, "sample");
+            let s = if traced.samples == 1 { "s" } else { "" };
             return Err(format!(
                 "{samples} of the trace hold{s} too few slow operations"
             ));
@@ -350,7 +353,8 @@ fn behind_full(subject: &BlamedWindow<'_>) -> Option<(f64, String)> {
     let service_ns = subject
         .at(&slow.service_ns)
         .saturating_sub(subject.at(&slow.unseen_ns));
-    let (mut behind_sec, mut device_sums) = (0.0, FullDeviceSums::default());
+    let mut behind_sec = 0.0;
+    let mut device_sums = FullDeviceSums::default();
     for device in subject.devices() {
         let full = subject.blamer.device(&subject.steps, device).full;
         let Some(position) = subject.blamer.position(subject.group.stream, device) else {

@@ -351,7 +351,8 @@ mod tests {
     #[test]
     fn neither_links_nor_files_of_others_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        let file = dir.path().join("file");
+        let link = dir.path().join("link");
         symlink("file", &link).unwrap();
         for before in [None, Some("of somebody")] {
             before

@@ -102,17 +102,16 @@ static TRUSTED: LazyLock<Vec<u32>> = LazyLock::new(|| {
 /// outside, the host's root among them.
 fn is_outside_namespace(user: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let range = |line: &str| {
-        let mut numbers = line
-            .split_whitespace()
-            .map(|number| number.parse::<u64>().ok());
-        let first = numbers.next()??;
-        Some(first..first + numbers.nth(1)??)
-    };
     !map.is_empty()
         && !map
             .lines()
-            .filter_map(range)
+            .filter_map(|line: &str| {
+                let mut numbers = line
+                    .split_whitespace()
+                    .map(|number| number.parse::<u64>().ok());
+                let first = numbers.next()??;
+                Some(first..first + numbers.nth(1)??)
+            })
             .any(|mapped| mapped.contains(&u64::from(user)))
 }
 
@@ -145,28 +144,32 @@ impl Accounts {
     }
 
     fn parse(passwd: &str, group: &str) -> Self {
-        let user = |line: &str| {
-            let mut fields = line.split(':');
-            let name = fields.next()?.to_owned();
-            Some((
-                name,
-                fields.nth(1)?.parse().ok()?,
-                fields.next()?.parse().ok()?,
-            ))
-        };
-        let group_of = |line: &str| {
-            let mut fields = line.split(':');
-            let name = fields.next()?.to_owned();
-            let number = fields.nth(1)?.parse().ok()?;
-            let members = fields
-                .next()?
-                .split(',')
-                .filter(|member| !member.is_empty());
-            Some((name, number, members.map(str::to_owned).collect()))
-        };
         Self {
-            users: passwd.lines().filter_map(user).collect(),
-            groups: group.lines().filter_map(group_of).collect(),
+            users: passwd
+                .lines()
+                .filter_map(|line: &str| {
+                    let mut fields = line.split(':');
+                    let name = fields.next()?.to_owned();
+                    Some((
+                        name,
+                        fields.nth(1)?.parse().ok()?,
+                        fields.next()?.parse().ok()?,
+                    ))
+                })
+                .collect(),
+            groups: group
+                .lines()
+                .filter_map(|line: &str| {
+                    let mut fields = line.split(':');
+                    let name = fields.next()?.to_owned();
+                    let number = fields.nth(1)?.parse().ok()?;
+                    let members = fields
+                        .next()?
+                        .split(',')
+                        .filter(|member| !member.is_empty());
+                    Some((name, number, members.map(str::to_owned).collect()))
+                })
+                .collect(),
         }
     }
 
@@ -460,7 +463,8 @@ mod tests {
                 "{found}"
             );
         }
-        let (link, of_theirs) = (top.path().join("link"), theirs.join("link"));
+        let link = top.path().join("link");
+        let of_theirs = theirs.join("link");
         symlink(&theirs, &link).unwrap();
         symlink(&sticky, &of_theirs).unwrap();
         assert!(

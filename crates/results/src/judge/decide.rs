@@ -170,13 +170,18 @@ fn outcome_and_reasons(
     let is_stopped =
         !end.is_complete() && end.failure().is_none() && !end.is_our_lag() && !end.is_suspended();
     let unlimited = judge.plan.has_no_limits();
-    let mut outcome = match () {
-        () if !failures.is_empty() => Outcome::Fail,
-        () if !doubts.is_empty() => Outcome::Invalid,
-        () if too_slow.is_some() || !undone.is_empty() => Outcome::Fail,
-        () if is_stopped => Outcome::Invalid,
-        () if unlimited => Outcome::Measured,
-        () => Outcome::Pass,
+    let mut outcome = if !failures.is_empty() {
+        Outcome::Fail
+    } else if !doubts.is_empty() {
+        Outcome::Invalid
+    } else if too_slow.is_some() || !undone.is_empty() {
+        Outcome::Fail
+    } else if is_stopped {
+        Outcome::Invalid
+    } else if unlimited {
+        Outcome::Measured
+    } else {
+        Outcome::Pass
     };
     match (outcome, judge.too_short()) {
         (Outcome::Measured, Some(text)) => notes.push(Reason::new(Code::Note, text)),
@@ -195,7 +200,8 @@ fn outcome_and_reasons(
             Outcome::Fail => "the run had already failed",
             _ => "the run so far allows no verdict",
         };
-        let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
+        let ran_sec = judge.ran_ns / 1_000_000_000;
+        let duration_sec = judge.plan.duration_sec;
         let (code, sentence) = match other_workload_end {
             Some(elsewhere) => (Code::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
             None => (Code::Stopped, end.to_string()),
@@ -322,11 +328,13 @@ impl ReasonLists {
     fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for undone_load in undone {
-            match undone_load.ours {
-                true => self.own_lag(format!(
+            if undone_load.ours {
+                self.own_lag(format!(
                     "{undone_load}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
-                )),
-                false => self.undone.push(Reason::new(Code::NotCarriedOut, undone_load.to_string())),
+                ))
+            } else {
+                self.undone
+                    .push(Reason::new(Code::NotCarriedOut, undone_load.to_string()))
             }
         }
         self.undone.extend(
@@ -346,12 +354,13 @@ impl ReasonLists {
             }
         }
         for (slow, share) in judge.below_rate(end) {
-            match judge.cpu_wait_explains(share) {
-                true => self.own_lag(format!(
+            if judge.cpu_wait_explains(share) {
+                self.own_lag(format!(
                     "{slow}; this program's threads lacked a CPU for so long that they may have caused this; use a less busy \
                      machine"
-                )),
-                false => self.undone.push(Reason::new(Code::BelowRate, slow)),
+                ))
+            } else {
+                self.undone.push(Reason::new(Code::BelowRate, slow))
             }
         }
     }
@@ -475,16 +484,17 @@ fn worst_shares(
 ) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
-    let (mut overall_worst, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
-    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a
-        .is_empty()
-    {
-        true => b,
-        false => a
-            .into_iter()
-            .zip(b)
-            .map(|(a, b)| a.into_iter().chain(b).reduce(with))
-            .collect(),
+    let mut overall_worst: Option<Deciding> = None;
+    let mut by_limit: ByThreshold = Vec::new();
+    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| {
+        if a.is_empty() {
+            b
+        } else {
+            a.into_iter()
+                .zip(b)
+                .map(|(a, b)| a.into_iter().chain(b).reduce(with))
+                .collect()
+        }
     };
     for group in judge.judged_groups() {
         let windows = judge.share_windows(group, end);
@@ -533,7 +543,8 @@ fn shares_of(
     let scheduled_ops = full_slice_ops.unwrap_or(ops_so_far);
     let counts = selector(&window.counts).map(|over| window.counts.slow_of(over));
     let (stream, device) = judge.plan.names_of(group);
-    let (from_sec, length_sec) = (judge.start_between_sec(window), judge.plan.slice_sec);
+    let from_sec = judge.start_between_sec(window);
+    let length_sec = judge.plan.slice_sec;
     judge
         .plan
         .limits_of(group.stream)
@@ -572,10 +583,8 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
                     .collect()
             })
         };
-        let (judged, response) = (
-            &counts.judged_over[..thresholds],
-            &counts.response_over[..thresholds],
-        );
+        let judged = &counts.judged_over[..thresholds];
+        let response = &counts.response_over[..thresholds];
         SliceShares {
             slice: slice as u64 + 1,
             complete: (slice as u64) < judge.complete_slices,

@@ -169,13 +169,16 @@ impl Judge {
 
     /// A sentence for each device with lost operations.
     pub(super) fn lost(&self) -> Vec<String> {
-        let on_device = |(device, name): (usize, &String)| {
-            let is_of = |group: &&GroupCounts| {
-                group.device == Some(device) && !self.plan.streams[group.stream].commits
-            };
+        self.plan
+            .devices
+            .iter()
+            .enumerate()
+            .filter_map(|(device, name): (usize, &String)| {
             let totals = self
                 .device_groups()
-                .filter(is_of)
+                .filter(|group: &&GroupCounts| {
+                group.device == Some(device) && !self.plan.streams[group.stream].commits
+            })
                 .map(|group| (group.stream, group.total()));
             let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
@@ -188,26 +191,20 @@ impl Judge {
             });
             let losses_text = losses.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
-            Some(match last_back_ns < self.ran_ns {
-                true => {
-                    format!("{name} completed nothing after {when}: {losses_text} never completed")
-                }
-                false => format!(
+            Some(if last_back_ns < self.ran_ns {
+                format!("{name} completed nothing after {when}: {losses_text} never completed")
+            } else {
+                format!(
                     "{losses_text} never completed on {name}, whose last completion was at {when}"
-                ),
+                )
             })
-        };
-        self.plan
-            .devices
-            .iter()
-            .enumerate()
-            .filter_map(on_device)
+        })
             .collect()
     }
 
     /// A sentence for each stream with more late operations than allowed.
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
-        let of_group = |group: &GroupCounts| {
+        self.device_groups().filter_map(|group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
             let is_late =
                 |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
@@ -222,8 +219,7 @@ impl Judge {
                 duration(late_ns),
                 duration(counts.late_max_ns)
             ))
-        };
-        self.device_groups().filter_map(of_group).collect()
+        }).collect()
     }
 
     /// Number of operations of streams without limits that were later than the grace period, and the longest delay, in
@@ -253,7 +249,7 @@ impl Judge {
     /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. With it, true
     /// if the lack of CPUs may explain the silence.
     pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
-        let of_group = |group: &GroupCounts| {
+        self.device_groups().filter_map(|group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
             let limit = self
                 .plan
@@ -261,12 +257,11 @@ impl Judge {
                 .flatten()
                 .last()
                 .filter(|_| info.is_judged_loop())?;
-            let is_silent = |window: &Window| {
-                limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns)
-            };
             let between = self.windows_between(group, |counts| counts.active_ns);
             let (Window { counts, .. }, slices) =
-                self.worst_window(group, end, between, is_silent, |counts| counts.silent_ns)?;
+                self.worst_window(group, end, between, |window: &Window| {
+                limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns)
+            }, |counts| counts.silent_ns)?;
             let device_ns = counts.silent_ns.saturating_sub(counts.silent_host_ns);
             let sentence = format!(
                 "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
@@ -279,8 +274,7 @@ impl Judge {
                 percent_exact(limit.share_max())
             );
             Some((sentence, !limit.is_exceeded(device_ns, counts.active_ns)))
-        };
-        self.device_groups().filter_map(of_group).collect()
+        }).collect()
     }
 
     /// For each stream whose rate on all devices together was below its minimum in a slice: a sentence about the worst
@@ -288,18 +282,17 @@ impl Judge {
     pub(super) fn below_rate(&self, end: &End) -> Vec<(String, f64)> {
         let is_whole =
             |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
-        let of_group = |group: &GroupCounts| {
-            let limits = self.plan.streams[group.stream].limits.as_ref()?;
-            let below = |least: Option<f64>, of, unit| self.below(group, end, least?, of, unit);
-            let ops = below(limits.least_iops, |counts| counts.ops, "operations");
-            let bytes = below(limits.least_bytes_per_sec, |counts| counts.bytes, "bytes");
-            ops.into_iter()
-                .chain(bytes)
-                .min_by(|(_, a), (_, b)| a.total_cmp(b))
-        };
         self.judged_groups()
             .filter(is_whole)
-            .filter_map(of_group)
+            .filter_map(|group: &GroupCounts| {
+                let limits = self.plan.streams[group.stream].limits.as_ref()?;
+                let below = |least: Option<f64>, of, unit| self.below(group, end, least?, of, unit);
+                let ops = below(limits.least_iops, |counts| counts.ops, "operations");
+                let bytes = below(limits.least_bytes_per_sec, |counts| counts.bytes, "bytes");
+                ops.into_iter()
+                    .chain(bytes)
+                    .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            })
             .collect()
     }
 

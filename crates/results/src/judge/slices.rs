@@ -113,11 +113,12 @@ pub fn stretched_slice(
     let slices = format!(
         "a slice of {wanted_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
     );
-    Some(match slice_sec * 10 <= wanted_sec.saturating_mul(11) {
-        true => Ok(slices),
-        false => Err(format!(
+    Some(if slice_sec * 10 <= wanted_sec.saturating_mul(11) {
+        Ok(slices)
+    } else {
+        Err(format!(
             "{slices}, over 10 % longer - choose a report interval that divides the slice, or another --slice"
-        )),
+        ))
     })
 }
 
@@ -278,8 +279,8 @@ impl Judge {
         self.workload_judges
             .iter_mut()
             .for_each(|part| part.add(counts));
-        let (step, steps_per_slice) =
-            (self.plan.step_of(counts.index), self.plan.steps_per_slice());
+        let step = self.plan.step_of(counts.index);
+        let steps_per_slice = self.plan.steps_per_slice();
         let slice = step / steps_per_slice;
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
@@ -289,10 +290,8 @@ impl Judge {
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
-        let (number, intervals) = (
-            counts.index % self.plan.intervals_per_slice() + 1,
-            self.plan.intervals_per_slice(),
-        );
+        let number = counts.index % self.plan.intervals_per_slice() + 1;
+        let intervals = self.plan.intervals_per_slice();
         for group in &mut self.groups {
             let cells = cells_of(group.stream, group.device, devices);
             if group.device.is_some() {
@@ -445,10 +444,11 @@ impl Judge {
                 between: true,
             }
         });
-        let is_whole = |window: &Window| {
-            u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9
-        };
-        windows.filter(is_whole).collect()
+        windows
+            .filter(|window: &Window| {
+                u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9
+            })
+            .collect()
     }
 
     /// Start of a window that begins in the middle of a slice, seconds since the run began; `None` for other windows.
@@ -498,17 +498,17 @@ impl Judge {
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
-            let (streams, devices) = (&self.plan.streams, &self.plan.devices);
-            let is_of_lane = |group: &&GroupCounts| {
-                cell_name(
-                    streams,
-                    devices,
-                    cells_of(group.stream, group.device, devices.len()).start,
-                ) == *lane
-            };
+            let streams = &self.plan.streams;
+            let devices = &self.plan.devices;
             let mut ends = self
                 .device_groups()
-                .filter(is_of_lane)
+                .filter(|group: &&GroupCounts| {
+                    cell_name(
+                        streams,
+                        devices,
+                        cells_of(group.stream, group.device, devices.len()).start,
+                    ) == *lane
+                })
                 .map(|group| group.growth.last);
             if ends.any(|end| end.late > end.waiting) {
                 *whose = Whose::Ours;
@@ -673,25 +673,28 @@ fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
     }
-    let judge_of = |(number, name): (usize, &String)| {
-        let is_own = |place: &usize| plan.streams[*place].workload == number;
-        // The streams of a workload are adjacent.
-        let first = (0..plan.streams.len()).find(is_own).unwrap_or(0);
-        let count = (0..plan.streams.len()).filter(is_own).count();
-        let streams = plan.streams[first..first + count].to_vec();
-        let devices = plan.devices.len();
-        let judge = Judge::new(JudgePlan {
-            streams,
-            workloads: Vec::new(),
-            ..plan.clone()
-        });
-        WorkloadJudge {
-            name: name.clone(),
-            judge,
-            cells: first * devices..(first + count) * devices,
-        }
-    };
-    plan.workloads.iter().enumerate().map(judge_of).collect()
+    plan.workloads
+        .iter()
+        .enumerate()
+        .map(|(number, name): (usize, &String)| {
+            let is_own = |place: &usize| plan.streams[*place].workload == number;
+            // The streams of a workload are adjacent.
+            let first = (0..plan.streams.len()).find(is_own).unwrap_or(0);
+            let count = (0..plan.streams.len()).filter(is_own).count();
+            let streams = plan.streams[first..first + count].to_vec();
+            let devices = plan.devices.len();
+            let judge = Judge::new(JudgePlan {
+                streams,
+                workloads: Vec::new(),
+                ..plan.clone()
+            });
+            WorkloadJudge {
+                name: name.clone(),
+                judge,
+                cells: first * devices..(first + count) * devices,
+            }
+        })
+        .collect()
 }
 
 impl WorkloadJudge {

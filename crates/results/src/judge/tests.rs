@@ -889,7 +889,8 @@ fn metrics_get_the_shares_of_the_newest_slice_and_none_without_limits() {
         .newest_shares()
         .map(|(stream, device, _, share)| (stream, device, share))
         .collect();
-    let (all, first) = ((0, None, 10.0 / 1_990.0), (0, Some(0), 0.01));
+    let all = (0, None, 10.0 / 1_990.0);
+    let first = (0, Some(0), 0.01);
     assert!(
         shares.contains(&all) && shares.contains(&first) && shares.contains(&(0, Some(1), 0.0)),
         "{shares:?}"

@@ -33,7 +33,9 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
 /// Text such as `in the hour from 0:30` for a window that begins in the middle of a slice, `from_sec` seconds after the
 /// run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
-    let (hours, minutes, seconds) = (from_sec / 3_600, from_sec / 60 % 60, from_sec % 60);
+    let hours = from_sec / 3_600;
+    let minutes = from_sec / 60 % 60;
+    let seconds = from_sec % 60;
     let seconds = if slice_sec.is_multiple_of(120) {
         String::new()
     } else {
@@ -101,7 +103,8 @@ impl fmt::Display for Undone {
         } = self;
         let in_slice = slices_text(self.first_slice, self.slice);
         let share = percent(*missed as f64 / (*wanted).max(1) as f64);
-        let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
+        let missed = Grouped(*missed);
+        let wanted = units::count(*wanted, "operation");
         write!(
             f,
             "the load of {stream} on {device} was not carried out {in_slice}: "
@@ -176,7 +179,8 @@ impl fmt::Display for End {
                 in_flight,
                 in_flight_max,
             } => {
-                let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
+                let lag_sec = *lag_ms as f64 / 1000.0;
+                let lag_max_sec = *lag_max_ms as f64 / 1000.0;
                 write!(
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
@@ -218,7 +222,10 @@ impl fmt::Display for RecordsRead {
         else {
             return Ok(());
         };
-        let [old, missing, foreign, torn] = [old, missing, foreign, torn].map(Grouped);
+        let old = Grouped(old);
+        let missing = Grouped(missing);
+        let foreign = Grouped(foreign);
+        let torn = Grouped(torn);
         write!(
             f,
             " and verified: {old} old, {missing} missing, {foreign} foreign, {torn} torn"
@@ -470,13 +477,15 @@ impl Verdict {
             .filter(|stream| !stream.judged)
             .map(|it| &*it.name)
             .collect();
-        let latencies = match () {
-            () if self.has_no_limits() => Some("latencies: no limits were given".to_owned()),
-            () if unlimited.is_empty() => None,
-            () => Some(format!(
+        let latencies = if self.has_no_limits() {
+            Some("latencies: no limits were given".to_owned())
+        } else if unlimited.is_empty() {
+            None
+        } else {
+            Some(format!(
                 "latencies of {}: no limits apply to these streams",
                 unlimited.join(", ")
-            )),
+            ))
         };
         let left_sec = self.duration_sec.saturating_sub(self.ran_sec as u64);
         let left = (self.partial && left_sec > 0).then(|| {

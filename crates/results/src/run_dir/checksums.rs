@@ -120,7 +120,8 @@ impl ChecksumColumn {
             return Ok(None);
         };
         let names: Vec<&str> = header.split(',').collect();
-        let (columns, column) = (names.len(), names.iter().position(|other| *other == name));
+        let columns = names.len();
+        let column = names.iter().position(|other| *other == name);
         Ok(column.map(|column| Self {
             lines,
             column,
@@ -283,8 +284,12 @@ impl RecordedSums {
                 ..FileCheck::default()
             });
         }
-        let (mut file, mut running) = (buffered(file), RunningSum::default());
-        let (mut good_sum, mut good_sec, mut bad_sum, mut bad_count) = (Sum::default(), 0, None, 0);
+        let mut file = buffered(file);
+        let mut running = RunningSum::default();
+        let mut good_sum = Sum::default();
+        let mut good_sec = 0;
+        let mut bad_sum = None;
+        let mut bad_count = 0;
         while let Some((after_sec, sum)) = rows.as_mut().and_then(ChecksumColumn::next) {
             if bad_sum.is_none() && sum != good_sum {
                 let more_bytes = sum.bytes.saturating_sub(running.bytes);
@@ -349,7 +354,8 @@ impl RecordedSums {
             let is_there = self.dir.join(CHECKSUMS).exists();
             return Ok((is_there && intervals > 0).then(|| "has lost its first line".to_owned()));
         };
-        let (mut count, mut last_sec) = (0, 0);
+        let mut count = 0;
+        let mut last_sec = 0;
         while let Some((after_sec, _)) = rows.next() {
             (count, last_sec) = (count + 1, after_sec);
         }

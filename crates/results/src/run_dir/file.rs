@@ -224,12 +224,13 @@ fn check(bytes: &[u8]) -> Result<(), String> {
         rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
     let (digits, rest) = recorded.ok_or("the file does not begin with its checksum")?;
     let checksum = format!("{:08x}", crc32fast::hash(rest));
-    match checksum.as_bytes() == digits {
-        true => Ok(()),
-        false => Err(format!(
+    if checksum.as_bytes() == digits {
+        Ok(())
+    } else {
+        Err(format!(
             "its bytes have the checksum {checksum}, but the file records {}",
             String::from_utf8_lossy(digits)
-        )),
+        ))
     }
 }
 

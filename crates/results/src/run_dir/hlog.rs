@@ -234,10 +234,8 @@ impl Hlogs {
 
     /// Writes the durations since the last window, if any.
     pub(super) fn write_window(&mut self) -> Result<(), RunDirError> {
-        let (from_sec, length_sec) = (
-            self.from_ns as f64 / 1e9,
-            (self.to_ns - self.from_ns) as f64 / 1e9,
-        );
+        let from_sec = self.from_ns as f64 / 1e9;
+        let length_sec = (self.to_ns - self.from_ns) as f64 / 1e9;
         let mut lines = String::new();
         for log in &mut self.logs {
             lines.clear();
@@ -443,10 +441,8 @@ fn windows(
                     decoder
                         .read(line.encoded_histogram())
                         .map_err(|expected| lines.error(expected))?;
-                    let (from_sec, length_sec) = (
-                        line.start_timestamp().as_secs_f64(),
-                        line.duration().as_secs_f64(),
-                    );
+                    let from_sec = line.start_timestamp().as_secs_f64();
+                    let length_sec = line.duration().as_secs_f64();
                     let Decoder { buckets, empty, .. } = &decoder;
                     on_window(WindowBuckets {
                         cell,
@@ -483,7 +479,8 @@ struct Decoder {
 
 impl Decoder {
     fn new() -> Self {
-        let [bytes, plain] = [Vec::new(), Vec::new()];
+        let bytes = Vec::new();
+        let plain = Vec::new();
         Self {
             bytes,
             inflate: Box::default(),
@@ -510,7 +507,8 @@ impl Decoder {
         let (length, deflated) = deflated.split_first_chunk()?;
         let deflated = deflated.get(..u32::from_be_bytes(*length) as usize)?;
         self.inflate.init();
-        let (mut read, mut length) = (0, 0);
+        let mut read = 0;
+        let mut length = 0;
         loop {
             let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
             let (status, more_read, more) = decompress(
@@ -537,10 +535,8 @@ impl Decoder {
         let payload = u32::from_be_bytes(take(&mut rest)?) as usize;
         let offset = u32::from_be_bytes(take(&mut rest)?);
         let digits = u8::try_from(u32::from_be_bytes(take(&mut rest)?)).ok()?;
-        let [low, high] = [
-            u64::from_be_bytes(take(&mut rest)?),
-            u64::from_be_bytes(take(&mut rest)?),
-        ];
+        let low = u64::from_be_bytes(take(&mut rest)?);
+        let high = u64::from_be_bytes(take(&mut rest)?);
         let ratio = f64::from_be_bytes(take(&mut rest)?);
         if cookie != PLAIN_COOKIE || offset != 0 || ratio != 1.0 {
             return None;
@@ -555,8 +551,9 @@ impl Decoder {
             .next_power_of_two()
             .max(2)
             / 2;
-        let (mut payload, mut index, value_count) =
-            (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
+        let mut payload = rest.get(..payload)?;
+        let mut index = 0;
+        let value_count = self.empty.distinct_values() as u64;
         self.buckets.clear();
         while !payload.is_empty() {
             let number = unzigzag(leb128(&mut payload)?);
@@ -631,7 +628,8 @@ mod tests {
 
     #[test]
     fn one_decoder_for_all_reads_what_the_library_reads_and_nothing_else() {
-        let (mut compressor, mut decoder) = (Compressor::new(), Decoder::new());
+        let mut compressor = Compressor::new();
+        let mut decoder = Decoder::new();
         let mut random = 1_u64;
         for (low, high, digits) in [
             (1, DURATION_MAX_NS, 2),
@@ -646,7 +644,8 @@ mod tests {
             }
             let bytes = compressor.bytes(&histogram).to_vec();
             decoder.read(&STANDARD.encode(&bytes)).unwrap();
-            let (buckets, empty) = (&*decoder.buckets, &decoder.empty);
+            let buckets = &*decoder.buckets;
+            let empty = &decoder.empty;
             let window = WindowBuckets {
                 cell: 0,
                 from_sec: 0.0,
@@ -688,7 +687,8 @@ mod tests {
 
     #[test]
     fn a_histogram_with_impossible_numbers_is_damage() {
-        let (mut compressor, mut decoder) = (Compressor::new(), Decoder::new());
+        let mut compressor = Compressor::new();
+        let mut decoder = Decoder::new();
         let mut histogram = latencies();
         histogram.record(5_000).unwrap();
         V2Serializer::new()
@@ -705,7 +705,8 @@ mod tests {
                 .is_ok()
         };
         assert!(is_read(&[]));
-        let (length, zeros) = (&[255; 4][..], &[255, 255, 255][..]);
+        let length = &[255; 4][..];
+        let zeros = &[255, 255, 255][..];
         for (at, bytes) in [
             (0, length),
             (4, length),

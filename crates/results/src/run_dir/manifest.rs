@@ -227,7 +227,8 @@ impl Manifest {
 
     /// A judge for this run, before its first interval.
     pub fn judge(&self) -> Judge {
-        let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
+        let interval_sec = self.report_interval_sec;
+        let slice_sec = self.slice_sec;
         let plan = JudgePlan::new(
             &self.layout(),
             self.sla.clone(),
@@ -240,7 +241,9 @@ impl Manifest {
             .iter()
             .map(|workload| workload.name.clone())
             .collect();
-        let (tested, simulated, has_keys) = (self.tested(), self.simulated, self.has_keys());
+        let tested = self.tested();
+        let simulated = self.simulated;
+        let has_keys = self.has_keys();
         let window_step_sec = self.step_sec();
         Judge::new(JudgePlan {
             window_step_sec,
@@ -264,17 +267,19 @@ impl Manifest {
     /// A blamer for this run, before its first interval. `judge` judges the same run; `columns` has the names of the
     /// telemetry values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
-        let name = |device: usize| {
-            Some(
-                self.device_facts
-                    .get(device)?
-                    .get("kernel_name")?
-                    .as_str()?
-                    .to_owned(),
-            )
-        };
         let devices = 0..self.devices.len();
-        let kernel_names: Vec<_> = devices.clone().map(name).collect();
+        let kernel_names: Vec<_> = devices
+            .clone()
+            .map(|device: usize| {
+                Some(
+                    self.device_facts
+                        .get(device)?
+                        .get("kernel_name")?
+                        .as_str()?
+                        .to_owned(),
+                )
+            })
+            .collect();
         let requests_max: Vec<_> = devices.map(|device| self.requests_max(device)).collect();
         Blamer::new(judge.plan(), columns, &kernel_names, &requests_max)
     }

@@ -231,10 +231,12 @@ pub enum DirKind {
 
 /// Classifies `dir`. Errors: neither a run nor a series; the error describes the contents and names runs below.
 pub fn dir_kind(dir: &Path) -> Result<DirKind, RunDirError> {
-    match () {
-        () if is_there(dir, SERIES) => Ok(DirKind::Series),
-        () if is_there(dir, MANIFEST) => Ok(DirKind::Run),
-        () => Err(no_run(dir)),
+    if is_there(dir, SERIES) {
+        Ok(DirKind::Series)
+    } else if is_there(dir, MANIFEST) {
+        Ok(DirKind::Run)
+    } else {
+        Err(no_run(dir))
     }
 }
 

@@ -80,14 +80,13 @@ pub fn read_each(
             other => other?,
         };
     let recorded_sums = RecordedSums::of(dir);
-    let recorded_verdict = match recorded_sums.foreign_verdict {
-        true => {
-            damage.push(format!(
-                "{VERDICT} belongs to another run: how this run ended is unknown"
-            ));
-            None
-        }
-        false => recorded_verdict,
+    let recorded_verdict = if recorded_sums.foreign_verdict {
+        damage.push(format!(
+            "{VERDICT} belongs to another run: how this run ended is unknown"
+        ));
+        None
+    } else {
+        recorded_verdict
     };
     let mut torn = Vec::new();
     for name in recorded_sums.names() {
@@ -281,7 +280,8 @@ impl Intervals {
                 .or(damage.map(|what| format!("{name} {what}")));
             Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
         };
-        let (cells, telemetry) = (open_table(INTERVALS)?, open_table(TELEMETRY)?);
+        let cells = open_table(INTERVALS)?;
+        let telemetry = open_table(TELEMETRY)?;
         let mut intervals = Self {
             layout: manifest.layout(),
             cells,
@@ -378,7 +378,8 @@ impl Intervals {
                 self.next_index
             )));
         }
-        let (after_sec, lines) = (closing_line.counts.after_sec, closing_line.lines);
+        let after_sec = closing_line.counts.after_sec;
+        let lines = closing_line.lines;
         self.begin_record(closing_line);
         for _ in 0..lines {
             let Some(line) = self.cells.next()? else {

@@ -151,13 +151,6 @@ fn values<'a>(
         held_ns,
     ]
     .map(|values| values.iter_mut());
-    let next = move |_| {
-        by_threshold
-            .each_mut()
-            .map(Iterator::next)
-            .into_iter()
-            .flatten()
-    };
     let leading = [
         ops,
         bytes,
@@ -169,18 +162,26 @@ fn values<'a>(
         unissued,
     ]
     .into_iter();
-    leading.chain((0..thresholds).flat_map(next)).chain([
-        last_back_ns,
-        step,
-        lost,
-        missed,
-        missed_least,
-        late,
-        late_max_ns,
-        silent_ns,
-        held_by,
-        wrong_data,
-    ])
+    leading
+        .chain((0..thresholds).flat_map(move |_| {
+            by_threshold
+                .each_mut()
+                .map(Iterator::next)
+                .into_iter()
+                .flatten()
+        }))
+        .chain([
+            last_back_ns,
+            step,
+            lost,
+            missed,
+            missed_least,
+            late,
+            late_max_ns,
+            silent_ns,
+            held_by,
+            wrong_data,
+        ])
 }
 
 /// Maps the columns of a file to positions in writing order.
@@ -334,7 +335,8 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
         .map(|carried| (carried.cell, carried.step + 1, carried.counts));
     let mut lines = 0;
     for (index, mut step, mut cell) in current_cells.chain(carried) {
-        let (stream, device) = (&layout.streams[index / devices].name, index % devices);
+        let stream = &layout.streams[index / devices].name;
+        let device = index % devices;
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "{},{stream},{device}", counts.after_sec);
         let values: Vec<_> = values(&mut cell, &mut step, layout.thresholds_ns.len()).collect();
@@ -409,7 +411,8 @@ impl TelemetryLine {
         columns: usize,
         telemetry: &mut Vec<String>,
     ) -> Result<Self, String> {
-        let (mut telemetry_line, mut fields) = (Self::default(), fields(line));
+        let mut telemetry_line = Self::default();
+        let mut fields = fields(line);
         for into in fixed(&mut telemetry_line.counts, &mut telemetry_line.lines) {
             *into =
                 number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
@@ -487,14 +490,13 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
 
 /// A decimal number without sign or blanks.
 fn number(field: Option<&str>) -> Option<u64> {
-    let add = |number: u64, digit: u8| {
-        let digit = char::from(digit).to_digit(10)?;
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    };
     field
         .filter(|field| !field.is_empty())?
         .bytes()
-        .try_fold(0, add)
+        .try_fold(0, |number: u64, digit: u8| {
+            let digit = char::from(digit).to_digit(10)?;
+            number.checked_mul(10)?.checked_add(u64::from(digit))
+        })
 }
 
 /// Columns before the threshold columns.
@@ -556,7 +558,8 @@ pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirErro
     if input.next()?.is_some_and(|found| found != expected) {
         return Err(input.error(format!("the columns {expected}")));
     }
-    let (devices, thresholds) = (manifest.devices.len(), manifest.sla.thresholds_ns().len());
+    let devices = manifest.devices.len();
+    let thresholds = manifest.sla.thresholds_ns().len();
     while let Some(text) = input.next()? {
         match TraceLine::read(text, devices, thresholds) {
             Ok(line) => samples.lines.push(line),
@@ -584,7 +587,8 @@ fn trace_header(sla: &Sla) -> String {
 
 impl TraceLine {
     fn push(&self, text: &mut String) {
-        let (kind, size) = (self.kind.name(), self.size.name());
+        let kind = self.kind.name();
+        let size = self.size.name();
         let _ = write!(
             text,
             "{:.3},{},{},{kind},{size},{}",
@@ -630,7 +634,8 @@ impl TraceLine {
             .ok_or("small or large")?;
         let mut next =
             || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
-        let (requests, lost) = (next()?, next()?);
+        let requests = next()?;
+        let lost = next()?;
         let mut spread = || {
             Ok::<_, String>(Spread {
                 p50_ns: next()?,
@@ -638,13 +643,16 @@ impl TraceLine {
                 max_ns: next()?,
             })
         };
-        let (queue, device_time) = (spread()?, spread()?);
+        let queue = spread()?;
+        let device_time = spread()?;
         let mut next_over = || {
             (0..thresholds)
                 .map(|_| next())
                 .collect::<Result<Vec<_>, _>>()
         };
-        let (queue_over, device_over, total_over) = (next_over()?, next_over()?, next_over()?);
+        let queue_over = next_over()?;
+        let device_over = next_over()?;
+        let total_over = next_over()?;
         if fields.next().is_some() {
             return Err("at most as many columns as the first line has".to_owned());
         }
@@ -747,7 +755,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = manifest();
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
         let lines = [
             line(1.004, 0, TraceKind::Read),
@@ -796,7 +805,8 @@ mod tests {
 
     #[test]
     fn a_file_cut_anywhere_gives_its_whole_lines() {
-        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = manifest();
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
         writer
             .append(&[
@@ -825,7 +835,8 @@ mod tests {
 
     #[test]
     fn a_damaged_line_is_named() {
-        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest());
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = manifest();
         let mut writer = TraceWriter::create(dir.path(), &manifest.sla).unwrap();
         writer.append(&[line(1.0, 0, TraceKind::Read)]).unwrap();
         let path = dir.path().join(TRACE);

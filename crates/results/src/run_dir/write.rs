@@ -55,18 +55,19 @@ impl ActLog {
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len())
             .filter_map(|index| Some((index, manifest.act_header(index)?)));
-        let create = |(index, header)| {
-            let mut file = AppendFile::create(dir.join(manifest.act_log_name(index)))?;
-            let mut text = Vec::new();
-            write_header(&mut text, &header).expect("a vector takes any bytes");
-            file.append(&text)?;
-            Ok(Self {
-                file,
-                totals: Totals::new(&manifest.layout(), index),
-                text,
+        asking
+            .map(|(index, header)| {
+                let mut file = AppendFile::create(dir.join(manifest.act_log_name(index)))?;
+                let mut text = Vec::new();
+                write_header(&mut text, &header).expect("a vector takes any bytes");
+                file.append(&text)?;
+                Ok(Self {
+                    file,
+                    totals: Totals::new(&manifest.layout(), index),
+                    text,
+                })
             })
-        };
-        asking.map(create).collect()
+            .collect()
     }
 
     fn append_interval(&mut self, interval: &Interval, after_sec: u64) -> Result<(), RunDirError> {
@@ -130,11 +131,9 @@ impl Writer {
         let names = appended.chain(hlogs.files()).map(AppendFile::name);
         let names: Vec<_> = [MANIFEST.to_owned()].into_iter().chain(names).collect();
         let checksums = checksums::Writer::create(dir, &names)?;
-        let (tightest_ns, counts, text) = (
-            manifest.sla.tightest_ns(),
-            IntervalCounts::default(),
-            String::new(),
-        );
+        let tightest_ns = manifest.sla.tightest_ns();
+        let counts = IntervalCounts::default();
+        let text = String::new();
         let mut files = Files {
             layout,
             interval_sec: interval_sec.max(1),
@@ -401,7 +400,8 @@ fn recorded_sec(manifest: &Manifest) -> u64 {
 /// An upper bound for usual devices; with a very broad spread of latencies the directory may take a third more.
 /// `telemetry_columns` is the number of the caller's columns.
 pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
-    let (layout, interval_sec) = (&manifest.layout(), manifest.report_interval_sec.max(1));
+    let layout = &manifest.layout();
+    let interval_sec = manifest.report_interval_sec.max(1);
     let duration_sec = recorded_sec(manifest);
     let intervals = duration_sec.div_ceil(interval_sec);
     let windows = intervals.div_ceil(window_intervals(interval_sec, manifest.round_sec));

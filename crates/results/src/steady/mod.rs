@@ -69,7 +69,8 @@ pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
 impl Steadiness {
     /// Steady state of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
-        let (sla, count) = (&rounds.sla, rounds.count());
+        let sla = &rounds.sla;
+        let count = rounds.count();
         let ends = || ROUNDS_IN_WINDOW..=count;
         let steady: Vec<usize> = ends().filter(|end| is_steady_at(rounds, *end)).collect();
         let reached_round = steady.first().copied();
@@ -92,7 +93,8 @@ impl Steadiness {
     /// The state in one sentence.
     pub fn sentence(&self) -> String {
         let minutes = |rounds: usize| rounds as f64 * self.round_sec as f64 / 60.0;
-        let (rounds, round_sec) = (self.rounds, self.round_sec);
+        let rounds = self.rounds;
+        let round_sec = self.round_sec;
         let moving = self.windows.iter().find(|window| !window.is_steady());
         let since_round = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
@@ -278,18 +280,20 @@ fn slope(values: &[f64]) -> f64 {
 
 /// Each metric, with the limit with which its range is also compared.
 fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
-    let share = |limit: &Limit| {
-        (
-            Metric::ShareOver {
-                threshold_ns: limit.threshold_ns,
-            },
-            Some(limit.share_max()),
-        )
-    };
-    sla.limits().iter().map(share).chain([
-        (Metric::P99, Some(sla.tightest_ns() as f64)),
-        (Metric::AchievedIops, None),
-    ])
+    sla.limits()
+        .iter()
+        .map(|limit: &Limit| {
+            (
+                Metric::ShareOver {
+                    threshold_ns: limit.threshold_ns,
+                },
+                Some(limit.share_max()),
+            )
+        })
+        .chain([
+            (Metric::P99, Some(sla.tightest_ns() as f64)),
+            (Metric::AchievedIops, None),
+        ])
 }
 
 /// Every metric of every series over the five rounds before `end`; empty if there are fewer rounds. A metric that is
@@ -447,7 +451,8 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
         });
         [0.0].into_iter().chain(running).collect::<Vec<f64>>()
     };
-    let (sum, squares) = (sums(|value| value), sums(|value| value * value));
+    let sum = sums(|value| value);
+    let squares = sums(|value| value * value);
     // Squared distance of values[from..to] to their mean.
     let cost = |from: usize, to: usize| {
         let total = sum[to] - sum[from];

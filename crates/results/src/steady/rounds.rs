@@ -233,23 +233,6 @@ impl Rounds {
                 })
             })
             .collect();
-        let load = |cell: usize| {
-            let (stream, device) = (
-                &manifest.streams[cell / devices.len()],
-                &devices[cell % devices.len()],
-            );
-            (stream.offered_iops > 0.0).then(|| Load {
-                group: Group {
-                    stream: stream.name.clone(),
-                    device: Some(device.clone()),
-                },
-                cell,
-                per_sec: stream.offered_iops / devices.len() as f64,
-                rounds: Vec::new(),
-                done_ops: 0,
-                backlog: Backlog::default(),
-            })
-        };
         Self {
             sla: manifest.sla.clone(),
             round_sec: manifest.round_sec.max(1),
@@ -259,7 +242,23 @@ impl Rounds {
                 .map(|_| (CellCounts::default(), latencies()))
                 .collect(),
             series,
-            loads: (0..manifest.layout().cells()).filter_map(load).collect(),
+            loads: (0..manifest.layout().cells())
+                .filter_map(|cell: usize| {
+                    let stream = &manifest.streams[cell / devices.len()];
+                    let device = &devices[cell % devices.len()];
+                    (stream.offered_iops > 0.0).then(|| Load {
+                        group: Group {
+                            stream: stream.name.clone(),
+                            device: Some(device.clone()),
+                        },
+                        cell,
+                        per_sec: stream.offered_iops / devices.len() as f64,
+                        rounds: Vec::new(),
+                        done_ops: 0,
+                        backlog: Backlog::default(),
+                    })
+                })
+                .collect(),
             counts: IntervalCounts::default(),
         }
     }
@@ -350,7 +349,8 @@ impl Rounds {
     }
 
     fn read_percentiles(&mut self, dir: &Path, manifest: &Manifest) -> Result<(), RunDirError> {
-        let (round_sec, devices) = (self.round_sec as f64, self.devices);
+        let round_sec = self.round_sec as f64;
+        let devices = self.devices;
         let mut under_way = 0;
         let current = &mut self.current;
         current.iter_mut().for_each(|(_, service)| service.reset());

@@ -58,7 +58,8 @@ fn recorded(dir: &Path, manifest: &Manifest, seconds: u64) -> Rounds {
 #[test]
 fn a_run_and_its_directory_have_the_same_rounds() {
     for devices in [1, 2] {
-        let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(devices));
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = manifest(devices);
         let live = recorded(dir.path(), &manifest, 410);
         let read = Rounds::read(dir.path(), &manifest).unwrap();
         assert_eq!(
@@ -74,7 +75,8 @@ fn a_run_and_its_directory_have_the_same_rounds() {
                     ..*round
                 };
                 assert_eq!(without(live), without(read));
-                let (live, read) = (live.p99_ns.unwrap(), read.p99_ns.unwrap());
+                let live = live.p99_ns.unwrap();
+                let read = read.p99_ns.unwrap();
                 assert!(
                     live.abs_diff(read) <= 2 * 1024,
                     "the log keeps 1 us apart: {live} {read}"
@@ -90,7 +92,8 @@ fn a_run_and_its_directory_have_the_same_rounds() {
 
 #[test]
 fn steadiness_and_the_cliff_are_found() {
-    let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1);
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 600));
     assert_eq!(
         (
@@ -133,7 +136,8 @@ fn steadiness_and_the_cliff_are_found() {
 
 #[test]
 fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
-    let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1);
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 260));
     assert_eq!(
         (
@@ -152,7 +156,8 @@ fn just_after_the_cliff_a_run_is_not_steady_and_says_what_moves() {
 
 #[test]
 fn four_rounds_are_too_few() {
-    let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1);
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 99));
     assert_eq!(
         (steadiness.reached_round, steadiness.steady_at_end),
@@ -167,7 +172,8 @@ fn four_rounds_are_too_few() {
 
 #[test]
 fn without_its_interval_log_a_run_still_has_shares() {
-    let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = manifest(1);
     recorded(dir.path(), &manifest, 200);
     std::fs::remove_file(dir.path().join("service.hlog")).unwrap();
     let read = Rounds::read(dir.path(), &manifest).unwrap();

@@ -17,7 +17,8 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
             return false;
         }
     };
-    let (mut chunks, mut damage) = (Vec::new(), None);
+    let mut chunks = Vec::new();
+    let mut damage = None;
     for chunk in reader.by_ref() {
         match chunk {
             Ok(chunk) => chunks.push(chunk),

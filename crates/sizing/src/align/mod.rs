@@ -80,7 +80,8 @@ impl Offsets {
 /// Deviation of each of the four numbers from its target, as a fraction of the target; 100 % if the target is 0 and
 /// the number is not.
 pub fn errors(target: &DriveIo, measured: &DriveIo) -> [f64; 4] {
-    let (target, found) = (target.numbers(), measured.numbers());
+    let target = target.numbers();
+    let found = measured.numbers();
     std::array::from_fn(|n| relative(target[n], found[n]))
 }
 
@@ -274,7 +275,8 @@ impl Distortion {
 
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
     pub fn of(requested: &DriveIo, reached: &DriveIo) -> Self {
-        let (requested, reached) = (requested.numbers(), reached.numbers());
+        let requested = requested.numbers();
+        let reached = reached.numbers();
         Self(std::array::from_fn(|n| {
             if requested[n] > 0.0 && reached[n] > 0.0 {
                 reached[n] / requested[n]
@@ -326,17 +328,20 @@ pub fn solve(
             nearest(missing / full.large_block_reads.per_sec, "lbr-req-offset");
     }
     if config.read_reqs_per_sec > 0 {
-        let read = |read_size: u32| {
-            Some(
-                load(Offsets {
-                    read_size,
-                    ..solved
-                })?
-                .io()
-                .read_kib_per_sec,
-            )
-        };
-        solved.read_size = bisect_pct(requested.read_kib_per_sec, "read-size-offset", &read);
+        solved.read_size = bisect_pct(
+            requested.read_kib_per_sec,
+            "read-size-offset",
+            &|read_size: u32| {
+                Some(
+                    load(Offsets {
+                        read_size,
+                        ..solved
+                    })?
+                    .io()
+                    .read_kib_per_sec,
+                )
+            },
+        );
     }
     solved
 }
@@ -413,7 +418,8 @@ fn commits_for(
 /// `value_at` returns `None` is too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
-    let (mut low, mut high) = (*percents.start(), *percents.end() + 1);
+    let mut low = *percents.start();
+    let mut high = *percents.end() + 1;
     // Bisects for the largest percent whose value does not exceed `target`. The next percent may be nearer.
     while high - low > 1 {
         let middle = low.midpoint(high);

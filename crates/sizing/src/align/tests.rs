@@ -49,7 +49,8 @@ fn rounds(
 ) -> usize {
     let mut at = config.clone();
     for round in 0..6 {
-        let (asked, within) = (asked(&at, min_io_bytes), 0.02);
+        let asked = asked(&at, min_io_bytes);
+        let within = 0.02;
         let reached = reached(&asked);
         if worst(target, &reached) <= within {
             return round;
@@ -157,11 +158,9 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
             write_size: 100,
         };
         // w/s and wkB/s have the same factor: otherwise the write size would differ, which no offset corrects.
-        let (reads, writes, read_bytes) = (
-            0.97 + random() * 0.06,
-            0.9 + random() * 0.2,
-            0.9 + random() * 0.2,
-        );
+        let reads = 0.97 + random() * 0.06;
+        let writes = 0.9 + random() * 0.2;
+        let read_bytes = 0.9 + random() * 0.2;
         let added = random() * 30_000.0;
         let reached = |asked: &DriveIo| {
             let [r, w, rkb, wkb] = asked.numbers();
@@ -264,7 +263,8 @@ fn few_large_blocks_and_many_sizes_take_longer() {
 #[test]
 fn only_the_lines_of_offsets_change_and_their_comments_stay() {
     let text = "# mine\r\ndevice-names: sim:\n lbw-req-offset 093 # by eye # twice\n#read-size-offset: 090\n\n";
-    let (before, after) = (offsets(100, 93, 100, 100), offsets(98, 92, 100, 100));
+    let before = offsets(100, 93, 100, 100);
+    let after = offsets(98, 92, 100, 100);
     assert_eq!(
         rewrite(text, before, after, "flashproof size align, today"),
         "# mine\r\ndevice-names: sim:\nlbw-req-offset: 92  # was 93, by flashproof size align, today; by eye # twice\n\

@@ -93,7 +93,8 @@ impl InfoReplies {
     /// Reads `input` to its end; several files of one node may follow each other, in any order.
     pub fn read(&mut self, source: &str, input: impl Read) -> io::Result<()> {
         self.sources.push(source.to_owned());
-        let (mut input, mut line) = (BufReader::with_capacity(1 << 16, input), Vec::new());
+        let mut input = BufReader::with_capacity(1 << 16, input);
+        let mut line = Vec::new();
         while next_line(&mut input, REPLY_BYTES_MAX, &mut line)? {
             if (line.len() as u64) < REPLY_BYTES_MAX {
                 self.take(&String::from_utf8_lossy(&line));

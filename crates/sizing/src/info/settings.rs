@@ -264,10 +264,8 @@ mod tests {
 
     #[test]
     fn only_what_is_not_so_already_is_changed() {
-        let (on, memory) = (
-            DEVICE.replace("false", "true"),
-            "storage-engine=memory;enable-benchmarks-storage=false",
-        );
+        let on = DEVICE.replace("false", "true");
+        let memory = "storage-engine=memory;enable-benchmarks-storage=false";
         let current = NodeSettings {
             namespaces: vec![("off", DEVICE), ("on", &on), ("memory", memory)],
             service: "",

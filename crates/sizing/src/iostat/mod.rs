@@ -95,9 +95,10 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = Collector::new(&name);
-    let table_result = match is_json {
-        true => table::read_json(bytes, &mut collector),
-        false => table::read(&mut Lines::new(bytes), &mut collector),
+    let table_result = if is_json {
+        table::read_json(bytes, &mut collector)
+    } else {
+        table::read(&mut Lines::new(bytes), &mut collector)
     };
     let found = table_result.map_err(read_error)?;
     if input.is_cut() {
@@ -245,7 +246,8 @@ fn classify_first(run: &[Report]) -> FirstReport {
             .map(|rate| (rate * 100.0).round() as u64)
             .collect::<BTreeSet<u64>>()
     };
-    let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
+    let first = rates(std::slice::from_ref(first));
+    let rest = rates(rest);
     let count_fitting = |rates: &BTreeSet<u64>, seconds| {
         rates
             .iter()

@@ -94,7 +94,8 @@ impl Collector {
     /// Begins a report with its time.
     pub(super) fn moment(&mut self, date: Option<WrittenDate>, time: Time, offset: Option<Offset>) {
         self.close();
-        let (date, of_banner) = (date.or(self.date), date.is_none());
+        let of_banner = date.is_none();
+        let date = date.or(self.date);
         if date != self.dates.last().copied() {
             self.dates.extend(date);
         }

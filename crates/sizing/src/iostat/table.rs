@@ -117,23 +117,29 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
 /// The reason why the table with this header cannot serve; `None`: no header of such a table.
 fn unusable(words: &[&str]) -> Option<Unusable> {
     let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
-    match () {
-        () if has(&["kr/s", "kw/s", "Kr/s", "Kw/s", "KB/t"]) => Some(Unusable::OtherSystem),
-        () if has(&["tps"]) && has(&["rqm/s", "aqu-sz"]) => Some(Unusable::Short),
-        () if has(&["tps", "kB_read/s", "MB_read/s", "Blk_read/s"]) => Some(Unusable::NotExtended),
-        () => None,
+    if has(&["kr/s", "kw/s", "Kr/s", "Kw/s", "KB/t"]) {
+        Some(Unusable::OtherSystem)
+    } else if has(&["tps"]) && has(&["rqm/s", "aqu-sz"]) {
+        Some(Unusable::Short)
+    } else if has(&["tps", "kB_read/s", "MB_read/s", "Blk_read/s"]) {
+        Some(Unusable::NotExtended)
+    } else {
+        None
     }
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
-    let column = |(at, name): (usize, &&str)| {
-        field(name).map(|(field, factor)| Column {
-            word_index: at,
-            field,
-            factor,
+    let columns: Vec<Column> = words
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name): (usize, &&str)| {
+            field(name).map(|(field, factor)| Column {
+                word_index: at,
+                field,
+                factor,
+            })
         })
-    };
-    let columns: Vec<Column> = words.iter().enumerate().filter_map(column).collect();
+        .collect();
     if columns.len() < 2 {
         return None;
     }

@@ -53,14 +53,13 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
         ("ce-4.9.0.37", 36, "2026-11-20T23:13:05"),
         ("ce-8.0.0.15", 48, "2026-11-20T23:02:35"),
     ] {
-        let (text, json) = (
-            captured(&format!("{version}/iostat-x.txt")),
-            captured(&format!("{version}/iostat-x.json")),
-        );
+        let text = captured(&format!("{version}/iostat-x.txt"));
+        let json = captured(&format!("{version}/iostat-x.json"));
         assert_eq!(text.reports.len(), reports, "{:?}", text.remarks);
         for (a, b) in text.reports.iter().zip(&json.reports) {
             // Two runs of iostat side by side wrote the two outputs.
-            let (text, json) = (&a.devices[0], &b.devices[0]);
+            let text = &a.devices[0];
+            let json = &b.devices[0];
             assert!((text.io.reads_per_sec / json.io.reads_per_sec - 1.0).abs() < 0.02);
             assert!(text.flushes_per_sec.is_some() && json.flushes_per_sec.is_some());
             assert_eq!(a.timestamp, b.timestamp);
@@ -317,7 +316,8 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
     let whole = read_text(&text).unwrap();
     for cut in [5000, 10_001, 20_007] {
         let cut_off = read_text(&text[..cut]).unwrap();
-        let (a, b) = (cut_off.reports, &whole.reports);
+        let a = cut_off.reports;
+        let b = &whole.reports;
         assert!(
             a.len() >= cut / 600
                 && a.iter()

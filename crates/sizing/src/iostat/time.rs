@@ -61,7 +61,9 @@ pub(super) fn moment(line: &str) -> Option<(Option<WrittenDate>, Time, Option<Of
         }
     })?;
     let number = |at: usize| groups[at].1.parse::<i8>().ok();
-    let (mut hour, minute, second) = (number(clock)?, number(clock + 1)?, number(clock + 2)?);
+    let mut hour = number(clock)?;
+    let minute = number(clock + 1)?;
+    let second = number(clock + 2)?;
     let lower = line.to_lowercase();
     let has_word = |words: [&str; 4]| words.iter().any(|word| lower.contains(word));
     if has_word(["pm", "p.m", "下午", "午後"]) {
@@ -86,10 +88,8 @@ fn offset(text: &str) -> Option<Offset> {
     if text == "Z" {
         return Some(Offset::UTC);
     }
-    let (sign, digits) = (
-        if text.starts_with('-') { -1 } else { 1 },
-        text.strip_prefix(['+', '-'])?.replace(':', ""),
-    );
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let digits = text.strip_prefix(['+', '-'])?.replace(':', "");
     let digits = digits
         .parse::<i32>()
         .ok()
@@ -139,28 +139,6 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
         .filter(|date| !date.year_first && !date.day_first)
         .collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
-    let span = |order| {
-        let dates: Vec<Date> = unclear.iter().filter_map(|date| date.date(order)).collect();
-        let (first, last) = (dates.iter().min()?, dates.iter().max()?);
-        dates
-            .is_sorted()
-            .then(|| first.until(*last).map(|span| span.get_days()).ok())
-            .flatten()
-    };
-    let distance = |order| {
-        let days = |order| {
-            Some(
-                near_date?
-                    .until(unclear.first()?.date(order)?)
-                    .ok()?
-                    .get_days()
-                    .abs(),
-            )
-        };
-        days(Order::MonthDay)
-            .and(days(Order::DayMonth))
-            .and(days(order))
-    };
     // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has a result.
     let smaller_order =
         |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
@@ -175,8 +153,33 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
     // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
     let sure = fitting_order
-        .or_else(|| smaller_order(&span))
-        .or_else(|| smaller_order(&distance));
+        .or_else(|| {
+            smaller_order(&|order| {
+                let dates: Vec<Date> = unclear.iter().filter_map(|date| date.date(order)).collect();
+                let first = dates.iter().min()?;
+                let last = dates.iter().max()?;
+                dates
+                    .is_sorted()
+                    .then(|| first.until(*last).map(|span| span.get_days()).ok())
+                    .flatten()
+            })
+        })
+        .or_else(|| {
+            smaller_order(&|order| {
+                let days = |order| {
+                    Some(
+                        near_date?
+                            .until(unclear.first()?.date(order)?)
+                            .ok()?
+                            .get_days()
+                            .abs(),
+                    )
+                };
+                days(Order::MonthDay)
+                    .and(days(Order::DayMonth))
+                    .and(days(order))
+            })
+        });
     match sure {
         Some(order) => (order, true),
         None => (

@@ -156,7 +156,8 @@ impl Table {
         } else {
             self.slice_sec
         };
-        let (days, rest_sec) = (seconds / 86_400, seconds % 86_400);
+        let days = seconds / 86_400;
+        let rest_sec = seconds % 86_400;
         let days = match days {
             0 => String::new(),
             1 => "1 day, ".to_owned(),
@@ -185,7 +186,8 @@ impl fmt::Display for Table {
             .iter()
             .map(|threshold| format!("{threshold:>7}"))
             .collect();
-        let (width, columns) = (LABEL.len(), " ------".repeat(self.thresholds.len()));
+        let width = LABEL.len();
+        let columns = " ------".repeat(self.thresholds.len());
         let underline = format!("{}{columns} {}\n", "-".repeat(width), "-".repeat(10));
         writeln!(f, "{}\n{:width$} %> ({})", time(from), "", self.unit)?;
         write!(f, "{LABEL}{thresholds}{:>11}\n{underline}", "ops/sec")?;

@@ -107,7 +107,8 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
         query.slice_sec
     };
     let mut is_first = true;
-    let (mut operations, mut seconds) = (0.0, 0);
+    let mut operations = 0.0;
+    let mut seconds = 0;
     'slices: while end.is_none_or(|end| end > old.local_time) {
         let counts_before = counts.clone();
         let Some(mut new) = counts.next_from(later(old.local_time, length)) else {
@@ -308,7 +309,8 @@ impl<'a> Groups<'a> {
             let index = self.dumps_before;
             let (group, rest) = self.dumps.split_at(self.number_of(self.dumps));
             self.skip_to(index + group.len());
-            let (is_last, number) = (rest.is_empty(), group.len());
+            let is_last = rest.is_empty();
+            let number = group.len();
             // The last dump may be incomplete.
             let group = if is_last && !self.followed {
                 &group[..number - 1]
@@ -322,7 +324,8 @@ impl<'a> Groups<'a> {
                 continue;
             }
             self.last_number = number;
-            let (first, last) = (group.first()?, group.last()?);
+            let first = group.first()?;
+            let last = group.last()?;
             let mut counts = Counts {
                 first: index,
                 local_time: first.local_time,

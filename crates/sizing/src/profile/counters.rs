@@ -77,7 +77,8 @@ impl HistogramCounts {
             .map(|(_, last)| last.buckets.len())
             .max()
             .unwrap_or(0);
-        let (mut count, mut buckets) = (0, vec![0; longest]);
+        let mut count = 0;
+        let mut buckets = vec![0; longest];
         for (first, last) in pairs {
             count += last.total.checked_sub(first.total)?;
             for (bucket, grown) in buckets.iter_mut().enumerate() {
@@ -218,7 +219,8 @@ fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -
     let inside = pairs
         .filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
     let counted = inside.filter(|(one, next)| !is_between(steps, one.timestamp, next.timestamp));
-    let (mut reads, mut seconds) = (0.0, 0.0);
+    let mut reads = 0.0;
+    let mut seconds = 0.0;
     for (one, next) in counted {
         if let Some(grown) = next.tomb_raider_reads.checked_sub(one.tomb_raider_reads) {
             reads += grown as f64;
@@ -302,7 +304,9 @@ pub fn of_device(
         let assumed = stated_bytes.0.zip(stated_bytes.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
             let fixed = "from server version 7.1 on they are always 8 MiB: give --flush-size";
             let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
-            let (stated_size, source_name, logged) = (kib(here), &facts.origin, kib(logged));
+            let stated_size = kib(here);
+            let source_name = &facts.origin;
+            let logged = kib(logged);
             format!(
                 "{device}: write blocks are {stated_size} according to {source_name}, but {logged} according to the log of the \
                  server's start \

@@ -82,7 +82,8 @@ pub(super) struct NodeSources<'a> {
 
 impl NodeSources<'_> {
     fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
-        let (log, id) = (self.log, &self.id);
+        let log = self.log;
+        let id = &self.id;
         let stored = log.namespaces();
         let mut device_remarks = Vec::new();
         let devices = self.devices(&stored, &mut device_remarks);
@@ -271,7 +272,8 @@ impl NodeSources<'_> {
                 .get(&drive)
                 .map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
-                let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
+                let shown_sec = window.seconds() - missing_sec;
+                let sec = window.seconds();
                 profile.remarks.push(format!(
                     "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
                      compared with the server's rates over the whole window"
@@ -333,12 +335,15 @@ impl NodeSources<'_> {
                 .or_default()
                 .push(device.clone())
         });
-        let mean = |(drive, devices): (String, Vec<String>)| {
-            let mean = sources::mean(iostat, &drive, &devices, window, self.options.iostat_zone);
-            mean.map(|seen| (drive, seen))
-                .map_err(|error| self.iostat(error))
-        };
-        by_drive.into_iter().map(mean).collect()
+        by_drive
+            .into_iter()
+            .map(|(drive, devices): (String, Vec<String>)| {
+                let mean =
+                    sources::mean(iostat, &drive, &devices, window, self.options.iostat_zone);
+                mean.map(|seen| (drive, seen))
+                    .map_err(|error| self.iostat(error))
+            })
+            .collect()
     }
 
     fn counted(&self, name: &str, window: Window) -> Option<HistogramCounts> {
@@ -387,17 +392,20 @@ impl NodeSources<'_> {
         // A histogram of sizes that is never dumped is empty: the server dumps both, or none.
         let sized = |what: &str| {
             let name = format!("{{{namespace}}}-device-{what}-size");
-            match self.log.histograms.contains_key(&name) {
-                true => self.counted(&name, window).ok_or_else(|| too_short(name)),
-                false => Ok(HistogramCounts {
+            if self.log.histograms.contains_key(&name) {
+                self.counted(&name, window).ok_or_else(|| too_short(name))
+            } else {
+                Ok(HistogramCounts {
                     count: 0,
                     seconds: sec,
                     buckets: Vec::new(),
-                }),
+                })
             }
         };
-        let (reads, writes) = (sized("read")?, sized("write")?);
-        let (id, sized_sec) = (&self.id, reads.seconds.min(writes.seconds));
+        let reads = sized("read")?;
+        let writes = sized("write")?;
+        let id = &self.id;
+        let sized_sec = reads.seconds.min(writes.seconds);
         let is_records_unknown = !self.log.has_sizes(namespace);
         let log = id.clone();
         let off_doubt = match namespace.as_str() {
@@ -435,10 +443,8 @@ impl NodeSources<'_> {
         let is_memory = drive_rates.is_memory;
         let driver = if is_memory { "drv_mem" } else { "drv_ssd" };
         let device_reads = of_device("read").filter(|_| !is_memory);
-        let (device_lbr, device_writes) = (
-            of_device("large-block-read").filter(|_| !is_memory),
-            of_device("write"),
-        );
+        let device_lbr = of_device("large-block-read").filter(|_| !is_memory);
+        let device_writes = of_device("write");
         let writes_per_sec = writes.per_sec() / sharers as f64;
         // With commit-to-device each record is a separate write, and only defragmentation writes blocks.
         let commit_to_device = facts.commit_to_device.unwrap_or_else(|| {
@@ -538,7 +544,8 @@ impl NodeSources<'_> {
         let both_reads = device_reads
             .filter(|_| sharers == 1 && !is_records_unknown)
             .map(|counted| [counted.per_sec(), reads.per_sec()]);
-        let [lbr, writes] = [device_lbr, device_writes].map(|counted| Some(counted?.per_sec()));
+        let lbr = device_lbr.map(|counted| counted.per_sec());
+        let writes = device_writes.map(|counted| counted.per_sec());
         let device_checks =
             super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
         let assumed = [assumed, off_doubt, coverage_doubt]

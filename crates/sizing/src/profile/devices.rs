@@ -85,7 +85,8 @@ impl NodeSources<'_> {
         remarks: &mut Vec<String>,
     ) -> BTreeMap<(String, String), DriveKey> {
         let only_namespace = stored.first().filter(|_| stored.len() == 1);
-        let (id, mut devices) = (&self.id, BTreeMap::new());
+        let id = &self.id;
+        let mut devices = BTreeMap::new();
         for (key, lines) in &self.log.drives {
             let (logged, name) = key;
             // A line without a namespace belongs to the only namespace.
@@ -189,14 +190,16 @@ impl NodeSources<'_> {
             },
             id,
         ) = (load, &self.id);
-        let has_queue = |((of, name), lines): (&DriveKey, &Vec<DriveLine>)| {
-            name == device
-                && (of == namespace || of.is_empty())
-                && lines.iter().any(|it| it.shadow_write_q.is_some())
-        };
         let shadow = match self.facts(namespace, window).shadows.remove(device) {
             Some(shadow) => shadow,
-            None if self.log.drives.iter().any(has_queue) => {
+            None if self.log.drives.iter().any(
+                |((of, name), lines): (&DriveKey, &Vec<DriveLine>)| {
+                    name == device
+                        && (of == namespace || of.is_empty())
+                        && lines.iter().any(|it| it.shadow_write_q.is_some())
+                },
+            ) =>
+            {
                 remarks.push(format!(
                     "node {id}, {{{namespace}}} {device}: has a shadow device, but no source names it - give the log \
                      with the \

@@ -291,8 +291,8 @@ impl Profile {
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
             let Check { node, place, what, against, found, least, most, allowed_pct, advice } = check;
-            let (off_pct, most) =
-                (check.residue_pct(), if least == most { String::new() } else { format!(" to {most:.1}") });
+            let off_pct = check.residue_pct();
+            let most = if least == most { String::new() } else { format!(" to {most:.1}") };
             format!(
                 "node {node}, {place}: {what}: {found:.1} is {off_pct:+.1} % off {against} ({least:.1}{most}), allowed \
                  {allowed_pct} % - {advice}"
@@ -434,12 +434,13 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec),
         is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec),
     ];
-    let reads_text = match loads
+    let reads_text = if loads
         .iter()
         .any(|load| load.tomb_raider_reads_per_sec > 0.0)
     {
-        true => "record reads + large-block reads + the tomb raider's reads",
-        false => "record reads + large-block reads",
+        "record reads + large-block reads + the tomb raider's reads"
+    } else {
+        "record reads + large-block reads"
     };
     let checks = [
         check(

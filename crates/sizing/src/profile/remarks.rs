@@ -37,32 +37,36 @@ impl NodeSources<'_> {
             });
             events.periods.extend(periods);
         }
-        let sentence = |(
-            meaning,
-            Events {
-                subjects,
-                mut periods,
-            },
-        ): (&str, Events)| {
-            periods.sort_unstable();
-            let shown = subjects
-                .iter()
-                .filter(|subject| !subject.is_empty())
-                .take(SUBJECTS_SHOWN);
-            let about: String = shown.map(|subject| format!(", {subject}")).collect();
-            let more = subjects.len().saturating_sub(SUBJECTS_SHOWN);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            format!(
-                "node {}{about}{more}: {meaning} ({})",
-                self.id,
-                times(&periods, window)
+        by_meaning
+            .into_iter()
+            .map(
+                |(
+                    meaning,
+                    Events {
+                        subjects,
+                        mut periods,
+                    },
+                ): (&str, Events)| {
+                    periods.sort_unstable();
+                    let shown = subjects
+                        .iter()
+                        .filter(|subject| !subject.is_empty())
+                        .take(SUBJECTS_SHOWN);
+                    let about: String = shown.map(|subject| format!(", {subject}")).collect();
+                    let more = subjects.len().saturating_sub(SUBJECTS_SHOWN);
+                    let more = if more > 0 {
+                        format!(" and {more} more")
+                    } else {
+                        String::new()
+                    };
+                    format!(
+                        "node {}{about}{more}: {meaning} ({})",
+                        self.id,
+                        times(&periods, window)
+                    )
+                },
             )
-        };
-        by_meaning.into_iter().map(sentence).collect()
+            .collect()
     }
 
     /// The indexes on flash of the namespaces of `loads`, with the rates that an index test needs.
@@ -155,8 +159,9 @@ fn times(periods: &[(Timestamp, Timestamp)], window: Window) -> String {
         (_, true) => "within the window",
         _ => "partly within the window",
     };
-    match first == last {
-        true => format!("at {first:.0}, {place}"),
-        false => format!("from {first:.0} to {last:.0}, {place}"),
+    if first == last {
+        format!("at {first:.0}, {place}")
+    } else {
+        format!("from {first:.0} to {last:.0}, {place}")
     }
 }

@@ -393,15 +393,14 @@ pub fn span(
 
 /// Print times of the reports, by their own zone if known, else by `zone`; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
-    let at = |report: &Report| {
-        report
-            .timestamp
-            .and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok())
-    };
     iostat
         .reports
         .iter()
-        .map(at)
+        .map(|report: &Report| {
+            report
+                .timestamp
+                .and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok())
+        })
         .collect::<Option<_>>()
         .unwrap_or_default()
 }
@@ -425,10 +424,12 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
             .copied()
             .unwrap_or_default()
     };
-    let is_inside = |index: &usize| {
-        times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock
-    };
-    let indices: Vec<usize> = (0..times.len()).filter(is_inside).collect();
+    let indices: Vec<usize> = (0..times.len())
+        .filter(|index: &usize| {
+            times[*index] - length(*index) >= window.from - clock
+                && times[*index] <= window.to + clock
+        })
+        .collect();
     let reports: Vec<&Report> = indices
         .iter()
         .map(|index| &iostat.reports[*index])
@@ -440,7 +441,8 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
         .map(|index| seconds(*index))
         .fold(0.0, f64::max);
     if reports.is_empty() {
-        let (first, last) = (times[0], times[times.len() - 1]);
+        let first = times[0];
+        let last = times[times.len() - 1];
         return Err(IostatMismatch::OtherTime {
             first,
             last,

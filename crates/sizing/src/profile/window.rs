@@ -221,7 +221,8 @@ pub fn unsteady(
 ) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
-        let (rates, series_name) = (rates(&series, window.from, cells), &series.name);
+        let rates = rates(&series, window.from, cells);
+        let series_name = &series.name;
         let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = rates.iter().copied().fold(0.0, f64::max);
         (largest - lowest > UNSTEADY * largest + scatter(largest)).then(|| {
@@ -280,13 +281,13 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
 /// Points of a counter, corrected as if the counter had grown across each clock step at the rate before the step: no
 /// rate can be computed across a step.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
-    let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
+    let mut rate = None;
+    let mut previous = points.first().copied();
+    let mut grown_by = 0.0;
     for point in points.iter_mut().skip(1) {
         let (previous_time, previous_value) = previous.replace(*point).unwrap_or(*point);
-        let (seconds, grown) = (
-            point.0.duration_since(previous_time).as_secs_f64(),
-            point.1 as f64 - previous_value as f64,
-        );
+        let seconds = point.0.duration_since(previous_time).as_secs_f64();
+        let grown = point.1 as f64 - previous_value as f64;
         match rate {
             Some(rate) if is_between(steps, previous_time, point.0) => {
                 grown_by += rate * seconds - grown
@@ -321,7 +322,8 @@ fn whole_stretches(
         holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
     }
     holes.sort_unstable();
-    let (mut stretches, mut begin) = (Vec::new(), first);
+    let mut stretches = Vec::new();
+    let mut begin = first;
     for (from, to) in holes {
         if from > begin {
             stretches.push((begin, from.min(last)));
@@ -375,7 +377,9 @@ impl SteadyWindow {
 /// squared standard error.
 fn unsettled(values: &[f64], count_max: usize) -> usize {
     let last = count_max.min(values.len().saturating_sub(2));
-    let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
+    let mut sum = 0.0;
+    let mut squares = 0.0;
+    let mut best = (f64::INFINITY, 0);
     for (cut, value) in values.iter().enumerate().rev() {
         (sum, squares) = (sum + value, squares + value * value);
         let n = (values.len() - cut) as f64;
@@ -410,7 +414,8 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         }
     };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
-    let (mut windows, mut first_cell) = (Vec::new(), 0);
+    let mut windows = Vec::new();
+    let mut first_cell = 0;
     for end_cell in 0..cells {
         bands.iter_mut().for_each(|band| band.push(end_cell));
         let mut left = bands.iter().position(|band| !band.holds());
@@ -442,10 +447,8 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
         .points
         .iter()
         .map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
-    let (mut before, mut after) = (
-        points.next().unwrap_or_default(),
-        points.next().unwrap_or_default(),
-    );
+    let mut before = points.next().unwrap_or_default();
+    let mut after = points.next().unwrap_or_default();
     let mut value_at = |second: f64| {
         while after.0 < second
             && let Some(next) = points.next()
@@ -486,7 +489,8 @@ impl<'a> Band<'a> {
     }
 
     fn push(&mut self, cell: usize) {
-        let (rate, rates) = (self.rates[cell], self.rates);
+        let rate = self.rates[cell];
+        let rates = self.rates;
         // A later rate that is at least as extreme replaces earlier rates.
         let stays = self.least.partition_point(|other| rates[*other] < rate);
         self.least.truncate(stays);
@@ -505,7 +509,8 @@ impl<'a> Band<'a> {
 
     fn holds(&self) -> bool {
         let rate = |queue: &VecDeque<usize>| queue.front().map_or(0.0, |cell| self.rates[*cell]);
-        let (least, largest) = (rate(&self.least), rate(&self.largest));
+        let least = rate(&self.least);
+        let largest = rate(&self.largest);
         largest - least <= BAND * largest + scatter(largest)
     }
 }
@@ -517,7 +522,9 @@ mod tests {
 
     /// A log with one histogram, dumped every 10 s. `phases`: rates per second, each with its duration in seconds.
     fn log(phases: &[(u64, i64)]) -> ServerLog {
-        let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
+        let mut total = 0;
+        let mut second = 0;
+        let mut dumps = Vec::new();
         let mut dump = |second: i64, total: u64| {
             let at = Timestamp::from_second(second).unwrap();
             dumps.push(Dump {

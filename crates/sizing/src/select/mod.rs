@@ -186,7 +186,8 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Nee
         .map(whole);
     let (drives, exact, limit) =
         each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
-    let (per_node, nodes) = (drives as u64, demand.nodes.len() as u64);
+    let per_node = drives as u64;
+    let nodes = demand.nodes.len() as u64;
     drives.is_finite().then(|| Need {
         per_node,
         in_all: per_node.saturating_mul(nodes),
@@ -197,7 +198,8 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Nee
 
 /// Drives that a node needs by each limit. Unknown limits are left out.
 fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
-    let (needed, supplied) = (node.io().numbers(), supply.io.numbers());
+    let needed = node.io().numbers();
+    let supplied = supply.io.numbers();
     let ratio_of = |n: usize| {
         if supplied[n] > 0.0 {
             needed[n] * terms.scale / supplied[n]
@@ -224,18 +226,17 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, 
 /// The load that the drive sustains, as a multiple of the load of the cluster's busiest drive; `None` without load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     let supplied = supply.io.numbers();
-    let times = |io: &DriveIo| {
-        let asked = io.numbers();
-        (0..4)
-            .filter(|n| asked[*n] > 0.0)
-            .map(|n| supplied[n] / asked[n])
-            .min_by(f64::total_cmp)
-    };
     demand
         .nodes
         .iter()
         .flat_map(|node| &node.drives)
-        .filter_map(times)
+        .filter_map(|io: &DriveIo| {
+            let asked = io.numbers();
+            (0..4)
+                .filter(|n| asked[*n] > 0.0)
+                .map(|n| supplied[n] / asked[n])
+                .min_by(f64::total_cmp)
+        })
         .min_by(f64::total_cmp)
 }
 
@@ -257,7 +258,8 @@ pub fn published(x: f64) -> DriveIo {
 
 /// True if the drive's measured I/O is this cluster's load, or a multiple of it: all four numbers have the same ratio.
 pub fn is_same_mix(demand: &Demand, measured: &DriveIo) -> bool {
-    let (mean, measured_numbers) = (demand.mean().numbers(), measured.numbers());
+    let mean = demand.mean().numbers();
+    let measured_numbers = measured.numbers();
     if (0..4).any(|n| (mean[n] > 0.0) != (measured_numbers[n] > 0.0)) {
         return false;
     }

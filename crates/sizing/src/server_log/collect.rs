@@ -182,16 +182,15 @@ impl Collector {
             ));
         }
         if self.long_lines.0 > 0 {
-            let (lines, bytes) = (count(self.long_lines.0, "line"), Grouped(self.long_lines.1));
+            let lines = count(self.long_lines.0, "line");
+            let bytes = Grouped(self.long_lines.1);
             self.oddities.add_remark(format!(
                 "{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"
             ));
         }
         if self.not_noted > 0 {
-            let (times, lines) = (
-                Grouped(RESTARTS_MAX as u64),
-                lines_of_series(self.not_noted),
-            );
+            let times = Grouped(RESTARTS_MAX as u64);
+            let lines = lines_of_series(self.not_noted);
             self.oddities.add_remark(format!(
                 "counters went back more than {times} times: are several nodes in one file? {lines} with further resets \
                  left out"
@@ -235,10 +234,8 @@ impl Collector {
         let Some(message) = text::parts(after_stamp) else {
             return;
         };
-        let (is_histogram, is_drive) = (
-            message.file == b"hist.c",
-            matches!(message.context, b"drv_ssd" | b"drv_mem"),
-        );
+        let is_histogram = message.file == b"hist.c";
+        let is_drive = matches!(message.context, b"drv_ssd" | b"drv_mem");
         if (is_histogram || is_drive) && self.repeats.is_repeat(line) {
             return self.oddities.count(Oddity::Repeated, position, line);
         }
@@ -286,7 +283,8 @@ impl Collector {
             return timestamp;
         }
         if last.offset != stamp.offset {
-            let (from, to) = (last.offset, stamp.offset);
+            let from = last.offset;
+            let to = stamp.offset;
             self.oddities.add_remark(format!(
                 "{position}: the time zone of the log changes from GMT{from} to GMT{to}"
             ));
@@ -465,7 +463,8 @@ impl Collector {
         }
         let dumps = self.log.histograms.entry(name).or_default();
         if let Some(last) = dumps.last() {
-            let (has_restarted, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
+            let has_restarted = began_anew(last, &dump);
+            let unit_changed = last.unit != dump.unit;
             if has_restarted
                 && !note_restart(&mut self.log.restarts, last.timestamp, dump.timestamp)
             {

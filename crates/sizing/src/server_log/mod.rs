@@ -376,10 +376,13 @@ impl Oddities {
         if self.sentences_dropped > 0 {
             remarks.push(format!("and {} more such remarks", self.sentences_dropped));
         }
-        let kind = |(kind, (number, first)): (Oddity, _)| {
-            format!("{}; the first: {first}", kind.text(number))
-        };
-        remarks.extend(self.kinds.into_iter().map(kind));
+        remarks.extend(
+            self.kinds
+                .into_iter()
+                .map(|(kind, (number, first)): (Oddity, _)| {
+                    format!("{}; the first: {first}", kind.text(number))
+                }),
+        );
         remarks
     }
 }

@@ -47,7 +47,8 @@ pub(crate) struct LogFile {
 ///
 /// Errors: a file cannot be read, or is not a log of the database; all files are empty.
 pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
-    let (mut files, mut empty) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
+    let mut empty = Vec::new();
     for source in sources {
         match begin(source)? {
             Ok(file) => files.push(file),
@@ -105,7 +106,8 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
 ///
 /// Errors: two sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
-    let (mut logs, mut others): (Vec<(String, ServerLog)>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut logs: Vec<(String, ServerLog)> = Vec::new();
+    let mut others: Vec<_> = Vec::new();
     for NodeLog {
         source,
         is_first,
@@ -136,11 +138,9 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
         logs.push((source, log));
     }
     if let (Some((_, log)), Some((source, other))) = (logs.first_mut(), others.first()) {
-        let (sources, source, files) = (
-            count_of(others.len() as u64, "source"),
-            quoted(source),
-            other.files.join(", "),
-        );
+        let sources = count_of(others.len() as u64, "source");
+        let source = quoted(source);
+        let files = other.files.join(", ");
         log.remarks.push(format!(
             "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
         ));
@@ -155,16 +155,22 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
     let mut prefixes = Prefixes::default();
-    let (mut head, mut description, mut source_of_file) = (Vec::new(), None, None);
-    let (mut unstamped, mut unstamped_bytes) = (0, 0);
+    let mut head = Vec::new();
+    let mut description = None;
+    let mut source_of_file = None;
+    let mut unstamped = 0;
+    let mut unstamped_bytes = 0;
     let mut first = None;
-    let (mut probed, mut count, mut node) = (Vec::new(), 0, None);
+    let mut probed = Vec::new();
+    let mut count = 0;
+    let mut node = None;
     // A time before the machine's clock was set is useless, so the search continues.
     while probed.len() < PROBED_BYTES
         && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET))
     {
         let number = lines.number + 1;
-        let (skipped, read) = (lines.skipped, lines.read_bytes);
+        let skipped = lines.skipped;
+        let read = lines.read_bytes;
         let Some(line) = lines.next_line().map_err(|source| ReadError {
             name: name.clone(),
             source,
@@ -203,7 +209,8 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         if lines.read_bytes == 0 {
             return Ok(Err(name));
         }
-        let (nul_bytes, lines) = (skipped.nul_bytes, count_of(skipped.long_lines, "line"));
+        let nul_bytes = skipped.nul_bytes;
+        let lines = count_of(skipped.long_lines, "line");
         let skipped =
             format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
         let found = description.unwrap_or(skipped);
@@ -255,8 +262,9 @@ fn read_to_end(
         mut lines,
         ..
     } = file;
-    let (mut prefixes, mut opened, mut left_out) =
-        (Prefixes::default(), vec![(source, first)], 0_u64);
+    let mut prefixes = Prefixes::default();
+    let mut opened = vec![(source, first)];
+    let mut left_out = 0_u64;
     loop {
         let number = lines.number + 1;
         let read = lines.next_line().map_err(|source| ReadError {
@@ -341,10 +349,8 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
         && overlaps(collector)
     {
-        let (name, early) = (
-            &file.name,
-            span(end.duration_since(file.begin).as_secs().unsigned_abs()),
-        );
+        let name = &file.name;
+        let early = span(end.duration_since(file.begin).as_secs().unsigned_abs());
         let what = format!(
             "{name} begins {early} before the end of {previous_file}: lines in both files are read once"
         );
@@ -399,7 +405,8 @@ pub(super) fn add_steps(
         .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64())
         .collect();
     for (at, distance) in distances.iter().enumerate() {
-        let (from, to) = (instants[at], instants[at + 1]);
+        let from = instants[at];
+        let to = instants[at + 1];
         let is_off =
             usual(&distances, at).is_some_and(|usual| (distance - usual).abs() > TOLERANCE_SEC);
         if (is_off || went_back(&from)) && !is_between(steps, from, to) {

@@ -95,15 +95,12 @@ impl Prefixes {
 
     /// True if the prefix of a line differs from the cached prefix only in digits outside names.
     fn has_same_names(&self, line: &[u8]) -> bool {
-        let is_same = |((byte, cached), in_name): ((&u8, &u8), &bool)| {
-            byte == cached || !in_name && byte.is_ascii_digit() && cached.is_ascii_digit()
-        };
         line.len() >= self.prefix.len()
-            && line
-                .iter()
-                .zip(&self.prefix)
-                .zip(&self.in_name)
-                .all(is_same)
+            && line.iter().zip(&self.prefix).zip(&self.in_name).all(
+                |((byte, cached), in_name): ((&u8, &u8), &bool)| {
+                    byte == cached || !in_name && byte.is_ascii_digit() && cached.is_ascii_digit()
+                },
+            )
     }
 
     fn set_prefix(&mut self, prefix: &[u8]) {

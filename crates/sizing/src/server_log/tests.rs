@@ -79,7 +79,8 @@ fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
         .lines()
         .flat_map(|line| [line, "\n", line, "\n"])
         .collect();
-    let (once, twice) = (read_one(once), read_one(twice));
+    let once = read_one(once);
+    let twice = read_one(twice);
     assert_eq!(
         (&twice.histograms, &twice.drives, &twice.starts),
         (&once.histograms, &once.drives, &once.starts)
@@ -314,7 +315,8 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
 #[test]
 fn lines_of_two_nodes_in_one_file_are_refused() {
     let other = |text: &str| text.replace("bb9050011ac4202", "bb9050011ac4203");
-    let (a, b) = (log(0, 20, 1), other(&log(5, 20, 1000)));
+    let a = log(0, 20, 1);
+    let b = other(&log(5, 20, 1000));
     let interleaved: String = (0..20)
         .map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i)))
         .collect();
@@ -414,10 +416,8 @@ fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
 
 #[test]
 fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
-    let (a, b) = (
-        log(0, 20, 1),
-        log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203"),
-    );
+    let a = log(0, 20, 1);
+    let b = log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203");
     let logs = read(vec![source("b", &b), source("a", &a)]).unwrap();
     let nodes: Vec<_> = logs
         .iter()
@@ -599,7 +599,8 @@ impl Read for Long {
 
 #[test]
 fn a_gigabyte_in_one_line_is_skipped_wherever_it_stands() {
-    let (first, second) = (log(0, 5, 1), log(50, 5, 6));
+    let first = log(0, 5, 1);
+    let second = log(50, 5, 6);
     for (byte, begin) in [(b'x', &first[..]), (b'x', ""), (0, ""), (0, &first)] {
         let end = format!("\n{second}");
         let source = Source::new(

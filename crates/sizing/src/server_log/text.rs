@@ -36,9 +36,11 @@ pub(crate) struct LogMessage<'a> {
 /// Splits the text after a stamp: `LEVEL (context): (file.c:line) text`.
 pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let open = memchr(b'(', &line[..line.len().min(16)])?;
-    let (level, rest) = (line[..open].trim_ascii(), &line[open + 1..]);
+    let level = line[..open].trim_ascii();
+    let rest = &line[open + 1..];
     let close = memchr(b')', rest)?;
-    let (context, rest) = (&rest[..close], rest[close..].strip_prefix(b"): (")?);
+    let context = &rest[..close];
+    let rest = rest[close..].strip_prefix(b"): (")?;
     let close = memchr(b')', rest)?;
     let file = &rest[..close];
     let file = &file[..memchr(b':', file).unwrap_or(file.len())];
@@ -173,7 +175,8 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
     let mut words = rest
         .split_ascii_whitespace()
         .map(|word| word.trim_end_matches(','));
-    let (mut last, mut block_bytes) = ("", None);
+    let mut last = "";
+    let mut block_bytes = None;
     while let Some(key) = words.next() {
         // Old versions print rates after counts: `w-tot 0 (0.0/s)`.
         if let Some(printed) = key
@@ -222,11 +225,10 @@ fn block_size(bytes: u64, blocks: u64) -> Option<u64> {
         .checked_add(1 << 19)?
         .checked_div(blocks)?
         .checked_next_power_of_two()?;
-    let is_near = |size: &u64| {
+    let nearest = [size / 2, size].into_iter().find(|size: &u64| {
         size.checked_mul(blocks)
             .is_some_and(|all| all.abs_diff(bytes) <= 1 << 20)
-    };
-    let nearest = [size / 2, size].into_iter().find(is_near)?;
+    })?;
     (blocks > 8 && is_block_size(nearest)).then_some(nearest)
 }
 
@@ -262,7 +264,8 @@ impl DriveCounts<'_> {
     ///
     /// `is_memory`: the line is of the storage engine that keeps records in memory.
     pub(crate) fn at(&self, at: Timestamp, is_memory: bool) -> Option<DriveLine> {
-        let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
+        let writes = ["write", "w-tot"];
+        let reads = ["defrag-read", "defrag-tot"];
         let defrag_writes = ["defrag-write", "defrag-w-tot"];
         Some(DriveLine {
             timestamp: at,
@@ -349,12 +352,11 @@ pub(crate) fn node_id(message: LogMessage<'_>) -> Option<String> {
         .take_while(|byte| byte.is_ascii_hexdigit())
         .count();
     let ends = id.get(digits).is_none_or(|byte| *byte == b' ');
-    let text = || {
+    (ends && (1..=16).contains(&digits)).then(|| {
         String::from_utf8_lossy(&id[..digits])
             .trim_start_matches('0')
             .to_ascii_uppercase()
-    };
-    (ends && (1..=16).contains(&digits)).then(text)
+    })
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -493,15 +495,14 @@ impl Bytes<'_> {
             .take_while(|byte| byte.is_ascii_alphabetic())
             .count();
         let (name, rest) = self.0.split_at(letters);
-        let is_begin_of = |month: &str| {
-            month
-                .as_bytes()
-                .get(..letters)
-                .is_some_and(|it| it.eq_ignore_ascii_case(name))
-        };
         let at = MONTHS
             .split(' ')
-            .position(is_begin_of)
+            .position(|month: &str| {
+                month
+                    .as_bytes()
+                    .get(..letters)
+                    .is_some_and(|it| it.eq_ignore_ascii_case(name))
+            })
             .filter(|_| letters >= 3)?;
         self.0 = rest;
         Some(at as i8 + 1)
@@ -514,7 +515,8 @@ impl Bytes<'_> {
             _ => return Some(Offset::UTC),
         };
         self.0 = &self.0[1..];
-        let (hours, minutes) = (self.digits(2, 2)?, self.digits(2, 2)?);
+        let hours = self.digits(2, 2)?;
+        let minutes = self.digits(2, 2)?;
         Offset::from_seconds(sign * (hours as i32 * 3600 + minutes as i32 * 60)).ok()
     }
 }

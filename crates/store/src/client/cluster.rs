@@ -127,10 +127,8 @@ impl Cluster {
         let nodes::DiscoveredNodes { mut nodes, missing } =
             nodes::find_nodes(seeds, Some(query), &access);
         if nodes.is_empty() {
-            let (why, advice) = (
-                missing.join("; "),
-                "check host, port, login and TLS, and that the server runs",
-            );
+            let why = missing.join("; ");
+            let advice = "check host, port, login and TLS, and that the server runs";
             return Err(format!(
                 "cannot find the cluster - no seed answered: {why} - {advice}"
             ));
@@ -160,7 +158,8 @@ impl Cluster {
                 .iter()
                 .take(NAMESPACES_TOLD_MAX)
                 .map(|name| begin_of(name));
-            let (name, existing) = (quoted(namespace), existing.collect::<Vec<_>>().join(", "));
+            let name = quoted(namespace);
+            let existing = existing.collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "cannot use namespace {name} - the cluster has only these namespaces: {existing} - \
                  give one of them with -n"
@@ -200,7 +199,8 @@ impl Cluster {
         result_sender: Sender<(usize, ConnectResult)>,
         waker: Waker,
     ) {
-        let (access, error_sender) = (self.access.clone(), result_sender.clone());
+        let access = self.access.clone();
+        let error_sender = result_sender.clone();
         let spawned = spawn("connect", move || {
             if result_sender
                 .send((slot, connect_node(&node, &access)))
@@ -351,24 +351,24 @@ impl ClusterPoller {
         query: PeersQuery,
         access: Arc<Access>,
     ) -> Result<Self, String> {
-        let ((peer_sender, peer_receiver), (node_sender, node_receiver)) =
-            (channel::<Vec<Peer>>(), channel());
+        let (peer_sender, peer_receiver) = channel::<Vec<Peer>>();
+        let (node_sender, node_receiver) = channel();
         let thread_access = access.clone();
         spawn("look for nodes", move || {
             for wanted_peers in peer_receiver {
-                let reach = |peer: Peer| {
+                let reached = in_parallel(wanted_peers, |peer: Peer| {
                     nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &thread_access)
-                };
-                let reached = in_parallel(wanted_peers, reach)
-                    .into_iter()
-                    .flatten()
-                    .collect();
+                })
+                .into_iter()
+                .flatten()
+                .collect();
                 if node_sender.send(reached).is_err() {
                     return;
                 }
             }
         })?;
-        let (namespace, seeds) = (namespace.to_owned(), seeds.to_vec());
+        let namespace = namespace.to_owned();
+        let seeds = seeds.to_vec();
         let nodes = nodes.into_iter().map(PolledNode::new).collect();
         Ok(Self {
             namespace,
@@ -389,7 +389,9 @@ impl ClusterPoller {
             self.is_searching = false;
             found_nodes.into_iter().for_each(|node| self.add(node));
         }
-        let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
+        let namespace = &self.namespace;
+        let query = self.query;
+        let access = &*self.access;
         let nodes = self.nodes.iter_mut().filter(|polled| polled.answers());
         in_parallel(nodes, |polled| {
             polled.failed = polled.refresh(namespace, query, access).err()
@@ -420,13 +422,12 @@ impl ClusterPoller {
         let unreachable_peers = unreachable
             .iter()
             .map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
-        let is_missing = |seed: &&Host| {
-            !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
-        };
         let seeds = self
             .seeds
             .iter()
-            .filter(is_missing)
+            .filter(|seed: &&Host| {
+                !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
+            })
             .map(|seed| peer_at(seed, None));
         missing_peers
             .into_values()

@@ -93,7 +93,8 @@ impl Connection {
         let Some(tls) = &mut self.tls else {
             return Ok(plain);
         };
-        let (mut rest, mut encrypted) = (&plain[..], Vec::new());
+        let mut rest = &plain[..];
+        let mut encrypted = Vec::new();
         loop {
             // TLS buffers are bounded: a long request is taken in parts.
             let written = tls.writer().write(rest)?;

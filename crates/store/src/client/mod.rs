@@ -113,7 +113,8 @@ impl Client {
     ///
     /// Errors: a node refuses the connection, or the kernel has no io_uring.
     pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {
-        let (map, depth) = (settings.cluster.map(), setup.in_flight_max);
+        let map = settings.cluster.map();
+        let depth = setup.in_flight_max;
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
         let buffers = depth
@@ -178,7 +179,8 @@ impl Client {
             connections,
             ..
         } = self;
-        let (namespace, unsent) = (settings.namespace.as_bytes(), &mut connections[slot].unsent);
+        let namespace = settings.namespace.as_bytes();
+        let unsent = &mut connections[slot].unsent;
         let part = match request {
             Request::One(transaction) => {
                 put_request(unsent, namespace, &transaction, settings.timeout_ms);
@@ -403,7 +405,8 @@ impl IoEngine for Client {
     }
 
     fn submit(&mut self, op: Op) {
-        let (token, now_ns) = (op.token, self.net.now());
+        let token = op.token;
+        let now_ns = self.net.now();
         let batch = self
             .settings
             .batch

@@ -88,16 +88,15 @@ pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePa
         .ok_or_else(parse_error)?;
     // Maps of a wrong length are not decoded: a reply may have 16 MiB.
     let short = |map: &&str| map.len() < 2 * MAP_BYTES;
-    let decoded = |map: &str| {
-        BASE64
-            .decode(Some(map).filter(short)?)
-            .ok()
-            .filter(|map| map.len() == MAP_BYTES)
-    };
     let copies: Vec<_> = parts
         .skip(1)
         .take(COPIES_MAX)
-        .map(decoded)
+        .map(|map: &str| {
+            BASE64
+                .decode(Some(map).filter(short)?)
+                .ok()
+                .filter(|map| map.len() == MAP_BYTES)
+        })
         .collect::<Option<_>>()
         .ok_or_else(parse_error)?;
     if copies.is_empty() {
@@ -183,10 +182,8 @@ mod tests {
 
     #[test]
     fn a_map_has_a_bit_for_each_partition_and_copy() {
-        let (all, none) = (
-            format!("{}8=", "/".repeat(682)),
-            format!("{}A=", "A".repeat(682)),
-        );
+        let all = format!("{}8=", "/".repeat(682));
+        let none = format!("{}A=", "A".repeat(682));
         let of = |text: &str| {
             let NodePartitions { regime, copies } = parse_partitions(text, "test").unwrap()?;
             let bits = |map: &Vec<u8>| map.iter().map(|byte| byte.count_ones()).sum::<u32>();

@@ -121,13 +121,12 @@ impl Client {
         if self.nodes[node].slots.len() == self.slots_each {
             return None;
         }
-        let slot = match self.connections.len() < self.slots_max {
-            true => {
-                self.connections.push(Connection::default());
-                self.connections.len() - 1
-            }
+        let slot = if self.connections.len() < self.slots_max {
+            self.connections.push(Connection::default());
+            self.connections.len() - 1
+        } else {
             // Reuse a slot of a node that left.
-            false => (0..self.connections.len()).find(is_empty)?,
+            (0..self.connections.len()).find(is_empty)?
         };
         let Connection {
             node: old_node,
@@ -217,18 +216,20 @@ impl Client {
                 );
             }
             Request::Batch(keys) => {
-                let node_of = |key: IndexedDigest| {
-                    (
-                        self.node_of(
-                            &key.1,
-                            self.settings.replica,
-                            number.wrapping_add(key.0.into()),
-                            tries,
-                        ),
-                        key,
-                    )
-                };
-                let mut keys: Vec<_> = keys.into_iter().map(node_of).collect();
+                let mut keys: Vec<_> = keys
+                    .into_iter()
+                    .map(|key: IndexedDigest| {
+                        (
+                            self.node_of(
+                                &key.1,
+                                self.settings.replica,
+                                number.wrapping_add(key.0.into()),
+                                tries,
+                            ),
+                            key,
+                        )
+                    })
+                    .collect();
                 keys.sort_by_key(|(node, _)| *node);
                 for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
                     let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
@@ -279,15 +280,18 @@ impl Client {
             Replica::Master | Replica::Sequence => {}
         }
         nodes.rotate_left(tries % count);
-        let is_up = |node: &&usize| {
-            let node_route = &self.nodes[**node];
-            node_route.errno.is_none()
-                || node_route
-                    .slots
-                    .iter()
-                    .any(|slot| self.connections[*slot].socket.is_some())
-        };
-        nodes.iter().find(is_up).or(nodes.first()).copied()
+        nodes
+            .iter()
+            .find(|node: &&usize| {
+                let node_route = &self.nodes[**node];
+                node_route.errno.is_none()
+                    || node_route
+                        .slots
+                        .iter()
+                        .any(|slot| self.connections[*slot].socket.is_some())
+            })
+            .or(nodes.first())
+            .copied()
     }
 
     /// Checks the partition map, and starts to connect for waiting requests.
@@ -348,11 +352,9 @@ impl Client {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_connecting = true;
             self.nodes[node].connecting += 1;
-            let (node, connect_sender, waker) = (
-                self.map.nodes[node].clone(),
-                self.connect_sender.clone(),
-                self.net.waker().clone(),
-            );
+            let node = self.map.nodes[node].clone();
+            let connect_sender = self.connect_sender.clone();
+            let waker = self.net.waker().clone();
             self.settings
                 .cluster
                 .connect(node, slot, connect_sender, waker);
@@ -448,7 +450,8 @@ impl Client {
             let pending_reply = self.connections[slot].pending_replies.front_mut();
             let PendingReply { token, tries, part } =
                 pending_reply.ok_or(Malformed::Body("reply without a request"))?;
-            let (token, tries) = (*token, *tries);
+            let token = *token;
+            let tries = *tries;
             let Some(part) = part else {
                 self.connections[slot].pending_replies.pop_front();
                 if let Some(token) = token

@@ -208,10 +208,8 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
 fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() {
     let Some(()) = ring() else { return };
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
-    let (one, other) = (
-        Server::with("A1", &half(255, 0)),
-        Server::with("A2", &half(0, 255)),
-    );
+    let one = Server::with("A1", &half(255, 0));
+    let other = Server::with("A2", &half(0, 255));
     *one.state.peers.lock().unwrap() = format!("1,3000,[[A2,,[{}]]]", other.address);
     let mut client = one.client(4, PATIENT_MS);
     succeed(&mut client, OpKind::Write, 200);

@@ -33,13 +33,11 @@ pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
         }])
     })?;
     let file = blocks::read(text, &mut problems);
-    let (mut config, mut reader) = (
-        Config::default(),
-        Reader {
-            problems,
-            notes: Vec::new(),
-        },
-    );
+    let mut config = Config::default();
+    let mut reader = Reader {
+        problems,
+        notes: Vec::new(),
+    };
     reader.file(&file, &mut config);
     let Reader {
         mut problems,
@@ -261,7 +259,8 @@ impl Reader {
 
     fn clients(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
         let mut addresses = Vec::new();
-        let (mut access_address, mut access_port) = (None, None);
+        let mut access_address = None;
+        let mut access_port = None;
         self.block(
             directive,
             "service of network",
@@ -428,11 +427,12 @@ impl Reader {
                         bytes(d, 1 << 20..=1 << 50).map(Some),
                     ),
                     "write-block-size" => {
-                        let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes
-                            .is_power_of_two()
-                        {
-                            true => Ok(bytes),
-                            false => Err(format!("{bytes} is not a power of two")),
+                        let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| {
+                            if bytes.is_power_of_two() {
+                                Ok(bytes)
+                            } else {
+                                Err(format!("{bytes} is not a power of two"))
+                            }
                         });
                         reader.set(&mut settings.write_block_bytes, d, value)
                     }
@@ -535,12 +535,13 @@ impl Reader {
 fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let text = text(directive)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
-    match text.len() <= bytes_max && text.chars().all(allowed) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if text.len() <= bytes_max && text.chars().all(allowed) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "{} is not a valid name - give at most {bytes_max} letters, digits and _-.$",
             quoted(text)
-        )),
+        ))
     }
 }
 

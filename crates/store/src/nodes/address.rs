@@ -65,9 +65,10 @@ impl Host {
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name.contains(':') {
-            true => write!(f, "[{}]:{}", self.name, self.port),
-            false => write!(f, "{}:{}", self.name, self.port),
+        if self.name.contains(':') {
+            write!(f, "[{}]:{}", self.name, self.port)
+        } else {
+            write!(f, "{}:{}", self.name, self.port)
         }
     }
 }
@@ -94,10 +95,8 @@ pub struct PeersQuery {
 impl PeersQuery {
     /// Name of the info request, such as `peers-clear-std`.
     pub fn name(self) -> String {
-        let (tls, alternate) = (
-            if self.uses_tls { "tls" } else { "clear" },
-            if self.uses_alternate { "alt" } else { "std" },
-        );
+        let tls = if self.uses_tls { "tls" } else { "clear" };
+        let alternate = if self.uses_alternate { "alt" } else { "std" };
         format!("peers-{tls}-{alternate}")
     }
 
@@ -164,7 +163,8 @@ pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
 /// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
 /// their own brackets.
 fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
-    let (mut hosts, mut rest) = (Vec::new(), list);
+    let mut hosts = Vec::new();
+    let mut rest = list;
     loop {
         if let Some(after) = rest.strip_prefix(']') {
             return Some((hosts, after));

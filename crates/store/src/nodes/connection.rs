@@ -178,7 +178,8 @@ fn receive(
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                let (why, bytes) = (describe_error(&error, timeout), received_before + filled);
+                let why = describe_error(&error, timeout);
+                let bytes = received_before + filled;
                 return Err(format!("incomplete reply - {why} - received {bytes} bytes"));
             }
         }

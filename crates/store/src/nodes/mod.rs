@@ -60,7 +60,8 @@ pub struct Node {
 impl Node {
     /// A node with known id and address that was not queried yet.
     pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
-        let (namespaces, features) = (Vec::new(), String::new());
+        let namespaces = Vec::new();
+        let features = String::new();
         Self {
             id,
             host,
@@ -81,7 +82,8 @@ impl Node {
         tls_name: Option<&str>,
         access: &Access,
     ) -> Result<Self, String> {
-        let (begin, mut errors) = (Instant::now(), Vec::new());
+        let begin = Instant::now();
+        let mut errors = Vec::new();
         for host in hosts {
             if begin.elapsed() > REACH_TIMEOUTS * access.timeout {
                 errors.push("further addresses of the node were not tried".to_owned());
@@ -259,7 +261,8 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
                 node => format!("cannot ask node {node}, which its peers know - {error}"),
             })
         });
-        let (mut new_nodes, mut peers_of_new) = (Vec::new(), Vec::new());
+        let mut new_nodes = Vec::new();
+        let mut peers_of_new = Vec::new();
         for node in reached {
             match node {
                 Ok(node)

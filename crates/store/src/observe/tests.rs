@@ -170,7 +170,8 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
     );
     assert_eq!(dumps("{test}-/dev/y-large-block-read")[5].total, 42 * 120);
     let lines = &log.drives[&("test".to_owned(), "/dev/x".to_owned())];
-    let (first, last) = (&lines[0], &lines[2]);
+    let first = &lines[0];
+    let last = &lines[2];
     assert_eq!(
         (
             last.used_bytes,
@@ -183,10 +184,8 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
     let detail = last.detail.unwrap();
     // As in the captured servers' logs: while the number of free blocks is constant, blocks written = blocks queued for
     // defragmentation + blocks freed directly.
-    let (first_detail, difference) = (
-        first.detail.unwrap(),
-        |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first),
-    );
+    let first_detail = first.detail.unwrap();
+    let difference = |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first);
     assert_eq!(
         difference(|line| line.writes),
         difference(|line| line.defrag_reads) + detail.direct_frees - first_detail.direct_frees

@@ -100,10 +100,8 @@ impl Ticker {
                     defrag_q,
                     ..
                 } = now;
-                let (write, read) = (
-                    rate(|of| of.writes + of.defrag_writes),
-                    rate(|of| of.defrag_reads),
-                );
+                let write = rate(|of| of.writes + of.defrag_writes);
+                let read = rate(|of| of.defrag_reads);
                 let text = format!(
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
                      defrag-q {defrag_q} defrag-read {read} defrag-write {}",
@@ -111,7 +109,8 @@ impl Ticker {
                 );
                 lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
-                let (skips, frees) = (rate(|of| of.defrag_io_skips), rate(|of| of.direct_frees));
+                let skips = rate(|of| of.defrag_io_skips);
+                let frees = rate(|of| of.direct_frees);
                 let free = format!("free-wblocks ({queued},{pristine_wblocks})");
                 let text = format!(
                     "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
@@ -162,7 +161,8 @@ impl Ticker {
         if remaining == 0 {
             push_line("migrations: complete".to_owned());
         } else {
-            let [tx, rx] = [tx_remaining, rx_remaining].map(|remaining| u64::from(remaining > 0));
+            let tx = u64::from(tx_remaining > 0);
+            let rx = u64::from(rx_remaining > 0);
             let pct =
                 100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS);
             let active = format!("active ({tx},{rx},0) complete-pct {pct:.2}");
@@ -170,7 +170,8 @@ impl Ticker {
                 "migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"
             ));
         }
-        let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
+        let index_bytes = store.index_bytes;
+        let budget = namespace.settings.memory_bytes.max(1);
         let used_pct = u128::from(index_bytes) * 100 / u128::from(budget);
         push_line(format!(
             "index-usage: used-bytes {index_bytes} used-pct {used_pct}"
@@ -205,7 +206,8 @@ impl Ticker {
             }
         }
         if counts.key_busy + counts.record_too_big > 0 {
-            let (busy, big) = (counts.key_busy, counts.record_too_big);
+            let busy = counts.key_busy;
+            let big = counts.record_too_big;
             push_line(format!(
                 "special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"
             ));
@@ -363,7 +365,10 @@ fn transactions(counts: &Transactions) -> Option<String> {
         ..
     } = counts;
     (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
-        let (proxy, read, write, delete) = (three(proxy), four(read), three(write), four(delete));
+        let proxy = three(proxy);
+        let read = four(read);
+        let write = three(write);
+        let delete = four(delete);
         format!(
             "tsvc ({refused},0) proxy ({proxy}) read ({read},0) write ({write},0) delete ({delete},0) udf (0,0,0,0) \
              lang (0,0,0,0)"
@@ -406,7 +411,8 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
     let open = counts
         .connections_opened
         .saturating_sub(counts.connections_closed);
-    let (opened, closed) = (counts.connections_opened, counts.connections_closed);
+    let opened = counts.connections_opened;
+    let closed = counts.connections_closed;
     push_line(format!(
         "   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"
     ));
@@ -543,18 +549,22 @@ impl Logs {
         } else {
             config.logs.clone()
         };
-        let open = |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
-            let sink: Box<dyn Write + Send> = match &log.path {
-                None => Box::new(io::stderr()),
-                Some(path) => {
-                    let file = files::open_output_to_append(Path::new(path));
-                    Box::new(file.map_err(|error| (path.clone(), error))?)
-                }
-            };
-            Ok((log, sink))
-        };
         Ok(Self {
-            sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?,
+            sinks: logs
+                .into_iter()
+                .map(
+                    |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
+                        let sink: Box<dyn Write + Send> = match &log.path {
+                            None => Box::new(io::stderr()),
+                            Some(path) => {
+                                let file = files::open_output_to_append(Path::new(path));
+                                Box::new(file.map_err(|error| (path.clone(), error))?)
+                            }
+                        };
+                        Ok((log, sink))
+                    },
+                )
+                .collect::<Result<_, _>>()?,
             has_millis: config.log_millis,
         })
     }

@@ -72,7 +72,8 @@ impl Store {
     }
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
-        let (now_ns, volume) = (disk.now_ns(), &mut self.volumes[number]);
+        let now_ns = disk.now_ns();
+        let volume = &mut self.volumes[number];
         let is_short = volume.is_short_of_blocks();
         if self.is_draining || volume.blocks.queue.is_empty() && !is_short {
             return u64::MAX;
@@ -111,7 +112,8 @@ impl Store {
         disk: &mut impl Disk,
     ) {
         let volume = &self.volumes[number];
-        let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
+        let target = volume.space.target;
+        let bytes = volume.bytes_of(block..block + 1);
         self.collectors[number].stage = Stage::Reading { block, tries };
         self.io.submit(
             OpPurpose::Collect {
@@ -186,7 +188,8 @@ impl Store {
         mut walk: BlockWalk,
         disk: &mut impl Disk,
     ) -> u64 {
-        let (now_ns, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
+        let now_ns = disk.now_ns();
+        let bytes = self.volumes[number].block_bytes;
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
             let walk_before = walk;

@@ -97,14 +97,13 @@ impl Store {
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let mut certain_flaws = Vec::new();
             for (flaw, is_sure) in inner.chain(end) {
-                match is_sure {
-                    true => certain_flaws.push(flaw),
-                    false => {
-                        unfinished += Losses {
-                            blocks: 1,
-                            bytes: flaw.bytes.into(),
-                            records: flaw.records.into(),
-                        }
+                if is_sure {
+                    certain_flaws.push(flaw)
+                } else {
+                    unfinished += Losses {
+                        blocks: 1,
+                        bytes: flaw.bytes.into(),
+                        records: flaw.records.into(),
                     }
                 }
             }
@@ -153,18 +152,17 @@ impl Store {
         let sum_of = |count: fn(&UnreadablePart) -> u32| {
             flaws.iter().map(|flaw| u64::from(count(flaw))).sum()
         };
-        let (bytes, records) = (sum_of(|flaw| flaw.bytes), sum_of(|flaw| flaw.records));
+        let bytes = sum_of(|flaw| flaw.bytes);
+        let records = sum_of(|flaw| flaw.records);
         *losses += Losses {
             blocks: 1,
             bytes,
             records,
         };
         if losses.blocks <= NAMED_MAX {
-            let (at, bytes, records) = (
-                Grouped(first.at.into()),
-                count(bytes, "byte"),
-                count(records, "record"),
-            );
+            let at = Grouped(first.at.into());
+            let bytes = count(bytes, "byte");
+            let records = count(records, "record");
             let lost = format!("{bytes} that held up to {records} cannot be read");
             self.remark(
                 Some(number),
@@ -201,10 +199,8 @@ impl Store {
         if unfinished.blocks > 0 {
             let what =
                 "the last writes before the store ended are incomplete, as after a power failure";
-            let (records, bytes) = (
-                count(unfinished.records, "record"),
-                count(unfinished.bytes, "byte"),
-            );
+            let records = count(unfinished.records, "record");
+            let bytes = count(unfinished.bytes, "byte");
             self.remark(
                 Some(number),
                 format!("{what}: up to {records} in {bytes} are missing"),

@@ -193,7 +193,8 @@ impl Store {
                     };
                     self.tomb_raider.stage =
                         Stage::Reading(number, block, volume.blocks.get(block).seed);
-                    let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
+                    let target = volume.space.target;
+                    let bytes = volume.bytes_of(block..block + 1);
                     self.io
                         .submit(OpPurpose::Raid, (target, OpKind::Read), bytes, buf, disk);
                     return u64::MAX;
@@ -201,7 +202,8 @@ impl Store {
             },
             Stage::Walking(number, block, buf, mut walk) => {
                 let bytes = self.volumes[number].block_bytes;
-                let (mut is_over, mut has_unmarked) = (false, false);
+                let mut is_over = false;
+                let mut has_unmarked = false;
                 for _ in 0..TURN {
                     match walk.next(&buf[..bytes]) {
                         BlockItem::Record(record, ..) if !record.is_tombstone => {
@@ -339,14 +341,16 @@ pub(super) struct Expiry {
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
-        let (now_ns, period) = (disk.now_ns(), u64::from(self.namespace.nsup_period_sec));
+        let now_ns = disk.now_ns();
+        let period = u64::from(self.namespace.nsup_period_sec);
         if period == 0 || self.is_draining {
             return u64::MAX;
         }
         if now_ns < self.expiry.next_ns {
             return self.expiry.next_ns;
         }
-        let (begin, now_sec) = (self.expiry.next_number, self.now_sec(now_ns));
+        let begin = self.expiry.next_number;
+        let now_sec = self.now_sec(now_ns);
         let end = self.index.end().min(begin.saturating_add(TURN));
         let mut refused_number = None;
         for number in begin..end {

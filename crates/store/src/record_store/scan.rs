@@ -107,7 +107,8 @@ impl Store {
         let Some(scan) = &mut self.scan else {
             return false;
         };
-        let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
+        let progress = &mut scan.volumes[number];
+        let volume = &mut self.volumes[number];
         if progress.verdict.is_some() || progress.in_flight >= DEPTH || !self.io.may_begin() {
             return false;
         }
@@ -145,7 +146,8 @@ impl Store {
         };
         progress.next_block = progress.next_block.max(blocks.end);
         progress.in_flight += 1;
-        let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
+        let target = volume.space.target;
+        let bytes = volume.bytes_of(blocks.clone());
         let purpose = OpPurpose::Scan {
             volume: number as u8,
             blocks,
@@ -162,10 +164,8 @@ impl Store {
             return false;
         };
         let space = &self.volumes[number].space;
-        let (target, bytes) = (
-            space.target,
-            space.marks_offset..space.marks_offset + MARKS_BYTES,
-        );
+        let target = space.target;
+        let bytes = space.marks_offset..space.marks_offset + MARKS_BYTES;
         self.io.submit(
             OpPurpose::Marks {
                 volume: number as u8,
@@ -291,7 +291,8 @@ impl Store {
                 BlockItem::Record(record, at, len)
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
-                    let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
+                    let offset = (at / UNIT) as u32;
+                    let units = (len / UNIT) as u32;
                     let location = RecordLocation {
                         block,
                         offset,

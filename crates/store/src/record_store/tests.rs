@@ -382,13 +382,14 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
         64,
     );
     assert!(!bench.store.statistics().hwm_breached);
-    let is_written = |key: &u64| {
-        bench
-            .ask(*key, Work::Write(write(b"x", Exists::Any)))
-            .result
-            == ResultCode::OK
-    };
-    let written = (0..).take_while(is_written).count();
+    let written = (0..)
+        .take_while(|key: &u64| {
+            bench
+                .ask(*key, Work::Write(write(b"x", Exists::Any)))
+                .result
+                == ResultCode::OK
+        })
+        .count();
     let statistics = bench.store.statistics();
     assert!(
         written > 200 && statistics.stop_writes && statistics.hwm_breached,
@@ -398,7 +399,8 @@ fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
 
 #[test]
 fn a_replica_takes_what_is_newer_and_nothing_else() {
-    let (mut master, mut replica) = (Bench::new(|_| {}, 64), Bench::new(|_| {}, 64));
+    let mut master = Bench::new(|_| {}, 64);
+    let mut replica = Bench::new(|_| {}, 64);
     let mut images = Vec::new();
     for text in [&b"one"[..], b"two"] {
         let reply = master.ask(
@@ -427,11 +429,9 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
         let reply = replica.ask(5, Work::ReadAll);
         (taken, reply.result, value(&reply), reply.generation)
     };
-    let (ok, newer, none) = (
-        ResultCode::OK,
-        ResultCode::GENERATION,
-        ResultCode::NOT_FOUND,
-    );
+    let ok = ResultCode::OK;
+    let newer = ResultCode::GENERATION;
+    let none = ResultCode::NOT_FOUND;
     assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2));
     assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2), "once more");
     assert_eq!(
@@ -625,7 +625,9 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     };
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
-    let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ops = Vec::new();
+    let mut replies = Vec::new();
+    let mut done = Vec::new();
     *store = Store::open(&namespace, &[space], 0..64, WALL_MS, 1, engine).unwrap();
     let mut drive = |store: &mut Store, ops: &mut Vec<_>, transaction: Option<Transaction>| {
         let mut disk = Noted(engine, ops);
@@ -767,12 +769,18 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             while at + 3_000 < bytes.len() {
                 let mut part =
                     |most: u64| -> Vec<u8> { (0..random.below(most)).map(|n| n as u8).collect() };
-                let (set, key, body) = (part(256), part(600), part(1_500));
+                let set = part(256);
+                let key = part(600);
+                let body = part(1_500);
                 let mut digest = [0; 20];
                 digest[0] = random.below(9) as u8;
-                let (version, void_time) = (extreme(&mut random), extreme(&mut random) as u32);
-                let (generation, tombstone) = (random.below(70_000) as u16, random.below(3) == 0);
-                let (set, key, body) = (&set[..], &key[..], &body[..]);
+                let version = extreme(&mut random);
+                let void_time = extreme(&mut random) as u32;
+                let generation = random.below(70_000) as u16;
+                let tombstone = random.below(3) == 0;
+                let set = &set[..];
+                let key = &key[..];
+                let body = &body[..];
                 let record = Record {
                     digest,
                     version,
@@ -847,7 +855,8 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         header.write(&mut block[..512]);
         let digest = crate::digest(b"s", 1, &1_u64.to_be_bytes());
         let body = entry(ops::operation::WRITE, b"kept");
-        let (set, key) = (&b"s"[..], &b""[..]);
+        let set = &b"s"[..];
+        let key = &b""[..];
         let record = Record {
             digest,
             version,
@@ -1006,7 +1015,8 @@ fn a_note_is_in_both_slots_of_every_device_once_it_counts_as_written() {
         for (at, (target, offset)) in slots.iter().enumerate().filter(|(at, _)| destroyed(*at)) {
             let mut buf = IoEngine::buffer(&mut bench.engine, 512).unwrap();
             buf[..512].fill(7);
-            let (token, kind) = (1_000 + at as u32, OpKind::Write);
+            let token = 1_000 + at as u32;
+            let kind = OpKind::Write;
             IoEngine::submit(
                 &mut bench.engine,
                 Op {

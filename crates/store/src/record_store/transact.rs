@@ -466,7 +466,8 @@ fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, Res
         }
         _ => {
             // A peer or a device may have supplied invalid bins.
-            let (mut rest, mut bins) = (record.body, 0_u16);
+            let mut rest = record.body;
+            let mut bins = 0_u16;
             while !rest.is_empty() {
                 ops::take(&mut rest).ok_or(ResultCode::SERVER_ERROR)?;
                 bins = bins.checked_add(1).ok_or(ResultCode::SERVER_ERROR)?;

@@ -202,7 +202,8 @@ impl NodeMessage<'_> {
                     empty_namespaces,
                     pairings,
                 } = greeting;
-                let (process, pairings) = (process.to_le_bytes(), pairings.to_le_bytes());
+                let process = process.to_le_bytes();
+                let pairings = pairings.to_le_bytes();
                 let body = [
                     &process[..],
                     &pairings,
@@ -279,7 +280,8 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
     let Some((mut body, rest)) = rest.split_at_checked(len) else {
         return Ok(None);
     };
-    let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
+    let word = u16::from_le_bytes([w0, w1]);
+    let number = u64::from_le_bytes(number);
     let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
     let message = match kind {
         0 => {
@@ -327,10 +329,8 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
             }
         }
         7 => {
-            let (digest, version) = (
-                take_field(&mut body)?,
-                u64::from_le_bytes(take_field(&mut body)?),
-            );
+            let digest = take_field(&mut body)?;
+            let version = u64::from_le_bytes(take_field(&mut body)?);
             let version = Version {
                 number: version >> 1,
                 is_tombstone: version & 1 != 0,
@@ -381,7 +381,8 @@ mod tests {
                     .filter(|at| nodes[*at].has(partition, place))
                     .collect::<Vec<_>>()
             };
-            let (master, replica) = (with(0), with(1));
+            let master = with(0);
+            let replica = with(1);
             assert!(master.len() == 1 && replica.len() == 1 && master != replica);
             assert_eq!(nodes[master[0]].replica(partition), Some(replica[0]));
             assert_eq!(nodes[replica[0]].replica(partition), None);

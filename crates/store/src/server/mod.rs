@@ -81,19 +81,19 @@ impl Server {
         let state = Arc::new(State::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();
         let thread = |core: usize, listeners| {
-            let (state, start_sender) = (state.clone(), start_sender.clone());
-            let run = move || {
-                let failure = StopOnFailure(&state);
-                let shard = Shard::new(core, &state, listeners);
-                let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
-                drop(start_sender);
-                shard?.run()?;
-                std::mem::forget(failure);
-                Ok(())
-            };
+            let state = state.clone();
+            let start_sender = start_sender.clone();
             std::thread::Builder::new()
                 .name(format!("shard-{core}"))
-                .spawn(run)
+                .spawn(move || {
+                    let failure = StopOnFailure(&state);
+                    let shard = Shard::new(core, &state, listeners);
+                    let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
+                    drop(start_sender);
+                    shard?.run()?;
+                    std::mem::forget(failure);
+                    Ok(())
+                })
         };
         let mut server = Self {
             state: state.clone(),
@@ -150,7 +150,8 @@ const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
-            let (weak, link) = (Arc::downgrade(state), Arc::new(AtomicBool::new(false)));
+            let weak = Arc::downgrade(state);
+            let link = Arc::new(AtomicBool::new(false));
             let run = move || keep_link(&weak, core, node, &link);
             if let Err(error) = std::thread::Builder::new()
                 .name("link".to_owned())
@@ -177,7 +178,8 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
             return;
         }
         let is_trying = state.is_ready() && !link.load(Ordering::Acquire);
-        let (now_ns, mut is_refused) = (state.now_ns(), None);
+        let now_ns = state.now_ns();
+        let mut is_refused = None;
         if is_trying {
             let peer = &state.setup.cluster.nodes()[node];
             let addresses = (peer.host.as_str(), peer.port)
@@ -220,7 +222,9 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
             let peer = &state.setup.cluster.nodes()[node];
             let effect =
                 "until that node answers, requests for records with two copies get result code 11";
-            let (name, host, port) = (peer.name(), &peer.host, peer.port);
+            let name = peer.name();
+            let host = &peer.host;
+            let port = peer.port;
             state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {effect} - start that node"));
         }
         drop(state);

@@ -65,9 +65,10 @@ impl ClockSkew {
             us.unsigned_abs() as f64 / 1e6,
             if us < 0 { "behind" } else { "ahead" }
         );
-        let effect = match self.ms() > STOP_MS {
-            true => "writes to namespaces with an nsup-period get code 22",
-            false => "records with a time to live expire too early or too late on a node",
+        let effect = if self.ms() > STOP_MS {
+            "writes to namespaces with an nsup-period get code 22"
+        } else {
+            "records with a time to live expire too early or too late on a node"
         };
         let remedy =
             "correct the clocks of both hosts (NTP), then restart the node whose clock was wrong";

@@ -167,19 +167,22 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl State {
     pub(super) fn new(setup: Setup, cores: usize) -> Self {
         let cluster = &setup.cluster;
-        let sizes = |devices: &Vec<Device>| {
-            devices
-                .iter()
-                .map(|(device, _)| device.size_bytes())
-                .collect()
-        };
         let facts = Facts {
             config: setup.config.clone(),
             node: observe::NodeView {
                 single_copy_partitions: bitmap(|partition| cluster.has(partition, 0)),
                 ..observe::NodeView::alone(cluster.own_node().id, setup.address)
             },
-            device_bytes: setup.devices.iter().map(sizes).collect(),
+            device_bytes: setup
+                .devices
+                .iter()
+                .map(|devices: &Vec<Device>| {
+                    devices
+                        .iter()
+                        .map(|(device, _)| device.size_bytes())
+                        .collect()
+                })
+                .collect(),
             uptime_sec: 0,
             wall_ms: 0,
             counts: Counts::default(),
@@ -282,12 +285,11 @@ impl State {
     /// The transactions of a client's message.
     pub(super) fn parse(&self, message: &[u8]) -> Result<Command, MessageError> {
         let namespaces = &self.setup.config.namespaces;
-        let namespace_of = |name: &[u8]| {
+        wire::parse(message, self.setup.limits.batch, |name: &[u8]| {
             namespaces
                 .iter()
                 .position(|of| of.settings.name.as_bytes() == name)
-        };
-        wire::parse(message, self.setup.limits.batch, namespace_of)
+        })
     }
 
     /// Settings that all nodes must share, one per line: the nodes in order, then the namespaces with replication
@@ -352,7 +354,8 @@ impl State {
 
     /// Updates the partitions and nodes that this node reports to clients.
     pub(super) fn show_cluster(&self) {
-        let (cluster, mode) = (&self.setup.cluster, self.pair.mode());
+        let cluster = &self.setup.cluster;
+        let mode = self.pair.mode();
         let is_linked = self.links.load(Ordering::Acquire) > 0;
         let copy_count = cluster.nodes().len().min(2);
         let partitions: Vec<_> = (0..copy_count)

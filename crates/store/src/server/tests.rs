@@ -411,7 +411,8 @@ fn half_a_frame_and_silence_are_not_waited_for() {
     let Some(bench) = Bench::new(1, limits) else {
         return;
     };
-    let (mut half, mut silent) = (bench.client(), bench.client());
+    let mut half = bench.client();
+    let mut silent = bench.client();
     half.0.write_all(&put(1, b"x")[..20]).unwrap();
     assert!(half.is_closed() && silent.is_closed());
     bench.until("both are counted", |bench| {
@@ -440,7 +441,8 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     // Each request of about 70 bytes asks for 20,000 bytes. The server handles a limited number, then receives no
     // more.
     let requests = get(1).repeat(200);
-    let (mut asked, mut full) = (0, Instant::now());
+    let mut asked = 0;
+    let mut full = Instant::now();
     while full.elapsed() < Duration::from_millis(300) {
         match greedy.0.write(&requests[asked % requests.len()..]) {
             Ok(bytes) => (asked, full) = (asked + bytes, Instant::now()),
@@ -592,7 +594,9 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(client.result().2.len(), 10_000);
     for _ in 0..2 {
-        let (mut found, mut missing, mut frames) = (Vec::new(), 0, 0);
+        let mut found = Vec::new();
+        let mut missing = 0;
+        let mut frames = 0;
         'frames: loop {
             let body = client.reply().unwrap().1;
             frames += 1;
@@ -652,7 +656,8 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
         assert_eq!(clients[0].ask(&put(key, value(key).as_bytes())).0, 0);
         assert_eq!(clients[1].ask(&get(key)).2, value(key).as_bytes());
     }
-    let (server, why) = (bench.server.take().unwrap(), "the ring of core 1 failed");
+    let server = bench.server.take().unwrap();
+    let why = "the ring of core 1 failed";
     server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
     // Requests to the failed core are neither answered nor waited for.
@@ -705,7 +710,8 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     [&a, &b]
         .iter()
         .for_each(|of| of.until("paired", |of| of.has_said("paired with")));
-    let (mut to_a, mut to_b) = (a.client(), b.client());
+    let mut to_a = a.client();
+    let mut to_b = b.client();
     let mut masters = [0, 0];
     for key in 0..200 {
         let a_has = cluster(0).has(crate::partition(&digest_of(key)), 0);

@@ -507,7 +507,8 @@ impl Blocks {
                 .filter(|block| block.state == state)
                 .count()
         };
-        let (free, queued) = (self.free.len() + self.freed.len(), self.queue.len());
+        let free = self.free.len() + self.freed.len();
+        let queued = self.queue.len();
         if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
             return Err(format!(
                 "{} live units instead of {total}, or a wrong count of {free} free blocks or {queued} queued blocks",
@@ -531,7 +532,9 @@ mod tests {
             let mut blocks = Blocks::new(count, 0);
             // For each block the sequence numbers that a cold start may find: before and after a write in flight.
             let mut device = vec![[NOTHING; 2]; count];
-            let (mut sequence, mut open, mut risen) = (0, Vec::new(), 0);
+            let mut sequence = 0;
+            let mut open = Vec::new();
+            let mut risen = 0;
             for _ in 0..2_000 {
                 if random.below(2) == 0
                     && let Some(block) = blocks.allocate(sequence + 1)

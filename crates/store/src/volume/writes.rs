@@ -145,7 +145,9 @@ impl Volume {
                 } else {
                     end
                 };
-                let (at, used, end) = (at as u32, used as u32, end as u32);
+                let at = at as u32;
+                let used = used as u32;
+                let end = end as u32;
                 Seal {
                     at,
                     end,
@@ -198,7 +200,8 @@ impl Volume {
             self.counters.write_errors += 1;
             buffer.failures += 1;
             if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
-                let (block, sequence) = (buffer.block, buffer.header.sequence);
+                let block = buffer.block;
+                let sequence = buffer.header.sequence;
                 let old_sequence = self.blocks.get(block).sequence;
                 self.incomplete_sequences
                     .retain(|incomplete| ![old_sequence, sequence].contains(incomplete));
@@ -246,7 +249,8 @@ impl Volume {
             self.enqueue(number);
             return remark;
         }
-        let (is_first, sequence) = (buffer.durable_bytes == 0, buffer.header.sequence);
+        let is_first = buffer.durable_bytes == 0;
+        let sequence = buffer.header.sequence;
         (
             buffer.durable_bytes,
             buffer.first_in_flight,
@@ -266,11 +270,9 @@ impl Volume {
                 .drain(..durable_count)
                 .map(|(_, number, reply)| (number, reply)),
         );
-        let (block, purpose, is_full) = (
-            buffer.block,
-            buffer.purpose,
-            buffer.is_closed && end == buffer.bytes.len(),
-        );
+        let block = buffer.block;
+        let purpose = buffer.purpose;
+        let is_full = buffer.is_closed && end == buffer.bytes.len();
         let needs_write = buffer.is_closed && !is_full || !buffer.replies.is_empty();
         let is_clean = buffer.first_unwritten.is_none();
         if is_first {

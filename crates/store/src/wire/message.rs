@@ -231,7 +231,9 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
         ops,
         ..
     } = reply;
-    let (result, generation, ttl) = (result.0, u32::from(*generation), *void_time_sec);
+    let result = result.0;
+    let generation = u32::from(*generation);
+    let ttl = *void_time_sec;
     Header {
         result,
         generation,
@@ -276,9 +278,10 @@ pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
 /// Appends the refusal of the message `body`: one reply, marked as the last if the client expects several replies.
 pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     let begin = frame::begin(out, FrameKind::Message);
-    match expects_last(body) {
-        true => put_last(out, result),
-        false => put_entry(out, 0, &Reply::of(result)),
+    if expects_last(body) {
+        put_last(out, result)
+    } else {
+        put_entry(out, 0, &Reply::of(result))
     }
     frame::end(out, begin);
 }

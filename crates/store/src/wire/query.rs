@@ -42,14 +42,16 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
     match frame::header(header, REPLY_BYTES_MAX) {
         Ok((found, bytes)) if found == kind => Ok(bytes),
         Err(Malformed::Length { bytes, .. }) => {
-            let (limit, bytes) = (Grouped(REPLY_BYTES_MAX as u64), Grouped(bytes));
+            let limit = Grouped(REPLY_BYTES_MAX as u64);
+            let bytes = Grouped(bytes);
             Err(format!(
                 "expected a reply of at most {limit} bytes, found a reply of {bytes} bytes"
             ))
         }
         _ => {
             let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
-            let (hex, text) = (hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
+            let hex = hex.join(" ");
+            let text = quoted(&String::from_utf8_lossy(&header));
             Err(format!(
                 "expected a reply that begins with 02 {:02x} (Aerospike's protocol), found {hex} ({text}) - is it the port of \
                  the database's clients (3000, or 4333 with TLS)?",

@@ -154,7 +154,8 @@ pub fn put(
         ..Header::default()
     };
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
-    let (mut key, mut ops): (&[u8], &[u8]) = (&[], &[]);
+    let mut key: &[u8] = &[];
+    let mut ops: &[u8] = &[];
     let mut condition = |generation| match generation {
         Generation::Any => {}
         Generation::Equal(wanted) => {
@@ -234,19 +235,25 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
     if writes & info2::WRITE == 0 {
-        return match () {
-            () if reads & info1::READ == 0 => Err(ResultCode::PARAMETER),
-            () if reads & info1::GET_NO_BINS != 0 => Ok(Work::Exists),
-            () if reads & info1::GET_ALL != 0 => Ok(Work::ReadAll),
-            () if ops.is_empty() => Err(ResultCode::PARAMETER),
-            () => check_ops(ops, None).map(|()| Work::Read(ops.to_vec(), answers)),
+        return if reads & info1::READ == 0 {
+            Err(ResultCode::PARAMETER)
+        } else if reads & info1::GET_NO_BINS != 0 {
+            Ok(Work::Exists)
+        } else if reads & info1::GET_ALL != 0 {
+            Ok(Work::ReadAll)
+        } else if ops.is_empty() {
+            Err(ResultCode::PARAMETER)
+        } else {
+            check_ops(ops, None).map(|()| Work::Read(ops.to_vec(), answers))
         };
     }
-    let generation = match () {
+    let generation = if writes & info2::GENERATION != 0 {
         // Clients send generations that they received, which have 16 bits.
-        () if writes & info2::GENERATION != 0 => Generation::Equal(header.generation as u16),
-        () if writes & info2::GENERATION_GREATER != 0 => Generation::Less(header.generation as u16),
-        () => Generation::Any,
+        Generation::Equal(header.generation as u16)
+    } else if writes & info2::GENERATION_GREATER != 0 {
+        Generation::Less(header.generation as u16)
+    } else {
+        Generation::Any
     };
     if writes & info2::DELETE != 0 {
         if writes & info2::DURABLE_DELETE != 0 {
@@ -270,10 +277,11 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         .filter(|op| op.operation == operation::READ)
         .map(|op| op.name.len());
     let may_read = reads & info1::READ != 0;
-    let is_valid = match answers.has_all_bins {
+    let is_valid = if answers.has_all_bins {
         // A read of all bins is the only read.
-        true => may_read && !answers.has_each && read_names.eq([0]),
-        false => may_read || read_names.next().is_none(),
+        may_read && !answers.has_each && read_names.eq([0])
+    } else {
+        may_read || read_names.next().is_none()
     };
     if !is_valid {
         return Err(ResultCode::PARAMETER);

@@ -253,15 +253,13 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         op(operation::READ, 0, "c", b""),
     ];
     let all_bins = [bin[0], op(operation::READ, 0, "", b"")];
-    let (all, keyed) = (
-        message([info1::READ | info1::GET_ALL, 0, 0, 0], &KEY, &[]),
-        [
-            KEY[0],
-            KEY[1],
-            (field::SET, b"s"),
-            (field::KEY, b"\x03user"),
-        ],
-    );
+    let all = message([info1::READ | info1::GET_ALL, 0, 0, 0], &KEY, &[]);
+    let keyed = [
+        KEY[0],
+        KEY[1],
+        (field::SET, b"s"),
+        (field::KEY, b"\x03user"),
+    ];
     let mut bodies = vec![
         all,
         message([info1::READ | info1::GET_NO_BINS, 0, 0, 0], &KEY, &[]),
@@ -492,11 +490,10 @@ fn a_replacement_only_writes_bins_and_reads_them() {
 
 #[test]
 fn a_read_of_all_bins_is_the_only_read_of_a_write() {
-    let [write, touch] = [
-        op(operation::WRITE, particle::STRING, "b", b"x"),
-        op(operation::TOUCH, 0, "", b""),
-    ];
-    let [unnamed, named] = ["", "b"].map(|name| op(operation::READ, 0, name, b""));
+    let write = op(operation::WRITE, particle::STRING, "b", b"x");
+    let touch = op(operation::TOUCH, 0, "", b"");
+    let unnamed = op(operation::READ, 0, "", b"");
+    let named = op(operation::READ, 0, "b", b"");
     let work = |info1, info2, ops: &[Entry<'_>]| {
         single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops))
     };

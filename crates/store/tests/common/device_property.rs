@@ -99,11 +99,13 @@ impl Open {
     }
 
     pub(crate) fn read(&mut self, digests: &[Digest]) -> Vec<(ResultCode, Vec<u8>, u16)> {
-        let read = |digest: &Digest| {
-            let reply = self.ask(*digest, Work::ReadAll);
-            (reply.result, reply.ops, reply.generation)
-        };
-        digests.iter().map(read).collect()
+        digests
+            .iter()
+            .map(|digest: &Digest| {
+                let reply = self.ask(*digest, Work::ReadAll);
+                (reply.result, reply.ops, reply.generation)
+            })
+            .collect()
     }
 
     fn check(&self) {

@@ -9,7 +9,8 @@ use store::wire::query::{body_bytes, info_replies, security_reply};
 
 /// Reads `bytes` as replies of a connection, and as the body of an info reply. Returns true if they are valid.
 pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
-    let (mut rest, mut replies) = (bytes, 0);
+    let mut rest = bytes;
+    let mut replies = 0;
     while let Ok(Some(mut body)) = take_reply(&mut rest) {
         replies += 1;
         while !body.is_empty() {

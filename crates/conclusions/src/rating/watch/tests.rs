@@ -31,8 +31,9 @@ const EXACT: StepPurpose = StepPurpose::Try {
 /// `slow(round)` take 2 ms.
 fn step(target: StepPurpose, done: u64, slow: impl Fn(u64) -> u64) -> (JudgedStep, Option<String>) {
     let manifest = manifest();
-    let (mut watcher, mut judge, mut enough) =
-        (Watcher::new(&manifest, target, 50), manifest.judge(), None);
+    let mut watcher = Watcher::new(&manifest, target, 50);
+    let mut judge = manifest.judge();
+    let mut enough = None;
     for index in 0..50 {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
@@ -291,7 +292,8 @@ fn a_spell_that_began_in_the_last_rounds_leaves_open_if_the_drive_stays_slow() {
 /// A step in which this program issued `late` of every 1,000 reads with a delay of 2 ms.
 fn late(late: u64) -> JudgedStep {
     let manifest = manifest();
-    let (mut watcher, mut judge) = (Watcher::new(&manifest, TRY, 50), manifest.judge());
+    let mut watcher = Watcher::new(&manifest, TRY, 50);
+    let mut judge = manifest.judge();
     for index in 0..6 {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);

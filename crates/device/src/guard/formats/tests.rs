@@ -538,9 +538,11 @@ const MADE: &[(&str, &str)] = &[
 #[test]
 fn what_each_formats_own_tool_makes_is_named_as_a_user_knows_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, empty) = (dir.path().join("image"), dir.path().join("empty"));
+    let path = dir.path().join("image");
+    let empty = dir.path().join("empty");
     fs::create_dir(&empty).unwrap();
-    let (mut made, mut skipped) = (0, Vec::new());
+    let mut made = 0;
+    let mut skipped = Vec::new();
     for (line, expected) in MADE {
         File::create(&path).unwrap().set_len(IMAGE_BYTES).unwrap();
         let arguments = line

@@ -593,7 +593,8 @@ fn all_reasons_are_listed_at_once_and_each_mount_once() {
 #[test]
 fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     let machine = Machine::new();
-    let (disk, part) = (machine.subject(0), machine.subject(2));
+    let disk = machine.subject(0);
+    let part = machine.subject(2);
     let bytes = Some(Overlap::Bytes);
     assert_eq!(
         [

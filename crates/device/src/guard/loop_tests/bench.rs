@@ -162,7 +162,8 @@ impl Bench {
 
     /// Makes a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
     pub(super) fn pose(&self, device: &str, name: &str, attributes: &[(&str, &str)]) {
-        let (sys, dev) = (self.dir.path().join("sys"), self.dir.path().join("dev"));
+        let sys = self.dir.path().join("sys");
+        let dev = self.dir.path().join("dev");
         let number = DeviceNumber::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
         let real = fs::canonicalize(format!("/sys/dev/block/{number}")).unwrap();
         let dir = sys.join("devices").join(name);

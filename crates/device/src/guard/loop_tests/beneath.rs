@@ -44,10 +44,8 @@ fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to()
         return;
     };
     fs::write(format!("{at}/precious"), "data").unwrap();
-    let (file, holder) = (
-        format!("its backing file {image} is held by"),
-        kernel_name(&other),
-    );
+    let file = format!("its backing file {image} is held by");
+    let holder = kernel_name(&other);
     let why = format!(
         "{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first"
     );
@@ -128,7 +126,8 @@ fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
 #[test]
 fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let (image, link) = (bench.path("image"), bench.path("link"));
+    let image = bench.path("image");
+    let link = bench.path("link");
     fs::hard_link(&image, &link).unwrap();
     let Some((other, _detach)) = bench.attach(&link, &[]) else {
         return;

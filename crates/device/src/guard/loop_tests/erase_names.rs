@@ -63,10 +63,8 @@ fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
     let device = drive.bench.device.as_str();
     let by_id = drive.link("disk/by-id/ata-ACME_S123");
     let by_uuid = drive.link("disk/by-uuid/0d5a1c4e");
-    let (by_path, hand_made) = (
-        drive.link("disk/by-path/pci-0000:00:1f.2"),
-        drive.link("mine"),
-    );
+    let by_path = drive.link("disk/by-path/pci-0000:00:1f.2");
+    let hand_made = drive.link("mine");
     let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
     let why = format!("its serial number; {device} may be another drive after a reboot");
     drive.refused(&[], &format!("to allow this, {pass} ({why})"));

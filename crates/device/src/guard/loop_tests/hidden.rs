@@ -136,8 +136,8 @@ fn of_file(path: &str, state: &str) -> (Guard, Request) {
 #[test]
 fn a_file_is_refused_while_its_descriptor_is_in_a_message() {
     let dir = tempfile::tempdir().unwrap();
-    let [path, state] =
-        ["file", "state"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    let path = dir.path().join("file").to_str().unwrap().to_owned();
+    let state = dir.path().join("state").to_str().unwrap().to_owned();
     fs::write(&path, [0; 4096]).unwrap();
     let (guard, request) = of_file(&path, &state);
     let consent = || guard.consent(std::slice::from_ref(&request), &mut EraseAnswers::default());

@@ -192,7 +192,8 @@ fn a_device_that_moves_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
     // The process scan skips this process, so reads of this process simulate the reads of an invisible user.
     let device = OpenDirect::new(&bench.device);
-    let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let reads = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {

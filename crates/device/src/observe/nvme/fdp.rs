@@ -182,10 +182,8 @@ impl fmt::Display for Fdp {
                 ..
             } = configuration;
             let count_of = |kind| handles.iter().filter(|handle| **handle == kind).count();
-            let (initially, persistently) = (
-                count_of(Isolation::Initially),
-                count_of(Isolation::Persistently),
-            );
+            let initially = count_of(Isolation::Initially);
+            let persistently = count_of(Isolation::Persistently);
             writeln!(
                 f,
                 "configuration {index}: {} ({initially} initially, {persistently} persistently isolated), reclaim unit {}, {}",
@@ -217,7 +215,9 @@ impl fmt::Display for Fdp {
                 .waf()
                 .map(|waf| format!(", device WAF {waf:.2}"))
                 .unwrap_or_default();
-            let [host, media, erased] = [totals.host, totals.media, totals.erased].map(bytes);
+            let host = bytes(totals.host);
+            let media = bytes(totals.media);
+            let erased = bytes(totals.erased);
             writeln!(
                 f,
                 "over the drive's life, hosts wrote {host}; the drive wrote {media} to the media and erased {erased}{waf}"
@@ -241,7 +241,8 @@ impl Controller {
             endurance_group,
             ..Fdp::default()
         };
-        let (fd, group) = (self.file.as_fd(), endurance_group);
+        let fd = self.file.as_fd();
+        let group = endurance_group;
         let page = log(fd, Query::FdpConfigurations(group), 16, |head| {
             little_endian::<4>(head, 4)
         });

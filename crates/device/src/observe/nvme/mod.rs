@@ -165,18 +165,19 @@ impl Controller {
             .chunks_exact(4)
             .map(|nsid| little_endian::<4>(nsid, 0) as u32)
             .take_while(|nsid| *nsid != 0);
-        let namespace = |nsid| {
-            let query = if can_manage {
-                Query::AllocatedNamespace(nsid)
-            } else {
-                Query::Namespace(nsid)
-            };
-            query_identify(query).map(|identify| Namespace::parse(nsid, &identify))
-        };
         Ok(Namespaces {
             controller_id: little_endian::<2>(&controller, 78) as u16,
             can_manage,
-            list: numbers.map(namespace).collect::<Result<_, _>>()?,
+            list: numbers
+                .map(|nsid| {
+                    let query = if can_manage {
+                        Query::AllocatedNamespace(nsid)
+                    } else {
+                        Query::Namespace(nsid)
+                    };
+                    query_identify(query).map(|identify| Namespace::parse(nsid, &identify))
+                })
+                .collect::<Result<_, _>>()?,
         })
     }
 }

@@ -57,27 +57,29 @@ impl Poller {
         interval: Duration,
     ) -> Option<Self> {
         let first_reading = Some(read(true, true)).filter(|first| first.smart.is_some())?;
-        let (has_ocp, has_fdp) = (first_reading.ocp.is_some(), first_reading.fdp.is_some());
+        let has_ocp = first_reading.ocp.is_some();
+        let has_fdp = first_reading.fdp.is_some();
         let latest = Arc::new(Mutex::new(Some(first_reading)));
         let (request_sender, request_receiver) = channel::<SyncSender<()>>();
         let latest_of_thread = Arc::clone(&latest);
-        let poll = move || {
-            loop {
-                let answer_sender = match request_receiver.recv_timeout(interval) {
-                    Ok(asked_by) => Some(asked_by),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                let reading = read(has_ocp, has_fdp);
-                *latest_of_thread
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                // The error is ignored, because the receiver may have timed out.
-                let _ = answer_sender.map(|asked_by| asked_by.try_send(()));
-            }
-        };
         // If no thread can be started, the first reading remains the only one, and the run continues.
-        let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
+        let spawned = thread::Builder::new()
+            .name("smart".to_owned())
+            .spawn(move || {
+                loop {
+                    let answer_sender = match request_receiver.recv_timeout(interval) {
+                        Ok(asked_by) => Some(asked_by),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    };
+                    let reading = read(has_ocp, has_fdp);
+                    *latest_of_thread
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner) = Some(reading);
+                    // The error is ignored, because the receiver may have timed out.
+                    let _ = answer_sender.map(|asked_by| asked_by.try_send(()));
+                }
+            });
         Some(Self {
             latest,
             has_ocp,
@@ -154,7 +156,8 @@ pub(in crate::observe) mod tests {
     #[test]
     fn a_drive_without_ocps_log_is_asked_for_it_once() {
         let drive = FakeDrive::default();
-        let (asked, asked_ocp) = (Arc::clone(&drive.asked), Arc::clone(&drive.asked_ocp));
+        let asked = Arc::clone(&drive.asked);
+        let asked_ocp = Arc::clone(&drive.asked_ocp);
         let poller = drive.poll(Duration::from_millis(1));
         assert!(!poller.has_ocp);
         until("it is asked again", || asked.load(Ordering::Relaxed) >= 3);

@@ -34,7 +34,9 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     let recorded = include_str!("../../../tests/data/iostat-x-5.01s.txt");
     let mut lines = recorded.lines();
     let mut next = || lines.next().expect("three lines");
-    let (before, after, json) = (next(), next(), next());
+    let before = next();
+    let after = next();
+    let json = next();
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("diskstats"), before).unwrap();
     let mut disk = DeviceSampler::find(root.path(), DeviceNumber::new(7, 0), before);

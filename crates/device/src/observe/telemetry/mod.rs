@@ -89,7 +89,8 @@ impl Sampler {
             .iter()
             .map(|number| DeviceSampler::find(root, *number, statistics))
             .collect();
-        let (host, process) = (HostSampler::open(root)?, OwnProcess::open(root)?);
+        let host = HostSampler::open(root)?;
+        let process = OwnProcess::open(root)?;
         let mut sampler = Self {
             columns: Vec::new(),
             diskstats,

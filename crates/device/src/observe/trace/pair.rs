@@ -293,8 +293,8 @@ impl Pairing {
             && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)
         {
             // The request also contains bios merged behind the first bio. Such a bio can be older than the first one.
-            let (mut queued_ns, mut reached_sector) =
-                (first_bio.request.issued_ns, first_bio.end_sector);
+            let mut queued_ns = first_bio.request.issued_ns;
+            let mut reached_sector = first_bio.end_sector;
             while reached_sector < end_sector {
                 let Some(next_bio) = self.take_bio(event, reached_sector, end_sector) else {
                     break;
@@ -328,9 +328,10 @@ impl Pairing {
         });
         let bio =
             whole_bio.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
-        match bio.end_sector > end_sector {
-            true => self.keep_bio((event.device, end_sector), bio),
-            false => self.under_way = self.under_way.saturating_sub(1),
+        if bio.end_sector > end_sector {
+            self.keep_bio((event.device, end_sector), bio)
+        } else {
+            self.under_way = self.under_way.saturating_sub(1)
         }
         Some(bio)
     }
@@ -480,36 +481,35 @@ mod tests {
     /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, first sector, number of
     /// sectors.
     fn parse(text: &str) -> Vec<Event> {
-        let event = |line: &str| {
-            let words: Vec<_> = line.split_ascii_whitespace().collect();
-            let [time, kind, letters, sector, sectors] = words[..] else {
-                panic!("{line}")
-            };
-            let kind = match kind {
-                "Q" => EventKind::Queue,
-                "D" => EventKind::Issue,
-                "X" | "E" => EventKind::Return,
-                "I" => EventKind::Insert,
-                "R" => EventKind::Requeue,
-                _ => EventKind::Complete,
-            };
-            let (op, flags) = super::super::event::parse_letters(letters.as_bytes());
-            Event {
-                time_ns: (time.parse::<f64>().unwrap() * 1e6).round() as u64 * 1_000,
-                cpu: 0,
-                kind,
-                device: DeviceNumber::new(7, 0),
-                sector: sector.parse().unwrap(),
-                sectors: sectors.parse().unwrap(),
-                op,
-                flags,
-                error: if words[1] == "X" { -11 } else { 0 },
-                task: Task::new(7, words[1].as_bytes()),
-            }
-        };
         text.lines()
             .filter(|line| !line.starts_with('#'))
-            .map(event)
+            .map(|line: &str| {
+                let words: Vec<_> = line.split_ascii_whitespace().collect();
+                let [time, kind, letters, sector, sectors] = words[..] else {
+                    panic!("{line}")
+                };
+                let kind = match kind {
+                    "Q" => EventKind::Queue,
+                    "D" => EventKind::Issue,
+                    "X" | "E" => EventKind::Return,
+                    "I" => EventKind::Insert,
+                    "R" => EventKind::Requeue,
+                    _ => EventKind::Complete,
+                };
+                let (op, flags) = super::super::event::parse_letters(letters.as_bytes());
+                Event {
+                    time_ns: (time.parse::<f64>().unwrap() * 1e6).round() as u64 * 1_000,
+                    cpu: 0,
+                    kind,
+                    device: DeviceNumber::new(7, 0),
+                    sector: sector.parse().unwrap(),
+                    sectors: sectors.parse().unwrap(),
+                    op,
+                    flags,
+                    error: if words[1] == "X" { -11 } else { 0 },
+                    task: Task::new(7, words[1].as_bytes()),
+                }
+            })
             .collect()
     }
 
@@ -530,22 +530,24 @@ mod tests {
         parse(text).iter().for_each(|event| pairing.add(event));
         pairing.finish();
         let us = |ns: Option<u64>| ns.map(|ns| ns / 1_000);
-        let short = |request: Request| {
-            let Request {
-                op,
-                sector,
-                sectors,
-                ..
-            } = request;
-            (
-                op,
-                sector,
-                sectors,
-                us(request.queue_ns()),
-                us(request.device_ns()),
-            )
-        };
-        pairing.drain().map(short).collect()
+        pairing
+            .drain()
+            .map(|request: Request| {
+                let Request {
+                    op,
+                    sector,
+                    sectors,
+                    ..
+                } = request;
+                (
+                    op,
+                    sector,
+                    sectors,
+                    us(request.queue_ns()),
+                    us(request.device_ns()),
+                )
+            })
+            .collect()
     }
 
     use EventOp::{Read, Write};
@@ -709,7 +711,8 @@ mod tests {
     #[test]
     fn a_trace_of_issues_alone_takes_no_more_memory_than_there_are_requests() {
         let event = parse("0.000001 D R 8 8\n")[0];
-        let (mut pairing, mut seen) = (Pairing::default(), 0);
+        let mut pairing = Pairing::default();
+        let mut seen = 0;
         let issues = UNDER_WAY_MAX as u64 * 5 / 2;
         for sector in 0..issues {
             pairing.add(&Event { sector, ..event });
@@ -723,10 +726,8 @@ mod tests {
     #[test]
     fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
         // The bios get no request, and the requests no completion. Their operations differ, so both limits are reached.
-        let (bio, issue) = (
-            parse("0.000001 Q R 8 8\n")[0],
-            parse("0.000002 D W 8 8\n")[0],
-        );
+        let bio = parse("0.000001 Q R 8 8\n")[0];
+        let issue = parse("0.000002 D W 8 8\n")[0];
         let mut pairing = Pairing::default();
         pairing.add(&issue);
         for _ in 0..200_000 {

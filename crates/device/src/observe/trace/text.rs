@@ -74,7 +74,8 @@ impl TraceText {
     pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
         let mut reader = Reader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
-        let (mut line, mut has_events) = (Vec::new(), false);
+        let mut line = Vec::new();
+        let mut has_events = false;
         while next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             reader.facts.lines += 1;
             let meaning = if line.len() as u64 >= LINE_BYTES_MAX {
@@ -119,11 +120,12 @@ impl TraceText {
         reader.pairing.finish();
         reader.hand_over(sink);
         reader.facts.lost = reader.facts.lost.saturating_add(reader.pairing.lost());
-        match has_events {
-            true => Ok(reader.facts),
-            false => Err(TextError::NoTrace {
+        if has_events {
+            Ok(reader.facts)
+        } else {
+            Err(TextError::NoTrace {
                 first: reader.facts.first_unread,
-            }),
+            })
         }
     }
 
@@ -342,7 +344,9 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Opt
 /// `8,0  1  17  0.000012345  1234  D  RS 1293793 + 17 [asd]`
 fn blkparse(line: &str) -> Option<ParsedLine> {
     let ([device, cpu, sequence, time, pid, action], rest) = first_words(line)?;
-    let (cpu, time_ns, pid) = (number(cpu)? as u32, nanoseconds(time)?, number(pid)? as u32);
+    let cpu = number(cpu)? as u32;
+    let time_ns = nanoseconds(time)?;
+    let pid = number(pid)? as u32;
     number(sequence)?;
     device_number(device)?;
     let kind = match action {
@@ -353,13 +357,13 @@ fn blkparse(line: &str) -> Option<ParsedLine> {
         "Q" => EventKind::Queue,
         _ => return Some(ParsedLine::Nothing),
     };
-    let body = match rest.contains(" + ") {
-        true => format!("{device} {rest}"),
+    let body = if rest.contains(" + ") {
+        format!("{device} {rest}")
+    } else {
         // A flush or a passthrough command has no sector.
-        false => {
-            let ([letters], rest) = first_words(rest)?;
-            format!("{device} {letters} 0 + 0 {rest}")
-        }
+
+        let ([letters], rest) = first_words(rest)?;
+        format!("{device} {letters} 0 + 0 {rest}")
     };
     event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(ParsedLine::Event)
 }
@@ -386,7 +390,8 @@ impl Columns {
 
     /// Parses the request in a row.
     fn request(&self, line: &str) -> Option<Request> {
-        let (mut words, mut rest) = (vec![""; self.names.len()], line);
+        let mut words = vec![""; self.names.len()];
+        let mut rest = line;
         for word in &mut words[..self.comm] {
             ([*word], rest) = first_words(rest)?;
         }
@@ -405,7 +410,8 @@ impl Columns {
         let milliseconds =
             |name: &str| column_text(name).and_then(nanoseconds).map(|ns| ns / 1_000);
         let (op, flags) = letters_of(column_text("TYPE")?)?;
-        let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
+        let device_ns = milliseconds("LATms");
+        let queue_ns = milliseconds("QUEms");
         let issued_ns = seconds("STARTs")
             .or_else(|| seconds("ENDs")?.checked_sub(device_ns?))
             .unwrap_or(0);
@@ -462,7 +468,8 @@ fn nanoseconds(text: &str) -> Option<u64> {
 
 /// The first words and the rest.
 fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
-    let (mut words, mut rest) = ([""; N], text);
+    let mut words = [""; N];
+    let mut rest = text;
     for word in &mut words {
         let text = rest.trim_ascii_start();
         (*word, rest) = text.split_at(

@@ -26,7 +26,8 @@ fn short(request: &Request) -> String {
         .map(|(_, c)| *c)
         .collect();
     let us = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| (ns / 1_000).to_string());
-    let (queue, device_us) = (us(request.queue_ns()), us(request.device_ns()));
+    let queue = us(request.queue_ns());
+    let device_us = us(request.device_ns());
     format!(
         "{device} {op:?} {flags} {sector}+{sectors} {queue} {device_us} {}:{}",
         task.comm(),
@@ -308,10 +309,16 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
 
 #[test]
 fn requests_without_completion_have_an_order_that_does_not_change() {
-    let issued = |device: u32| {
-        format!("  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n")
-    };
-    let (requests, _) = read((0..32).rev().map(issued).collect::<String>());
+    let (requests, _) = read(
+        (0..32)
+            .rev()
+            .map(|device: u32| {
+                format!(
+                    "  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n"
+                )
+            })
+            .collect::<String>(),
+    );
     let devices: Vec<_> = requests
         .iter()
         .map(|request| request.device.minor)

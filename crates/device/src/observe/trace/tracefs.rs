@@ -136,7 +136,9 @@ fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
         // Fields: id parent major:minor root mount-point options [optional...] - type source options
         let (mount, kind) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(3);
-        let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let root = fields.next()?;
+        let point = fields.next()?;
+        let options = fields.next()?;
         let fits = kind.split(' ').next()? == fs_type
             && root == "/"
             && !options.split(',').any(|word| word == "ro");

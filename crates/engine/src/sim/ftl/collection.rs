@@ -56,7 +56,8 @@ impl Collection {
     /// Units that the host can write with a handle before it waits for garbage collection; at most one superblock.
     #[inline]
     pub(super) fn room(&self, ftl: &Ftl, handle: u16) -> u32 {
-        let (room, reserve) = (ftl.room(handle), ftl.spec().reserve_superblocks);
+        let room = ftl.room(handle);
+        let reserve = ftl.spec().reserve_superblocks;
         let erased = ftl
             .free_superblocks()
             .saturating_sub(self.erasing_superblocks);

@@ -139,11 +139,13 @@ impl Stripes {
     /// Splits an extent by stripe: number of the stripe, number of units in it, and their end within the stripe.
     #[inline]
     fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
-        let (units_per_stripe, first_stripe) =
-            (self.units_per_stripe, self.of(extent.superblock, 0));
-        let (mut unit, end) = (extent.first_unit, extent.first_unit + extent.units);
+        let units_per_stripe = self.units_per_stripe;
+        let first_stripe = self.of(extent.superblock, 0);
+        let mut unit = extent.first_unit;
+        let end = extent.first_unit + extent.units;
         std::iter::from_fn(move || {
-            let (stripe, first_unit) = (unit / units_per_stripe, unit % units_per_stripe);
+            let stripe = unit / units_per_stripe;
+            let first_unit = unit % units_per_stripe;
             let units = (units_per_stripe - first_unit).min(end - unit);
             unit += units;
             (units > 0).then_some((first_stripe + stripe, units, first_unit + units))
@@ -311,13 +313,12 @@ impl FtlModel {
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
-        let (first_unit, end_unit) = (
-            op.offset / self.unit_bytes,
-            (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes),
-        );
+        let first_unit = op.offset / self.unit_bytes;
+        let end_unit = (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes);
         let token = op.token as usize;
         // Adjacent units of a stripe are one read.
-        let (mut stripe, mut units) = (0, 0);
+        let mut stripe = 0;
+        let mut units = 0;
         for unit in first_unit..end_unit {
             let found_stripe = self
                 .ftl
@@ -357,10 +358,8 @@ impl FtlModel {
     }
 
     fn write(&mut self, op: &Op, now_ns: u64) {
-        let (first_unit, last_unit) = (
-            op.offset / self.unit_bytes,
-            (op.offset + u64::from(op.len) - 1) / self.unit_bytes,
-        );
+        let first_unit = op.offset / self.unit_bytes;
+        let last_unit = (op.offset + u64::from(op.len) - 1) / self.unit_bytes;
         // A partial write of a unit reads the unit first (read-modify-write).
         let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
         let edges = [
@@ -513,15 +512,13 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (token, drive_op) = (
-            op.token as usize,
-            DriveOp {
-                kind: op.kind,
-                len: op.len,
-                parts_left: 0,
-                submitted_ns: now_ns,
-            },
-        );
+        let token = op.token as usize;
+        let drive_op = DriveOp {
+            kind: op.kind,
+            len: op.len,
+            parts_left: 0,
+            submitted_ns: now_ns,
+        };
         if self.drive_ops.len() <= token {
             self.drive_ops.resize(token + 1, drive_op);
         }

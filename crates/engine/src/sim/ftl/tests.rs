@@ -63,7 +63,9 @@ fn open_loop_with(
     arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
     placement: impl Fn(u64) -> Option<Placement>,
 ) -> Run {
-    let (mut run, mut out, mut kinds) = (Run::default(), Vec::new(), Vec::new());
+    let mut run = Run::default();
+    let mut out = Vec::new();
+    let mut kinds = Vec::new();
     let begun_ns = engine.now();
     let mut free: Vec<u32> = Vec::new();
     let mut reap = |engine: &mut SimEngine<FtlModel>,
@@ -113,7 +115,8 @@ fn open_loop_with(
 
 /// `count` instants of a Poisson process.
 fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
-    let (mut random, mut at_ns) = (Random::new(seed), 0.0);
+    let mut random = Random::new(seed);
+    let mut at_ns = 0.0;
     (0..count).map(move |_| {
         at_ns -= (1.0 - random.unit()).ln() * 1e9 / per_s;
         at_ns as u64
@@ -465,10 +468,8 @@ fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
         [0.99, 0.999]
             .map(|quantile| writes_ns[(writes_ns.len() as f64 * quantile) as usize] / 1_000)
     };
-    let (one, four) = (
-        run(|_| None),
-        run(|offset| Some(Placement((offset >> 27) as u16 + 1))),
-    );
+    let one = run(|_| None);
+    let four = run(|offset| Some(Placement((offset >> 27) as u16 + 1)));
     assert!(
         one[0] == four[0] && four[1] < 5_000,
         "p99 and p99.9 in us: {one:?}, with handles {four:?}"
@@ -483,7 +484,9 @@ fn suspension_shortens_the_read_tail() {
         let mut run = open_loop(&mut engine, mixed(60_000, 20_000.0, 5_000.0, 1 << 18));
         (run.read_quantile_us(0.9), run.read_quantile_us(0.99))
     };
-    let (off, slow, fast) = (tail_us("off"), tail_us("100"), tail_us("10"));
+    let off = tail_us("off");
+    let slow = tail_us("100");
+    let fast = tail_us("10");
     assert!(
         off.0 > 2 * fast.0 && off.1 > 3 * fast.1,
         "p90 and p99 in us without it {off:?}, with it {fast:?}"

@@ -97,7 +97,8 @@ impl Default for FtlDrive {
 impl FtlDrive {
     /// Sets one parameter. Errors: a description of valid values.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
-        let (spec, flash) = (&mut self.spec, &mut self.flash);
+        let spec = &mut self.spec;
+        let flash = &mut self.flash;
         match name {
             "op" => spec.over_provisioning = share(value).filter(|op| *op <= 10.0).ok_or(OP)?,
             "op-of-flash" => {
@@ -180,7 +181,8 @@ impl FtlDrive {
         &mut self,
         capacity_bytes: u64,
     ) -> Result<(), (&'static str, String, &'static str)> {
-        let (spec, flash) = (&mut self.spec, &self.flash);
+        let spec = &mut self.spec;
+        let flash = &self.flash;
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
         if !program_bytes.is_multiple_of(unit_bytes) {

@@ -47,7 +47,8 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         ));
     }
     if args.every > args.window {
-        let (every, window) = (span(args.every.into()), span(args.window.into()));
+        let every = span(args.every.into());
+        let window = span(args.window.into());
         return Err(Failure::usage(format!(
             "cannot compute rates from one sample every {every} in {window} - give --every less than --duration"
         )));
@@ -341,8 +342,8 @@ impl Collection<'_> {
 
     /// Samples until the time is over or a signal comes.
     fn sample(&mut self) -> Result<(), Failure> {
-        let [window, every] =
-            [self.args.window, self.args.every].map(|sec| Duration::from_secs(sec.into()));
+        let window = Duration::from_secs(self.args.window.into());
+        let every = Duration::from_secs(self.args.every.into());
         let began = Instant::now();
         console::note(&format!(
             "sampling {} every {} for {}; Ctrl-C ends it",
@@ -465,18 +466,17 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
         .file_name()
         .map_or_else(|| "log".into(), |name| name.to_string_lossy());
     let target = folder.join(format!("{}-{name}", node.id));
-    match file.starts_with('/') {
-        true => {
-            format!(
-                "scp {} {}",
-                shell_quoted(&format!("{host}:{file}")),
-                shell_quoted(&target.display().to_string())
-            )
-        }
+    if file.starts_with('/') {
+        format!(
+            "scp {} {}",
+            shell_quoted(&format!("{host}:{file}")),
+            shell_quoted(&target.display().to_string())
+        )
+    } else {
         // The log goes to the server's standard error: to systemd, or to the log of a container.
-        false => format!(
+        format!(
             "(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)",
             quoted(file)
-        ),
+        )
     }
 }

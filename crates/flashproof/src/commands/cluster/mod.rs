@@ -97,32 +97,33 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
             .flat_map(|node| &node.changes)
             .map(|change| change.setting.asadm_command(&value_of(change)));
         let commands: BTreeSet<_> = commands.collect();
-        let command = |line: &String| {
-            format!(
-                "asadm -h {} -p {} --enable -e {}\n",
-                shell_quoted(&seed.name),
-                seed.port,
-                quotes(line)
-            )
-        };
-        commands.iter().map(command).collect::<String>()
+        commands
+            .iter()
+            .map(|line: &String| {
+                format!(
+                    "asadm -h {} -p {} --enable -e {}\n",
+                    shell_quoted(&seed.name),
+                    seed.port,
+                    quotes(line)
+                )
+            })
+            .collect::<String>()
     };
     let by_asinfo = |value_of: &dyn Fn(&Change) -> String| {
         let changes = sampled_nodes
             .iter()
             .flat_map(|node| node.changes.iter().map(move |change| (node, change)));
-        let command = |(node, change): (&SampledNode, &Change)| {
-            asinfo(
-                &node.node.host.to_string(),
-                &change.setting.command(&value_of(change), build(&node.node)),
-            ) + "\n"
-        };
-        changes.map(command).collect::<String>()
+        changes
+            .map(|(node, change): (&SampledNode, &Change)| {
+                asinfo(
+                    &node.node.host.to_string(),
+                    &change.setting.command(&value_of(change), build(&node.node)),
+                ) + "\n"
+            })
+            .collect::<String>()
     };
-    let (new_value, old_value) = (
-        |change: &Change| change.to.clone(),
-        |change: &Change| change.was.clone(),
-    );
+    let new_value = |change: &Change| change.to.clone();
+    let old_value = |change: &Change| change.was.clone();
     // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
     let are_alike = sampled_nodes
         .iter()
@@ -212,7 +213,8 @@ fn general(args: &CollectArgs) -> String {
 
 /// Commands to run on each node while the load is typical.
 fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
-    let (every, times) = (args.every, args.window / args.every.max(1) + 1);
+    let every = args.every;
+    let times = args.window / args.every.max(1) + 1;
     let mut text = format!(
         "# 2. On each node, while the load is typical, until Ctrl-C:\n\
          NODE=$(asinfo -v node)\n\

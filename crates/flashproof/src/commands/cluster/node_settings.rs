@@ -203,11 +203,12 @@ impl SettingsToRestore {
     /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
-        let result = match self.nodes.is_empty() {
-            true => files::remove_file(&self.path),
-            false => text().and_then(|text| {
+        let result = if self.nodes.is_empty() {
+            files::remove_file(&self.path)
+        } else {
+            text().and_then(|text| {
                 files::replace(&self.path, &text, ReplaceTarget::Own("\"changes\""))
-            }),
+            })
         };
         result.map_err(|error| {
             format!(
@@ -478,7 +479,8 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     // Logs of different nodes can have the same name. A number goes between the stem and the extension.
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
-    let (mut target_path, mut number) = (dir.join(&name), 1);
+    let mut target_path = dir.join(&name);
+    let mut number = 1;
     let mut target = loop {
         match files::create_new(&target_path, files::SHARED) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,

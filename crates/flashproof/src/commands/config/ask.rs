@@ -52,14 +52,13 @@ pub fn ask(args: &mut ConfigArgs, input: impl BufRead, output: impl Write) -> Re
         && dialogue.yes("Write the configuration to a file? (no: to standard output)")?
     {
         let name = args.file_name();
-        let path = |answer: &str| {
+        args.out = Some(dialogue.answer(&format!("File [{name}]"), |answer: &str| {
             Ok(PathBuf::from(if answer.is_empty() {
                 &name
             } else {
                 answer
             }))
-        };
-        args.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
+        })?);
     }
     Ok(())
 }

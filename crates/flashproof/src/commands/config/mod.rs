@@ -239,8 +239,10 @@ impl<'a> Draft<'a> {
             let load = self
                 .load()
                 .map(|_| format!(" ({}x)", hundredths(reads / scale::READS_PER_SEC_1X as f64)));
-            let [reads, writes] = [reads, writes].map(|rate| Grouped(rate.round() as u64));
-            let (name, load) = (&drive.name, load.unwrap_or_default());
+            let reads = Grouped(reads.round() as u64);
+            let writes = Grouped(writes.round() as u64);
+            let name = &drive.name;
+            let load = load.unwrap_or_default();
             format!("{name} gets {reads} reads and {writes} writes per second{load}")
         });
         let shares: Vec<_> = shares.collect();
@@ -266,9 +268,10 @@ impl<'a> Draft<'a> {
             ),
             None => "--act selects this version".to_owned(),
         };
-        let read_as = match translation.is_flashproof_file {
-            true => "a file of flashproof".to_owned(),
-            false => format!("read as a file of ACT {act}: {why}"),
+        let read_as = if translation.is_flashproof_file {
+            "a file of flashproof".to_owned()
+        } else {
+            format!("read as a file of ACT {act}: {why}")
         };
         let mut origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
         if translation.test_by_default {
@@ -280,7 +283,7 @@ impl<'a> Draft<'a> {
 
     /// How devices were counted as drives, if that is not obvious.
     fn drive_notes(&self) -> Vec<String> {
-        let note = |drive: &Drive| {
+        self.drives.iter().filter_map(|drive: &Drive| {
             let members = drive.members.join(" and ");
             match (drive.members.len() > 1, drive.discovery_error.is_some()) {
                 (true, true) => Some(format!(
@@ -293,26 +296,28 @@ impl<'a> Draft<'a> {
                 )),
                 (false, false) => None,
             }
-        };
-        self.drives.iter().filter_map(note).collect()
+        }).collect()
     }
 }
 
 /// Drives that hold the devices `names`; `capacity` is the size of drives of unknown size.
 fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
-    let simulated = |name: &DeviceName| {
-        let spec = name.drive()?;
-        let (size_bytes, min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
-        let name = name.to_string();
-        Some(Drive {
-            members: vec![name.clone()],
-            name,
-            size_bytes,
-            min_io_bytes,
-            discovery_error: None,
+    let mut drives: Vec<_> = names
+        .iter()
+        .filter_map(|name: &DeviceName| {
+            let spec = name.drive()?;
+            let size_bytes = Some(spec.capacity_bytes);
+            let min_io_bytes = Some(spec.min_io_bytes);
+            let name = name.to_string();
+            Some(Drive {
+                members: vec![name.clone()],
+                name,
+                size_bytes,
+                min_io_bytes,
+                discovery_error: None,
+            })
         })
-    };
-    let mut drives: Vec<_> = names.iter().filter_map(simulated).collect();
+        .collect();
     let real: Vec<_> = names
         .iter()
         .filter(|name| name.drive().is_none())
@@ -353,19 +358,22 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
 fn set_rates(config: &mut ActConfig, args: &ConfigArgs, drives: u64) -> Result<Notes, Failure> {
     if let Some((reads, writes)) = args.per_drive {
         let rates = [("read-reqs-per-sec", reads), ("write-reqs-per-sec", writes)];
-        let set = |(key, rate)| {
-            config
-                .set(key, &(u64::from(rate) * drives).to_string())
-                .err()
-        };
-        all(rates.into_iter().filter_map(set).collect())?;
+        all(rates
+            .into_iter()
+            .filter_map(|(key, rate)| {
+                config
+                    .set(key, &(u64::from(rate) * drives).to_string())
+                    .err()
+            })
+            .collect())?;
     }
     let Some(factor) = args.load else {
         return Ok(Notes::new());
     };
     let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
     let rounded = rates.into_iter().filter_map(|rate| {
-        let (exact, whole) = (rate.rounded?, rate.after_per_sec);
+        let exact = rate.rounded?;
+        let whole = rate.after_per_sec;
         Some((
             rate.key,
             format!("{factor}x is {exact} per second, rounded to the whole number {whole}"),

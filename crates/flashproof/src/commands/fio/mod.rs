@@ -41,11 +41,14 @@ use std::process::ExitCode;
 
 /// fio's name of the engine that carries out a job on a real device.
 fn engine_of(job: &Job) -> &'static str {
-    match () {
-        () if job.is_mapped => "mmap",
-        () if job.is_sync_engine => "psync",
-        () if job.is_passthrough => "io_uring_cmd",
-        () => "io_uring",
+    if job.is_mapped {
+        "mmap"
+    } else if job.is_sync_engine {
+        "psync"
+    } else if job.is_passthrough {
+        "io_uring_cmd"
+    } else {
+        "io_uring"
     }
 }
 
@@ -71,14 +74,14 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     if program.quiet {
         console::be_quiet();
     }
-    match () {
-        () if program.help => return done(FIO_HELP),
-        () if program.version && compat_mode == CompatMode::Fio => {
-            return done(&format!("{FIO_VERSION}\n"));
-        }
-        () if program.version => return done(&format!("{}\n", tool())),
-        () if program.cmdhelp => return done(&options::help()),
-        () => {}
+    if program.help {
+        return done(FIO_HELP);
+    } else if program.version && compat_mode == CompatMode::Fio {
+        return done(&format!("{FIO_VERSION}\n"));
+    } else if program.version {
+        return done(&format!("{}\n", tool()));
+    } else if program.cmdhelp {
+        return done(&options::help());
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();
@@ -166,7 +169,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         has_several_runs: loads.len() > 1,
     };
     let mut runs: Vec<FioRun> = Vec::new();
-    let (mut worst, mut failure) = (Outcome::Measured, None);
+    let mut worst = Outcome::Measured;
+    let mut failure = None;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.allow_own_data(&load);
         let laid_out: Vec<DeviceName> = layouts
@@ -210,12 +214,12 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     drop(run_dir);
     let is_complete = signal_handler.signal_received().is_none();
-    let has_failed = |ran: &FioRun| {
-        ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty()
-    };
     Ok(ExitCode::from(match compat_mode {
         CompatMode::Native => worst.exit_code(),
-        _ => u8::from(runs.iter().any(has_failed)),
+        _ => u8::from(runs.iter().any(|ran: &FioRun| {
+            ran.totals.kinds.iter().any(|kind| kind.errors > 0)
+                || !ran.missed(is_complete).is_empty()
+        })),
     }))
 }
 
@@ -530,13 +534,12 @@ impl FioCommand<'_> {
     /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
     /// example, do not show the guard that they are flashproof's.
     fn allow_own_data(&mut self, load: &FioLoad) {
-        let is_own = |name: &&DeviceName| {
-            WrittenFile::of(name).is_some_and(|now| self.written.contains(&now))
-        };
         let own_names = load
             .devices
             .iter()
-            .filter(is_own)
+            .filter(|name: &&DeviceName| {
+                WrittenFile::of(name).is_some_and(|now| self.written.contains(&now))
+            })
             .map(|name| Guard::new(None).erase_name(name.as_str()));
         self.erase = self
             .program

@@ -164,7 +164,8 @@ fn print_next_steps(
             .map(|one| format!("{dir}/{}", file_name(&one.namespace)))
             .collect()
     };
-    let (files, index_files) = (files_of(Test::Storage), files_of(Test::Index));
+    let files = files_of(Test::Storage);
+    let index_files = files_of(Test::Index);
     let node_option = if profile.nodes.len() > 1 {
         format!(" --node {node}")
     } else {
@@ -216,11 +217,12 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         replies: args.info.clone(),
         ..Files::default()
     };
-    let node_and_file = |path: &PathBuf| {
-        let (node, file) = iostat::of_node(path);
-        (node, file.to_owned())
-    };
-    files.iostats.extend(args.iostat.iter().map(node_and_file));
+    files
+        .iostats
+        .extend(args.iostat.iter().map(|path: &PathBuf| {
+            let (node, file) = iostat::of_node(path);
+            (node, file.to_owned())
+        }));
     for dir in &args.dirs {
         files.take_folder(dir)?;
     }
@@ -244,9 +246,10 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         .map(|path| Source::open(path, PIPED))
         .collect::<Result<Vec<_>, _>>();
     let log_sources = log_sources.map_err(Failure::usage)?;
-    sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
-        true => vec![pasted::read(log_sources).map_err(Failure::usage)?],
-        false => server_log::read(log_sources).map_err(Failure::usage)?,
+    sources.logs = if files.logs.iter().any(|path| pasted::is_pasted(path)) {
+        vec![pasted::read(log_sources).map_err(Failure::usage)?]
+    } else {
+        server_log::read(log_sources).map_err(Failure::usage)?
     };
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {
@@ -379,31 +382,33 @@ fn facts(
             path.display()
         )));
     }
-    let node_facts = |replies: &InfoReplies| {
-        let node = match &replies.node_id {
-            Some(id) if nodes.contains(id) => id.clone(),
-            // Logs of old server versions do not name the node.
-            _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => {
-                String::new()
-            }
-            _ => {
-                console::warning(&format!(
-                    "{} is left out: it belongs to node {}, which has no log",
-                    path.display(),
-                    replies.name()
-                ));
-                return Vec::new();
-            }
-        };
-        let facts = replies
-            .namespaces
-            .iter()
-            .map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
-        facts
-            .map(|(name, facts)| ((node.clone(), name), facts))
-            .collect::<Vec<_>>()
-    };
-    Ok(replies.iter().flat_map(node_facts).collect())
+    Ok(replies
+        .iter()
+        .flat_map(|replies: &InfoReplies| {
+            let node = match &replies.node_id {
+                Some(id) if nodes.contains(id) => id.clone(),
+                // Logs of old server versions do not name the node.
+                _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => {
+                    String::new()
+                }
+                _ => {
+                    console::warning(&format!(
+                        "{} is left out: it belongs to node {}, which has no log",
+                        path.display(),
+                        replies.name()
+                    ));
+                    return Vec::new();
+                }
+            };
+            let facts = replies
+                .namespaces
+                .iter()
+                .map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
+            facts
+                .map(|(name, facts)| ((node.clone(), name), facts))
+                .collect::<Vec<_>>()
+        })
+        .collect())
 }
 
 /// True if a node is named by its id, false if by its log.
@@ -413,7 +418,8 @@ fn is_id(node: &str) -> bool {
 
 /// Block sizes given by the user.
 fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
-    let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
+    let write_block_bytes = args.write_block_size;
+    let flush_bytes = args.flush_size;
     (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| NamespaceFacts {
         origin: "the command line".to_owned(),
         write_block_bytes,
@@ -447,7 +453,8 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
                         .timestamp(),
                 )
             };
-            let (today, yesterday) = (at(day), day.yesterday().ok().and_then(at));
+            let today = at(day);
+            let yesterday = day.yesterday().ok().and_then(at);
             let is_meant =
                 |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
             yesterday.filter(is_meant).or(today)
@@ -483,14 +490,16 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
         years: args.warranty,
     };
     let selection = select::select(&args.profile, args.accept_unbalanced, &input, terms)?;
-    console::result(&match () {
-        () if args.json => super::json(&selection)?,
-        () if args.markdown => format!(
+    console::result(&if args.json {
+        super::json(&selection)?
+    } else if args.markdown {
+        format!(
             "{}\n{}",
             selection.table().markdown(),
             selection.notes("* ")
-        ),
-        () => format!("{}\n{}", selection.table(), selection.notes("")),
+        )
+    } else {
+        format!("{}\n{}", selection.table(), selection.notes(""))
     })?;
     if !args.published.is_empty() {
         console::warning(

@@ -109,7 +109,8 @@ fn balance(profile: &Profile) -> Bars {
          twice this difference.",
     );
     for check in &profile.checks {
-        let (difference_pct, allowed_pct) = (check.residue_pct(), check.allowed_pct);
+        let difference_pct = check.residue_pct();
+        let allowed_pct = check.allowed_pct;
         let name = format!("{}: {} against {}", check.place, check.what, check.against);
         bars.against(
             name,
@@ -176,40 +177,46 @@ fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
 
 /// Each node with its window.
 fn nodes(profile: &Profile) -> Vec<String> {
-    let node_text = |node: &Node| {
-        let build = node
-            .build
-            .as_deref()
-            .map(|build| format!(" (server {build})"))
-            .unwrap_or_default();
-        let window = node.window;
-        format!(
-            "node {}{build}, {} to {} ({})",
-            node.id,
-            window.from,
-            window.to,
-            units::span_of(window.seconds())
-        )
-    };
-    profile.nodes.iter().map(node_text).collect()
+    profile
+        .nodes
+        .iter()
+        .map(|node: &Node| {
+            let build = node
+                .build
+                .as_deref()
+                .map(|build| format!(" (server {build})"))
+                .unwrap_or_default();
+            let window = node.window;
+            format!(
+                "node {}{build}, {} to {} ({})",
+                node.id,
+                window.from,
+                window.to,
+                units::span_of(window.seconds())
+            )
+        })
+        .collect()
 }
 
 /// Sentences about each namespace of a node: numbers that have no column.
 fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
-    let namespace_text = |loads: &[DeviceLoad]| {
-        let node = if profile.nodes.len() > 1 {
-            format!(" on {}", loads[0].node)
-        } else {
-            String::new()
-        };
-        format!(
-            "{}{node}: {}",
-            loads[0].namespace,
-            load_details(&loads.iter().collect::<Vec<_>>())
-        )
-    };
-    profile.loads.chunk_by(same).map(namespace_text).collect()
+    profile
+        .loads
+        .chunk_by(same)
+        .map(|loads: &[DeviceLoad]| {
+            let node = if profile.nodes.len() > 1 {
+                format!(" on {}", loads[0].node)
+            } else {
+                String::new()
+            };
+            format!(
+                "{}{node}: {}",
+                loads[0].namespace,
+                load_details(&loads.iter().collect::<Vec<_>>())
+            )
+        })
+        .collect()
 }
 
 fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
@@ -271,10 +278,8 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
     };
     let sum =
         |value_of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| value_of(load)).sum::<f64>();
-    let (reads, writes) = (
-        sum(|load| load.reads_per_sec),
-        sum(|load| load.writes_per_sec),
-    );
+    let reads = sum(|load| load.reads_per_sec);
+    let writes = sum(|load| load.writes_per_sec);
     let mut sentences = Vec::new();
     for (subject, rate, sizes) in [
         (
@@ -286,7 +291,8 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
     ] {
         if rate > 0.0 && !sizes.is_empty() {
             let (lower, upper) = mean_bytes(sizes);
-            let [lower, upper] = [lower, upper].map(units::bytes);
+            let lower = units::bytes(lower);
+            let upper = units::bytes(upper);
             sentences.push(format!(
                 "{subject} {lower} to {upper} on average, by the bucket edges of its histogram."
             ));

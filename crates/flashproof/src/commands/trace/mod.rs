@@ -93,7 +93,8 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
         .map(|device| number(device))
         .collect::<Result<Vec<_>, _>>()?;
     let mut summary = Summary::default();
-    let (mut failure, mut batch) = (None, Vec::new());
+    let mut failure = None;
+    let mut batch = Vec::new();
     let trace_text = read_trace(name, &mut |request| {
         if failure.is_some() || !(devices.is_empty() || devices.contains(&request.device)) {
             return;
@@ -160,10 +161,11 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
         return console::result(&super::json(&trace_report.json())?);
     }
     let page = trace_report.text(false);
-    match console::has_colour() {
-        false => console::result(&page),
+    if console::has_colour() {
         // Colours are escape sequences, which are not allowed in other text.
-        true => console::drawing_if_read(&trace_report.text(true)).map(|_| ()),
+        console::drawing_if_read(&trace_report.text(true)).map(|_| ())
+    } else {
+        console::result(&page)
     }
 }
 
@@ -215,7 +217,8 @@ impl TracedDevices {
     ///
     /// Errors: a name is not the name of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
-        let (mut positions, mut has_bios) = (Vec::new(), false);
+        let mut positions = Vec::new();
+        let mut has_bios = false;
         for (index, name) in devices.iter().enumerate() {
             let facts = discover(name, Path::new("/"))
                 .map_err(|error| Failure::environment(format!("cannot trace {name} - {error}")))?;
@@ -275,8 +278,9 @@ impl TracedDevices {
             begin_ns + u64::from(seconds) * 1_000_000_000
         });
         let is_terminal = io::stdout().is_terminal();
-        let (mut pending_events, mut pairing, mut last_check_ns) =
-            (Vec::new(), Pairing::default(), begin_ns);
+        let mut pending_events = Vec::new();
+        let mut pairing = Pairing::default();
+        let mut last_check_ns = begin_ns;
         let mut removed_device = None;
         let mut is_sink_open = true;
         let mut now_ns = begin_ns;
@@ -321,14 +325,16 @@ impl TracedDevices {
     /// Passes completed requests to `sink`.
     fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
-        let is_traced = |request: &Request| {
-            let on = |place: &&BlockPosition| place.disk == request.device;
-            self.positions
-                .iter()
-                .filter(on)
-                .any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
-        };
-        let requests: Vec<_> = pairing.drain().filter(is_traced).collect();
+        let requests: Vec<_> = pairing
+            .drain()
+            .filter(|request: &Request| {
+                let on = |place: &&BlockPosition| place.disk == request.device;
+                self.positions
+                    .iter()
+                    .filter(on)
+                    .any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
+            })
+            .collect();
         sink(&requests)
     }
 

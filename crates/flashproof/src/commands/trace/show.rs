@@ -102,21 +102,6 @@ impl TraceReport<'_> {
                 units::percent_digits(part as f64 / total.max(1) as f64)
             ),
         };
-        let row = |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
-            let (totals, share_of) = (kind.totals, |part| share(part, kind.totals.count));
-            [
-                self.name(*device),
-                word(*op).to_owned(),
-                Grouped(totals.count).to_string(),
-                rate(totals.count as f64),
-                rate(totals.bytes as f64 / 1e6),
-                share_of(kind.sync),
-                share_of(kind.fua),
-                share_of(kind.preflush),
-                share_of(kind.meta),
-                share_of(kind.sequential),
-            ]
-        };
         Table::new("")
             .text(["device", "type"])
             .numbers([
@@ -129,7 +114,24 @@ impl TraceReport<'_> {
                 "metadata",
                 "sequential",
             ])
-            .rows(self.summary.kinds.iter().map(row))
+            .rows(self.summary.kinds.iter().map(
+                |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
+                    let totals = kind.totals;
+                    let share_of = |part| share(part, kind.totals.count);
+                    [
+                        self.name(*device),
+                        word(*op).to_owned(),
+                        Grouped(totals.count).to_string(),
+                        rate(totals.count as f64),
+                        rate(totals.bytes as f64 / 1e6),
+                        share_of(kind.sync),
+                        share_of(kind.fua),
+                        share_of(kind.preflush),
+                        share_of(kind.meta),
+                        share_of(kind.sequential),
+                    ]
+                },
+            ))
     }
 
     /// Table of times by size.
@@ -211,13 +213,12 @@ impl TraceReport<'_> {
                 .iter()
                 .any(|name| task.comm().starts_with(name))
         });
-        match kernels {
-            true => {
-                table
-                    + "Kernel threads (kworker...) write back the page cache, flush after writes, and issue delayed \
+        if kernels {
+            table
+                + "Kernel threads (kworker...) write back the page cache, flush after writes, and issue delayed \
                        requests:\nthe process that caused these requests is unknown.\n"
-            }
-            false => table,
+        } else {
+            table
         }
     }
 
@@ -465,10 +466,13 @@ impl Heat {
     }
 
     fn halve(&mut self) {
-        let sum = |two: &[[u64; ROWS]]| {
-            std::array::from_fn(|row| two.iter().map(|column| column[row]).sum())
-        };
-        self.columns = self.columns.chunks(2).map(sum).collect();
+        self.columns = self
+            .columns
+            .chunks(2)
+            .map(|two: &[[u64; ROWS]]| {
+                std::array::from_fn(|row| two.iter().map(|column| column[row]).sum())
+            })
+            .collect();
         self.width_ns *= 2;
     }
 
@@ -507,9 +511,10 @@ fn cell(count: u64, max_count: u64, colour: bool) -> String {
     }
     let share = (count as f64).ln_1p() / (max_count as f64).ln_1p();
     let step = |steps: usize| ((share * steps as f64).ceil() as usize).clamp(1, steps) - 1;
-    match colour {
-        true => format!("\x1b[48;5;{}m \x1b[0m", COLOURS[step(COLOURS.len())]),
-        false => SHADES[1 + step(SHADES.len() - 1)].to_string(),
+    if colour {
+        format!("\x1b[48;5;{}m \x1b[0m", COLOURS[step(COLOURS.len())])
+    } else {
+        SHADES[1 + step(SHADES.len() - 1)].to_string()
     }
 }
 

@@ -144,9 +144,10 @@ impl Summary {
         let sizes_before = kind.sizes.len();
         kind.add(request, totals);
         self.sizes = self.sizes + kind.sizes.len() - sizes_before;
-        let task = match self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
-            true => request.task,
-            false => Task::new(0, b"(others)"),
+        let task = if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
+            request.task
+        } else {
+            Task::new(0, b"(others)")
         };
         self.tasks.entry(task).or_default().add(totals);
         if request.issued_ns == 0 {

@@ -134,12 +134,14 @@ impl RowsRequest<'_> {
         let host = HostCpu::read(dir)?;
         // A simulated drive takes no CPU time.
         let cpu_busy_pct = host.cpu_busy_pct.filter(|_| !self.is_simulated());
-        let cpu_sec = match () {
+        let cpu_sec = if self.is_simulated() {
             // On a simulated core, each transaction takes the same assumed CPU time.
-            () if self.is_simulated() => tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9,
+            tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9
+        } else if over_loopback {
             // The servers' CPU time is that of the process without the clients' threads.
-            () if over_loopback => (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0),
-            () => host.issuing_cpu_sec,
+            (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0)
+        } else {
+            host.issuing_cpu_sec
         };
         let all_cores = f64::from(cores) * f64::from(copies);
         let busy = cpu_sec / ran_sec / all_cores;
@@ -151,41 +153,39 @@ impl RowsRequest<'_> {
         };
         let queue = io.service_ns as f64 / 1e9 / ran_sec;
         let at_once = self.args.connections;
-        let limit = match () {
+        let limit = if self
+            .args
+            .rate
+            .is_some_and(|rate| tps >= HELD_MIN * rate as f64)
+        {
             // A requested rate that was held is the limit, even if a CPU is busy.
-            () if self
-                .args
-                .rate
-                .is_some_and(|rate| tps >= HELD_MIN * rate as f64) =>
-            {
-                "the requested rate (-g)".to_owned()
-            }
-            () if busy >= BUSY_MIN => {
-                let whose = if over_loopback { "servers: " } else { "" };
-                format!(
-                    "CPU: {whose}{} of {} busy",
-                    units::percent_whole(busy),
-                    units::count(all_cores as u64, "core")
-                )
-            }
-            () if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback => {
-                let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
-                format!(
-                    "CPU: all CPUs of this machine are busy; the clients take {} of flashproof's CPU time",
-                    units::percent_whole(clients)
-                )
-            }
-            () if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) => {
-                "CPU: all CPUs of this machine are busy".to_owned()
-            }
-            () if over_loopback && queue < AT_DRIVE_MIN * f64::from(at_once) => format!(
+
+            "the requested rate (-g)".to_owned()
+        } else if busy >= BUSY_MIN {
+            let whose = if over_loopback { "servers: " } else { "" };
+            format!(
+                "CPU: {whose}{} of {} busy",
+                units::percent_whole(busy),
+                units::count(all_cores as u64, "core")
+            )
+        } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback {
+            let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
+            format!(
+                "CPU: all CPUs of this machine are busy; the clients take {} of flashproof's CPU time",
+                units::percent_whole(clients)
+            )
+        } else if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) {
+            "CPU: all CPUs of this machine are busy".to_owned()
+        } else if over_loopback && queue < AT_DRIVE_MIN * f64::from(at_once) {
+            format!(
                 "network between clients and servers: of {at_once} concurrent transactions (-z), only {} wait for the \
                  drive on average",
                 units::number(queue)
-            ),
-            () => format!(
+            )
+        } else {
+            format!(
                 "drive: {drive_ms:.3} ms per operation, at {at_once} concurrent transactions (-z)"
-            ),
+            )
         };
         Ok(Row {
             record_size: kind.to_string(),
@@ -230,11 +230,11 @@ impl HostCpu {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
-        let is_busy = |name: &String| {
+        let column_index = intervals.columns().iter().position(|name: &String| {
             ColumnOf::parse(name).is_some_and(|known| known.column == Column::CpuBusyPct)
-        };
-        let column_index = intervals.columns().iter().position(is_busy);
-        let (mut cpu_ns, mut busy) = (0, Vec::new());
+        });
+        let mut cpu_ns = 0;
+        let mut busy = Vec::new();
         while let Some(record) = intervals.next().map_err(Failure::environment)? {
             cpu_ns += record.counts.cpu_ns;
             busy.extend(column_index.and_then(|at| record.telemetry.get(at)?.parse::<f64>().ok()));
@@ -291,7 +291,8 @@ impl Loopback {
             .iter()
             .map(|port| Node::new("127.0.0.1", *port))
             .collect();
-        let (mut servers, is_ending) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+        let mut servers = Vec::new();
+        let is_ending = Arc::new(AtomicBool::new(false));
         for (index, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
             let config = Config {
                 service_threads: Some(cores),
@@ -385,16 +386,20 @@ impl Loopback {
     /// hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let blocks = |server: &Server| {
-            let waiting = |of: &NamespaceCounts| {
-                of.store
-                    .devices
+            server.state().facts(|facts| {
+                facts
+                    .counts
+                    .namespaces
                     .iter()
-                    .map(|device| device.write_q)
+                    .map(|of: &NamespaceCounts| {
+                        of.store
+                            .devices
+                            .iter()
+                            .map(|device| device.write_q)
+                            .sum::<u64>()
+                    })
                     .sum::<u64>()
-            };
-            server
-                .state()
-                .facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
+            })
         };
         let begin = Instant::now();
         while self.servers.iter().any(|server| blocks(server) > 0)

@@ -128,12 +128,13 @@ fn requested_rows(
             let names = ["store", "store-2"]
                 .into_iter()
                 .take(if replicates.is_some() { 2 } else { 1 });
-            let name = |name| {
-                dir.join(name)
-                    .to_str()
-                    .map(|name| DeviceName::Path(name.to_owned()))
-            };
-            let names = names.map(name).collect::<Option<Vec<_>>>();
+            let names = names
+                .map(|name| {
+                    dir.join(name)
+                        .to_str()
+                        .map(|name| DeviceName::Path(name.to_owned()))
+                })
+                .collect::<Option<Vec<_>>>();
             Ok((
                 kinds,
                 names.ok_or_else(|| {
@@ -180,10 +181,13 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         Failure::environment(format!("cannot create {} - {error}", dir.display()))
     })?;
     // The user did not name the files of the store, so those that this command creates are removed at the end.
-    let is_created = |name: &&DeviceName| {
-        args.devices.is_empty() && fs::symlink_metadata(name.as_str()).is_err()
-    };
-    let created: Vec<_> = names.iter().filter(is_created).cloned().collect();
+    let created: Vec<_> = names
+        .iter()
+        .filter(|name: &&DeviceName| {
+            args.devices.is_empty() && fs::symlink_metadata(name.as_str()).is_err()
+        })
+        .cloned()
+        .collect();
     let signal_handler = SignalHandler::install(
         "no table is shown; finished runs are recorded",
         CompatMode::Native,
@@ -402,7 +406,8 @@ impl RowsRequest<'_> {
         kind: RowKind,
         devices: Devices,
     ) -> Result<(RowInProgress, Option<Devices>), Failure> {
-        let (args, cores) = (self.args, self.cores());
+        let args = self.args;
+        let cores = self.cores();
         let is_simulated = self.is_simulated();
         let mut namespace = Namespace::new("test");
         namespace.single_bin = true;
@@ -441,15 +446,17 @@ impl RowsRequest<'_> {
             replace: true,
             began: began(is_simulated),
         };
-        let header = |shape: &DeviceShape| {
-            let set = if is_simulated {
-                self.seed
-            } else {
-                fresh_seed()
-            };
-            DeviceHeader::new(&namespace, 1, 0, cores, set).sized(shape.size_bytes)
-        };
-        let headers: Vec<_> = shapes.iter().map(header).collect();
+        let headers: Vec<_> = shapes
+            .iter()
+            .map(|shape: &DeviceShape| {
+                let set = if is_simulated {
+                    self.seed
+                } else {
+                    fresh_seed()
+                };
+                DeviceHeader::new(&namespace, 1, 0, cores, set).sized(shape.size_bytes)
+            })
+            .collect();
         let mut formatted = Vec::new();
         if let Devices::Real(targets) = &devices {
             formatted = targets

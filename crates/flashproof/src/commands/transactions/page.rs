@@ -163,11 +163,9 @@ pub(super) fn text(rows: &[Row]) -> String {
             row.record_size, row.outcome, row.limit
         );
         if row.inserts_that_waited > 0 {
-            let (waited, keys, per_sec) = (
-                row.inserts_that_waited,
-                row.keys.into(),
-                row.inserted_per_sec as u64,
-            );
+            let waited = row.inserts_that_waited;
+            let keys = row.keys.into();
+            let per_sec = row.inserted_per_sec as u64;
             let _ = writeln!(
                 text,
                 "  {} of {} inserts had to wait because of device overload (code 18): {} inserts per second",
@@ -177,13 +175,12 @@ pub(super) fn text(rows: &[Row]) -> String {
             );
         }
     }
-    text += match rows.iter().any(|row| row.over_loopback) {
-        false => "\nMeasured: a store in this process, no network (with --loopback: a server).",
-        true => {
-            "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; \"per core\" counts only \
+    text += if rows.iter().any(|row| row.over_loopback) {
+        "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; \"per core\" counts only \
              the servers' CPU time.\nReplication: two servers on this machine; each answers before the other has the \
              record, as in the published test."
-        }
+    } else {
+        "\nMeasured: a store in this process, no network (with --loopback: a server)."
     };
     text += "\nPublished: over a network, 72 hardware threads and two drives per node (Intel and Aerospike, 2014, \
              below 1 ms);\n\"per core\" is per hardware thread, as if one server did all transactions.\n";

@@ -28,19 +28,21 @@ struct Pure<'a> {
 
 /// Closed-loop points with reads (0) or writes (1) only.
 fn pure<'a>(data: &'a [ComparedPoint<'_>], direction: usize) -> Vec<Pure<'a>> {
-    let to_pure = |datum: &'a ComparedPoint<'_>| {
-        let by_direction = [&datum.point.reads, &datum.point.writes];
-        let alone = by_direction[1 - direction].is_none() && datum.measured[direction].is_some();
-        let results = by_direction[direction]
-            .as_ref()
-            .filter(|done| alone && done.offered_iops.is_none())?;
-        Some(Pure {
-            depth: f64::from(datum.point.depth),
-            results,
-            met_stall: datum.met_stall,
+    data.iter()
+        .filter_map(|datum: &'a ComparedPoint<'_>| {
+            let by_direction = [&datum.point.reads, &datum.point.writes];
+            let alone =
+                by_direction[1 - direction].is_none() && datum.measured[direction].is_some();
+            let results = by_direction[direction]
+                .as_ref()
+                .filter(|done| alone && done.offered_iops.is_none())?;
+            Some(Pure {
+                depth: f64::from(datum.point.depth),
+                results,
+                met_stall: datum.met_stall,
+            })
         })
-    };
-    data.iter().filter_map(to_pure).collect()
+        .collect()
 }
 
 /// Measurements of one direction.
@@ -126,13 +128,15 @@ impl Way {
 /// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
 /// operation, by its length.
 fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
-    let (mut lengths_us, mut stall_squares) = (Vec::new(), Vec::new());
+    let mut lengths_us = Vec::new();
+    let mut stall_squares = Vec::new();
     for direction in [0, 1] {
         for Pure { results, .. } in pure(data, direction)
             .into_iter()
             .filter(|pure| pure.depth == 1.0)
         {
-            let (times, usual_us) = (&results.answer, at(results, 50.0));
+            let times = &results.answer;
+            let usual_us = at(results, 50.0);
             let length_us = times.max_us - usual_us;
             if length_us > (STALL_FACTOR * at(results, 98.0)).max(STALL_US) {
                 lengths_us.push(length_us);

@@ -204,7 +204,8 @@ pub fn fit(
     }
     let starts = first::starts(&data, stalls.is_some());
     if starts.is_empty() {
-        let (all, usable) = (units::count(points.len() as u64, "point"), data.len());
+        let all = units::count(points.len() as u64, "point");
+        let usable = data.len();
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
             Some(first) => format!(
@@ -263,15 +264,17 @@ impl<'a> ComparedPoint<'a> {
             Part::Depth | Part::Profile | Part::Rate | Part::Grid
         );
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
-        let is_sustained = |done: &conclusions::baseline::Done| {
-            done.errors == 0
-                && done
-                    .offered_iops
-                    .is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
-        };
         let is_usable = is_compared_part
             && point.doubt.is_none()
-            && ways.into_iter().flatten().all(is_sustained);
+            && ways
+                .into_iter()
+                .flatten()
+                .all(|done: &conclusions::baseline::Done| {
+                    done.errors == 0
+                        && done
+                            .offered_iops
+                            .is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
+                });
         let job = Job::of(point).filter(|_| is_usable)?;
         let measured = ways.map(|done| done.and_then(JobResults::measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
@@ -368,20 +371,22 @@ impl Search<'_> {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else {
             return f64::INFINITY;
         };
-        let point_cost = |datum: &ComparedPoint<'_>| {
-            let simulated = datum.job.run(&drive);
-            // The drive is too slow to complete any operation of the job.
-            if simulated == [None, None] {
-                return f64::INFINITY;
-            }
-            let compared = datum.compared(&simulated);
-            // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
-            compared
-                .iter()
-                .map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0))
-                .sum::<f64>()
-        };
-        self.data.iter().map(point_cost).sum()
+        self.data
+            .iter()
+            .map(|datum: &ComparedPoint<'_>| {
+                let simulated = datum.job.run(&drive);
+                // The drive is too slow to complete any operation of the job.
+                if simulated == [None, None] {
+                    return f64::INFINITY;
+                }
+                let compared = datum.compared(&simulated);
+                // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
+                compared
+                    .iter()
+                    .map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0))
+                    .sum::<f64>()
+            })
+            .sum()
     }
 
     /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
@@ -420,7 +425,9 @@ impl Search<'_> {
     /// The value between `values[index]` and `edge`, an end of the parameter's range, at which the fit becomes clearly
     /// worse; `None` if it does not become worse, even at the edge.
     fn end(&self, values: &Values, index: usize, worse: f64, edge: f64) -> Option<f64> {
-        let (mut good, mut good_cost, mut step) = (values[index], self.cost(values), 0.01);
+        let mut good = values[index];
+        let mut good_cost = self.cost(values);
+        let mut step = 0.01;
         let at_edge = with(values, index, edge);
         if self.cost(&at_edge) < worse {
             return None;
@@ -451,15 +458,16 @@ impl Search<'_> {
             .data
             .iter()
             .filter(|datum| datum.job.is_closed() && !datum.met_stall);
-        let fraction = |datum: &ComparedPoint<'_>| {
-            let longest_us = datum
-                .point
-                .directions()
-                .map(|done| done.answer.max_us)
-                .fold(0.0, f64::max);
-            longest_us / 1e6 / datum.point.seconds.max(1.0)
-        };
-        closed.map(fraction).fold(0.0, f64::max)
+        closed
+            .map(|datum: &ComparedPoint<'_>| {
+                let longest_us = datum
+                    .point
+                    .directions()
+                    .map(|done| done.answer.max_us)
+                    .fold(0.0, f64::max);
+                longest_us / 1e6 / datum.point.seconds.max(1.0)
+            })
+            .fold(0.0, f64::max)
     }
 
     fn conclude(&self, cost: f64, values: Values) -> Fit {
@@ -485,7 +493,8 @@ impl Search<'_> {
         } else {
             1.0
         };
-        let (mut slow, mut fast) = (values, values);
+        let mut slow = values;
+        let mut fast = values;
         let mut parameters = Vec::new();
         for (index, kind) in KINDS
             .iter()
@@ -562,62 +571,67 @@ impl Search<'_> {
 impl ComparedPoint<'_> {
     /// The deviation and a sentence about it, if the fit misses the point.
     fn miss(&self, simulated: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
-        let miss_of = |(direction, (measured, simulated)): (
-            usize,
-            (&Option<JobResults>, &Option<JobResults>),
-        )| {
-            let (measured, simulated) = (measured.as_ref()?, simulated.as_ref()?);
-            let iops_error = if self.job.is_closed() && !self.met_stall {
-                (simulated.iops / measured.iops).ln().abs()
-            } else {
-                0.0
-            };
-            // The median and the 99th percentile, where both are known.
-            let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
-            let times = compared
-                .iter()
-                .filter_map(|&at| measured.times_us[at].zip(simulated.times_us[at]));
-            let far_times = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
-            let time_error = far_times
-                .map(|(measured, shown)| (shown / measured).ln().abs())
-                .fold(0.0, f64::max);
-            let format_results = |results: &JobResults| {
-                let at = |name, at: usize| {
-                    results.times_us[at]
-                        .map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
-                };
-                let times: String = [at("median", 1), at("99 % within", 3)]
-                    .into_iter()
-                    .flatten()
-                    .collect();
-                format!("{} per second{times}", units::number(results.iops))
-            };
-            let worst = (iops_error / MISS_IOPS.ln_1p()).max(time_error / MISS_FACTOR.ln());
-            (worst > 1.0).then(|| {
-                let direction_name = ["reads", "writes"][direction];
-                (
-                    worst,
-                    format!(
-                        "at {}, {direction_name}: measured {}; simulated {}",
-                        units::in_one_line(&self.point.job),
-                        format_results(measured),
-                        format_results(simulated)
-                    ),
-                )
-            })
-        };
         self.measured
             .iter()
             .zip(simulated)
             .enumerate()
-            .filter_map(miss_of)
+            .filter_map(
+                |(direction, (measured, simulated)): (
+                    usize,
+                    (&Option<JobResults>, &Option<JobResults>),
+                )| {
+                    let measured = measured.as_ref()?;
+                    let simulated = simulated.as_ref()?;
+                    let iops_error = if self.job.is_closed() && !self.met_stall {
+                        (simulated.iops / measured.iops).ln().abs()
+                    } else {
+                        0.0
+                    };
+                    // The median and the 99th percentile, where both are known.
+                    let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
+                    let times = compared
+                        .iter()
+                        .filter_map(|&at| measured.times_us[at].zip(simulated.times_us[at]));
+                    let far_times =
+                        times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
+                    let time_error = far_times
+                        .map(|(measured, shown)| (shown / measured).ln().abs())
+                        .fold(0.0, f64::max);
+                    let format_results = |results: &JobResults| {
+                        let at = |name, at: usize| {
+                            results.times_us[at].map(|us| {
+                                format!(", {name} {}", units::duration((us * 1e3) as u64))
+                            })
+                        };
+                        let times: String = [at("median", 1), at("99 % within", 3)]
+                            .into_iter()
+                            .flatten()
+                            .collect();
+                        format!("{} per second{times}", units::number(results.iops))
+                    };
+                    let worst = (iops_error / MISS_IOPS.ln_1p()).max(time_error / MISS_FACTOR.ln());
+                    (worst > 1.0).then(|| {
+                        let direction_name = ["reads", "writes"][direction];
+                        (
+                            worst,
+                            format!(
+                                "at {}, {direction_name}: measured {}; simulated {}",
+                                units::in_one_line(&self.point.job),
+                                format_results(measured),
+                                format_results(simulated)
+                            ),
+                        )
+                    })
+                },
+            )
             .max_by(|one, other| one.0.total_cmp(&other.0))
     }
 }
 
 /// `values` with one parameter multiplied by `factor`; `None` if the parameter is absent or leaves its range.
 fn varied(values: &Values, index: usize, factor: f64) -> Option<Values> {
-    let (kind, value) = (&KINDS[index], values[index]);
+    let kind = &KINDS[index];
+    let value = values[index];
     let mut new_value = value * factor;
     if kind.is_integer {
         new_value = if factor > 1.0 {
@@ -637,8 +651,9 @@ fn with(values: &Values, index: usize, value: f64) -> Values {
 
 /// The nearest values that a drive can have.
 fn normal(values: &Values) -> Values {
-    let normal_value = |index: usize| {
-        let (kind, value) = (&KINDS[index], values[index]);
+    std::array::from_fn(|index: usize| {
+        let kind = &KINDS[index];
+        let value = values[index];
         let value = if kind.is_integer {
             value.round()
         } else {
@@ -649,8 +664,7 @@ fn normal(values: &Values) -> Values {
         } else {
             0.0
         }
-    };
-    std::array::from_fn(normal_value)
+    })
 }
 
 /// A parameter with the ends of its interval, rounded as they are printed.

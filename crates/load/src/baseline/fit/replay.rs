@@ -59,12 +59,11 @@ impl JobResults {
     fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
         times_ns.sort_unstable();
         let last = times_ns.len().checked_sub(1)?;
-        let at = |percent: f64| {
-            Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3)
-        };
         Some(Self {
             iops: times_ns.len() as f64 / seconds,
-            times_us: PERCENTS.map(at),
+            times_us: PERCENTS.map(|percent: f64| {
+                Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3)
+            }),
         })
     }
 }
@@ -133,17 +132,17 @@ impl Job {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
-        // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
-        let enough = |ops, now_ns| {
+        // Stalls and windows are counted from the start.
+        let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
+        let (times_ns, seconds) = Running::new(self, drive).run(warm_up_ops, |ops, now_ns| {
+            // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
+
             let period_ended =
                 std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX
                 || now_ns >= duration_ns
                 || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
-        };
-        // Stalls and windows are counted from the start.
-        let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
-        let (times_ns, seconds) = Running::new(self, drive).run(warm_up_ops, enough);
+        });
         times_ns.map(|times_ns| JobResults::of(times_ns, seconds))
     }
 
@@ -169,7 +168,8 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn new(job: &'a Job, drive: &DriveSpec) -> Self {
         let random = Random::new(1);
-        let (model, times_ns) = (QueueModel::new(drive, 1), Default::default());
+        let model = QueueModel::new(drive, 1);
+        let times_ns = Default::default();
         let begin_ns = drive.stalls.every_ns / 2;
         Self {
             job,
@@ -183,7 +183,8 @@ impl<'a> Running<'a> {
 
     fn submit(&mut self, token: u32, direction: usize, intended_ns: u64, now_ns: u64) {
         let kind = [OpKind::Read, OpKind::Write][direction];
-        let (len, buf) = (self.job.bytes[direction], Buf::empty());
+        let len = self.job.bytes[direction];
+        let buf = Buf::empty();
         self.in_flight[token as usize] = (direction, intended_ns);
         self.model.submit(
             &Op {
@@ -201,8 +202,9 @@ impl<'a> Running<'a> {
         mut warm_up_ops: usize,
         mut enough: impl FnMut(usize, u64) -> bool,
     ) -> ([Vec<u64>; 2], f64) {
-        let (depth, mut begin_ns, is_closed) =
-            (self.job.depth, self.begin_ns, self.job.is_closed());
+        let depth = self.job.depth;
+        let mut begin_ns = self.begin_ns;
+        let is_closed = self.job.is_closed();
         let offered = self.job.offered_iops.unwrap_or_default();
         let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
@@ -216,7 +218,8 @@ impl<'a> Running<'a> {
         // Writes start a quarter of their period early: otherwise reads and writes at equal rates would coincide.
         next_ns[1] *= 0.75;
         next_ns = next_ns.map(|ns| ns + begin_ns as f64);
-        let (mut ops, mut now_ns) = (0, begin_ns);
+        let mut ops = 0;
+        let mut now_ns = begin_ns;
         if is_closed {
             (0..depth).for_each(|token| self.submit_next(token, now_ns));
         }

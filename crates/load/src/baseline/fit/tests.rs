@@ -167,10 +167,12 @@ fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
 
 #[test]
 fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
-    let (drive, small) = ("sim:channels=64+write-mbps=50", Some((4_096, None)));
+    let drive = "sim:channels=64+write-mbps=50";
+    let small = Some((4_096, None));
     let mut mix = point(drive, Part::Profile, 64, [small, small]);
     mix.reads.as_mut().unwrap().ops = 19 * mix.writes.as_ref().unwrap().ops;
-    let (job, drive) = (Job::of(&mix).unwrap(), drive.parse().unwrap());
+    let job = Job::of(&mix).unwrap();
+    let drive = drive.parse().unwrap();
     let (times, seconds) = job.all(&drive, 5_000_000_000);
     let iops = job.run(&drive)[0].unwrap().iops;
     assert!(

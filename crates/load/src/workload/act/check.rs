@@ -110,7 +110,8 @@ impl Conflicts<'_> {
         } else {
             "record-bytes"
         };
-        let (record_bytes, stored_bytes) = (config.record_bytes_max(), config.stored_bytes_max());
+        let record_bytes = config.record_bytes_max();
+        let stored_bytes = config.stored_bytes_max();
         if stored_bytes > large_block_bytes {
             let what = format!(
                 "{key}: a record of {record_bytes} bytes takes {stored_bytes} bytes as stored, but a large block has only \
@@ -119,9 +120,10 @@ impl Conflicts<'_> {
             );
             self.add(&[key, LARGE_BLOCK], what);
         }
-        match config.has_histograms() {
-            true => self.check_histograms(large_block_bytes),
-            false => self.of_missing_histograms(),
+        if config.has_histograms() {
+            self.check_histograms(large_block_bytes)
+        } else {
+            self.of_missing_histograms()
         }
         if config.disable_odsync && config.commit_to_device {
             let what = "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable \
@@ -159,7 +161,8 @@ impl Conflicts<'_> {
     }
 
     fn check_histograms(&mut self, large_block_bytes: u32) {
-        let (config, standard) = (self.config, ActConfig::default());
+        let config = self.config;
+        let standard = ActConfig::default();
         let histogram = if config.storage_read_histogram.is_some() {
             READ_HISTOGRAM
         } else {
@@ -231,7 +234,8 @@ impl Conflicts<'_> {
                 self.add_beside_sizes(key, what);
             }
         }
-        let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
+        let frees = config.direct_frees;
+        let blocks = config.total_lbw_per_sec;
         if frees > blocks {
             let what = format!(
                 "direct-frees: {frees} blocks/s are more than the {blocks} blocks/s of total-lbw-per-sec, which \

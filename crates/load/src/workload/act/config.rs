@@ -55,7 +55,8 @@ impl ActConfig {
 
     /// Sizes of record reads, if a histogram gives them.
     pub fn read_sizes(&self) -> Option<HistogramSizes> {
-        let (within, offset_pct) = (self.size_within_bucket.of_reads(), self.read_size_offset);
+        let within = self.size_within_bucket.of_reads();
+        let offset_pct = self.read_size_offset;
         self.storage_read_histogram.map(|histogram| HistogramSizes {
             histogram,
             within,
@@ -65,7 +66,8 @@ impl ActConfig {
 
     /// Sizes of record writes, if a histogram gives them.
     pub fn write_sizes(&self) -> Option<HistogramSizes> {
-        let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
+        let within = self.size_within_bucket.of_writes();
+        let offset_pct = self.write_size_offset;
         self.storage_write_histogram
             .map(|histogram| HistogramSizes {
                 histogram,
@@ -103,9 +105,10 @@ impl ActConfig {
 
     /// The histograms of a stream in ACT's log.
     pub(super) fn histograms(&self, per_device: bool) -> ActHistograms {
-        let scale = match self.microsecond_histograms {
-            true => ActScale::Microseconds,
-            false => ActScale::Milliseconds,
+        let scale = if self.microsecond_histograms {
+            ActScale::Microseconds
+        } else {
+            ActScale::Milliseconds
         };
         ActHistograms { scale, per_device }
     }

@@ -90,7 +90,8 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<&str>, (us
 fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
-        let (byte, value) = (at + 1, content.get(at).copied().unwrap_or_default());
+        let byte = at + 1;
+        let value = content.get(at).copied().unwrap_or_default();
         format!(
             "byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8"
         )
@@ -108,7 +109,8 @@ fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
     if let Some((key, value)) = text.split_once('=')
         && (key.len() < key_len || rest.starts_with('='))
     {
-        let [key, value] = [key, value].map(|part| bare_start(part.trim_matches(WHITE_SPACE)));
+        let key = bare_start(key.trim_matches(WHITE_SPACE));
+        let value = bare_start(value.trim_matches(WHITE_SPACE));
         return Err(format!(
             "a key is followed by a colon, not by = - write \"{key}: {value}\""
         ));

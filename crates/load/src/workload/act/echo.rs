@@ -113,32 +113,34 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins with these.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
-    let in_force = |spec: &OptionSpec| {
-        let value = config
-            .text(spec.name)
-            .or(spec.unset_word().map(str::to_owned));
-        Some((spec.name.to_owned(), value?))
-    };
     let shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
     let own = options_of(config.test).filter(|spec| spec.since != Since::Act66);
-    own.filter(shown).filter_map(in_force).collect()
+    own.filter(shown)
+        .filter_map(|spec: &OptionSpec| {
+            let value = config
+                .text(spec.name)
+                .or(spec.unset_word().map(str::to_owned));
+            Some((spec.name.to_owned(), value?))
+        })
+        .collect()
 }
 
 /// All three blocks as one text, each with its title and a blank line at its end.
 pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
-    let block = |(title, lines): (&str, Vec<(String, String)>)| {
-        let lines: String = lines
-            .iter()
-            .map(|(key, value)| format!("\n{key}: {value}"))
-            .collect();
-        format!("{title}{lines}\n\n")
-    };
     let blocks = [
         (config.test.configuration_title(), configuration(config)),
         ("DERIVED CONFIGURATION", derived(config, rates)),
         ("FLASHPROOF SETTINGS", settings(config)),
     ];
-    blocks.map(block).concat()
+    blocks
+        .map(|(title, lines): (&str, Vec<(String, String)>)| {
+            let lines: String = lines
+                .iter()
+                .map(|(key, value)| format!("\n{key}: {value}"))
+                .collect();
+            format!("{title}{lines}\n\n")
+        })
+        .concat()
 }
 
 /// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for

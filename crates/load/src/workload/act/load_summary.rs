@@ -242,13 +242,17 @@ impl StreamLoad {
 /// the load.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
-    let sum = |drive: &Drive| {
-        bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64
-    };
     if devices == 0 {
         bytes(SECTOR_BYTES)
     } else {
-        drives.iter().map(sum).sum::<f64>() / devices as f64
+        drives
+            .iter()
+            .map(|drive: &Drive| {
+                bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1))
+                    * drive.members.len() as f64
+            })
+            .sum::<f64>()
+            / devices as f64
     }
 }
 
@@ -332,7 +336,8 @@ mod tests {
             &config(0, 1000),
             &[drive("a", 3, Some(1 << 40)), drive("b", 1, Some(1 << 40))],
         );
-        let [a, b] = [0, 1].map(|n| summary.drive_writes_per_day(&summary.drives[n]).unwrap());
+        let a = summary.drive_writes_per_day(&summary.drives[0]).unwrap();
+        let b = summary.drive_writes_per_day(&summary.drives[1]).unwrap();
         assert!((a / b - 3.0).abs() < 1e-9);
         assert!(
             (a + b - summary.bytes_per_sec(true) * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9

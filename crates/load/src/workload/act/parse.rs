@@ -113,10 +113,8 @@ impl Reader {
     /// Translates ACT 4's threads per queue, and drops an ignored key.
     fn translate(&mut self) {
         self.config.scheduler_mode.clear();
-        let (queues, threads) = (
-            self.config.num_queues.take(),
-            self.config.threads_per_queue.take(),
-        );
+        let queues = self.config.num_queues.take();
+        let threads = self.config.threads_per_queue.take();
         if let Some(service_threads) = self.config.service_threads {
             for key in ["num-queues", "threads-per-queue"] {
                 self.warn_if_given(

@@ -79,8 +79,8 @@ impl StorageDerived {
         if let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) {
             return (table.mean_bytes(), table.bytes_max());
         }
-        let [smallest, largest] = [self.record_stored_bytes_min, self.record_stored_bytes_max]
-            .map(|n| n.next_multiple_of(step_bytes));
+        let smallest = self.record_stored_bytes_min.next_multiple_of(step_bytes);
+        let largest = self.record_stored_bytes_max.next_multiple_of(step_bytes);
         (f64::from(smallest).midpoint(largest.into()), largest)
     }
 }
@@ -179,7 +179,8 @@ fn from_records(config: &ActConfig) -> StorageDerived {
 
 /// Rates of a load with the sizes of a live database's device.
 fn from_histograms(config: &ActConfig) -> StorageDerived {
-    let (read_sizes, write_sizes) = (config.read_sizes(), config.write_sizes());
+    let read_sizes = config.read_sizes();
+    let write_sizes = config.write_sizes();
     let sizes = || read_sizes.into_iter().chain(write_sizes);
     let large_block_bytes = config.large_block_op_kbytes * 1024;
     // Without a histogram of writes there are no writes.
@@ -208,9 +209,10 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
         } else {
             Rate::ZERO
         },
-        large_block_read_rate: match config.no_defrag_reads {
-            true => Rate::ZERO,
-            false => defragmented_rate.pct(config.lbr_req_offset),
+        large_block_read_rate: if config.no_defrag_reads {
+            Rate::ZERO
+        } else {
+            defragmented_rate.pct(config.lbr_req_offset)
         },
         large_block_write_rate: blocks_rate.pct(config.lbw_req_offset).pct(written_pct),
     }

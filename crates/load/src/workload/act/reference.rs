@@ -89,7 +89,8 @@ pub fn markdown() -> String {
         );
         for spec in options() {
             let unit = if spec.unit.is_empty() { "-" } else { spec.unit };
-            let (test, default) = (tests_word(spec.tests), default_text(spec));
+            let test = tests_word(spec.tests);
+            let default = default_text(spec);
             let _ = writeln!(
                 text,
                 "| `{}` | {test} | {unit} | {default} | {} |",

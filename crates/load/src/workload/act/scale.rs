@@ -81,10 +81,8 @@ fn is_rate(spec: &OptionSpec) -> bool {
 }
 
 fn times(spec: &OptionSpec, per_sec: u64, factor: Factor) -> Result<ScaledRate, String> {
-    let (key, product) = (
-        spec.name,
-        u128::from(per_sec) * u128::from(factor.billionths),
-    );
+    let key = spec.name;
+    let product = u128::from(per_sec) * u128::from(factor.billionths);
     let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
     let exact = decimal(product);
     let max = match spec.kind {

@@ -89,7 +89,8 @@ impl SizeHistogram {
             return Err(format!("{count} values are too many"));
         }
         let mut over_ppm = [0; BUCKETS_MAX];
-        let (mut before_ppm, mut before_text) = (WHOLE_PPM, "100");
+        let mut before_ppm = WHOLE_PPM;
+        let mut before_text = "100";
         for (index, (text, slot)) in text
             .split(',')
             .map(str::trim)
@@ -99,7 +100,8 @@ impl SizeHistogram {
             let position = index + 1;
             *slot = percent_ppm(position, text)?;
             if *slot > before_ppm {
-                let (found, before) = (quoted_start(text), quoted_start(before_text));
+                let found = quoted_start(text);
+                let before = quoted_start(before_text);
                 return Err(format!(
                     "value {position} is {found}, more than the {before} before it"
                 ));
@@ -151,7 +153,8 @@ impl std::fmt::Display for SizeHistogram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (i, ppm) in self.over_ppm.iter().take(self.values).enumerate() {
             let comma = if i == 0 { "" } else { "," };
-            let (percent, rest) = (ppm / 10_000, ppm % 10_000);
+            let percent = ppm / 10_000;
+            let rest = ppm % 10_000;
             match rest % 100 {
                 0 => write!(f, "{comma}{percent}.{:02}", rest / 100)?,
                 _ => write!(f, "{comma}{percent}.{rest:04}")?,
@@ -328,10 +331,8 @@ impl HistogramSizes {
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // Edges are in hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
-        let (lower, upper) = (
-            u64::from(bucket.lower_bytes) * offset,
-            u64::from(bucket.upper_bytes) * offset,
-        );
+        let lower = u64::from(bucket.lower_bytes) * offset;
+        let upper = u64::from(bucket.upper_bytes) * offset;
         let step = u64::from(step_bytes) * 100;
         match self.within {
             BucketPosition::Lower => vec![(lower.div_ceil(step), self.weight_sum())],

@@ -86,8 +86,8 @@ impl ActWorkload {
         }
         let standard = ActConfig::default();
         for key in STANDARD_MIX {
-            let [value, usual] =
-                [config, &standard].map(|config| config.text(key).unwrap_or_default());
+            let value = config.text(key).unwrap_or_default();
+            let usual = standard.text(key).unwrap_or_default();
             if value != usual {
                 return Some(format!(
                     "not the standard mix: {key} is {value}, and {usual} in published ratings"

@@ -145,7 +145,8 @@ pub(super) fn new_area(
     buffers: u16,
     random: &mut Random,
 ) -> Result<Area, CannotRun> {
-    let (job, clone) = (&thread.job, thread.clone);
+    let job = &thread.job;
+    let clone = thread.clone;
     let cannot = |why: String| {
         CannotRun(format!(
             "cannot run job {} on {} - {why}",
@@ -160,20 +161,18 @@ pub(super) fn new_area(
         Size::Percent(_) => size.bytes_of(device_bytes).div_ceil(unit) * unit,
         Size::Bytes(bytes) => bytes,
     };
-    let job_start = || {
+    let start = start_override.unwrap_or_else(|| {
         rounded_bytes(job.offset)
             .saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone))
-    };
-    let start = start_override.unwrap_or_else(job_start);
+    });
     let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
         cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
     })?;
     // Percent of the whole device or file, limited by the room after the offset.
-    let percent_bytes = || {
+    let job_bytes = thread.part_bytes().unwrap_or_else(|| {
         job.size
             .map_or(room, |percent| percent.bytes_of(device_bytes).min(room))
-    };
-    let job_bytes = thread.part_bytes().unwrap_or_else(percent_bytes);
+    });
     // As in fio, a job ends at the end of the device, even if `size` is larger. Only a random job without a map moves
     // `size` bytes in any case, because its offsets may repeat.
     let is_drawn = job.random && !job.has_map();
@@ -227,11 +226,12 @@ pub(super) fn new_area(
                     0
                 }
             };
-            OffsetOrder::Mapped(match job.shares_map(directions) {
-                true => vec![RandomMap::new(units(directions[0]))],
-                false => (0..DIRECTIONS)
+            OffsetOrder::Mapped(if job.shares_map(directions) {
+                vec![RandomMap::new(units(directions[0]))]
+            } else {
+                (0..DIRECTIONS)
                     .map(|direction| RandomMap::new(units(direction)))
-                    .collect(),
+                    .collect()
             })
         }
         true => {

@@ -221,8 +221,10 @@ mod tests {
         windows: usize,
         latency_ns: impl Fn(u32) -> u64,
     ) -> (Vec<u32>, DepthSearch) {
-        let (mut search, progress) = (DepthSearch::new(target, most, 0), Progress::default());
-        let (mut now_ns, mut depths) = (0, Vec::new());
+        let mut search = DepthSearch::new(target, most, 0);
+        let progress = Progress::default();
+        let mut now_ns = 0;
+        let mut depths = Vec::new();
         for _ in 0..windows {
             let (depth, _) = search.width(now_ns, 0);
             depths.push(depth);

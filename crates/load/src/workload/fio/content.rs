@@ -160,7 +160,8 @@ impl BytePattern {
     /// Parses `text`: a sequence of strings in quotes, names of files between apostrophes, decimal and hexadecimal
     /// numbers, and `%o` if `has_offsets`.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
-        let (mut pattern, mut rest) = (Self::default(), text.trim());
+        let mut pattern = Self::default();
+        let mut rest = text.trim();
         while !rest.is_empty() {
             rest = match rest.as_bytes()[0] {
                 b'\'' => {

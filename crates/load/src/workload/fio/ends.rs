@@ -60,16 +60,15 @@ impl SteadyOptions {
         let (measure, slope) = what
             .strip_suffix("_slope")
             .map_or((what, false), |measure| (measure, true));
-        let unknown = || {
-            format!(
-                "{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope",
-                quoted(what)
-            )
-        };
         self.measure = MEASURES
             .iter()
             .position(|known| *known == measure)
-            .ok_or_else(unknown)?;
+            .ok_or_else(|| {
+                format!(
+                    "{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope",
+                    quoted(what)
+                )
+            })?;
         self.slope = slope;
         let limit = limit.trim();
         let given = limit.strip_suffix('%');
@@ -102,20 +101,23 @@ impl SteadyOptions {
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
         let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
-        match () {
-            () if !self.is_on => of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like"),
-            () if self.duration_ns < 2 * INTERVAL_NS => Some("steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more"),
-            () if self.duration_ns / INTERVAL_NS > INTERVALS_MAX => Some("steadystate_duration is more than 4000 s - give a shorter one"),
-            () => None,
+        if !self.is_on {
+            of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like")
+        } else if self.duration_ns < 2 * INTERVAL_NS {
+            Some(
+                "steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more",
+            )
+        } else if self.duration_ns / INTERVAL_NS > INTERVALS_MAX {
+            Some("steadystate_duration is more than 4000 s - give a shorter one")
+        } else {
+            None
         }
     }
 
     /// The criterion as fio writes it: `bw_slope:1.000000%`.
     pub fn text(&self) -> String {
-        let (slope, percent) = (
-            if self.slope { "_slope" } else { "" },
-            if self.percent { "%" } else { "" },
-        );
+        let slope = if self.slope { "_slope" } else { "" };
+        let percent = if self.percent { "%" } else { "" };
         format!(
             "{}{slope}:{:.6}{percent}",
             MEASURES[self.measure], self.limit
@@ -226,7 +228,8 @@ impl SteadyStateStatus {
             .fold(0.0, f64::max);
         // Least squares over the interval numbers 0, 1, 2, ...
         let middle = (count - 1.0) / 2.0;
-        let (mut weighted_sum, mut squares) = (0.0, 0.0);
+        let mut weighted_sum = 0.0;
+        let mut squares = 0.0;
         for (at, value) in values().enumerate() {
             weighted_sum += (at as f64 - middle) * value;
             squares += (at as f64 - middle).powi(2);
@@ -356,7 +359,8 @@ mod tests {
             name: "a".into(),
             options: given.iter().map(given_as).collect(),
         };
-        let (mut job, mut problems) = (Job::default(), Vec::new());
+        let mut job = Job::default();
+        let mut problems = Vec::new();
         job.apply_section(&section, &mut problems, &mut Vec::new());
         assert_eq!(
             (problems, job.steady.check()),
@@ -460,12 +464,15 @@ mod tests {
             },
             0,
         );
-        let took = |ms: &u64| {
-            let (done_ns, lag_ns) = (ms * MS, lag_ms * MS);
-            let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
-            rate.record(0, 4096, &times).map(|short| (*ms, short))
-        };
-        instants_ms.iter().filter_map(took).collect()
+        instants_ms
+            .iter()
+            .filter_map(|ms: &u64| {
+                let done_ns = ms * MS;
+                let lag_ns = lag_ms * MS;
+                let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
+                rate.record(0, 4096, &times).map(|short| (*ms, short))
+            })
+            .collect()
     }
 
     #[test]

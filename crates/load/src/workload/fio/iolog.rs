@@ -115,15 +115,16 @@ impl Iolog {
                     .into(),
             ));
         }
-        match log
+        if log
             .operations
             .iter()
             .all(|operation| kind_number(operation.kind) == FLUSHES)
         {
-            true => Err(cannot(
+            Err(cannot(
                 "the log has no read, write or trim to replay".into(),
-            )),
-            false => Ok(log),
+            ))
+        } else {
+            Ok(log)
         }
     }
 
@@ -141,9 +142,14 @@ impl Iolog {
                 ));
             }
         };
-        let (mut names, mut files, mut words) = (HashMap::new(), Vec::new(), Vec::new());
-        let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());
-        let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
+        let mut names = HashMap::new();
+        let mut files = Vec::new();
+        let mut words = Vec::new();
+        let mut operations = Vec::new();
+        let mut at_ns = Vec::<u64>::new();
+        let mut first_us = None;
+        let mut now_ns = 0_u64;
+        let mut has_times = is_timed;
         for (at, line) in lines {
             let invalid_line = || (at, format!("{} is not a line of a fio log", quoted(line)));
             let in_ns =
@@ -308,9 +314,10 @@ const HOLD_NS: u64 = 2_000_000_000;
 impl IssuedOps {
     pub(super) fn add(&self, request: &Request, times: &Times) {
         let mut unwritten = locked(&self.unwritten);
-        match unwritten.len() < KEPT_MAX {
-            true => unwritten.push((times.completed_ns() - times.service_ns(), *request)),
-            false => self.dropped.add(1),
+        if unwritten.len() < KEPT_MAX {
+            unwritten.push((times.completed_ns() - times.service_ns(), *request))
+        } else {
+            self.dropped.add(1)
         }
     }
 

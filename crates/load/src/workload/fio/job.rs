@@ -621,7 +621,8 @@ impl Job {
     /// Number of operations of a clone, if the options determine this number: a single size, no additional operations,
     /// and no time limit.
     pub fn operations(&self) -> Option<u64> {
-        let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
+        let unit = self.unit_bytes();
+        let largest = self.largest_bytes();
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else {
             return None;
         };
@@ -641,10 +642,8 @@ impl Job {
     /// fio the sequence ends where the next operation does not fit. If a step leads to the end of the device or file
     /// or beyond, the sequence begins again instead, and has `len` bytes: `None`.
     pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
-        let (unit, skip) = (
-            self.unit_bytes(),
-            u64::try_from(self.skip).ok().filter(|skip| *skip > 0)?,
-        );
+        let unit = self.unit_bytes();
+        let skip = u64::try_from(self.skip).ok().filter(|skip| *skip > 0)?;
         let step = unit
             .checked_add(skip)
             .filter(|_| unit == self.largest_bytes())?;
@@ -717,10 +716,11 @@ impl Job {
         (self.random, self.trim_write, self.fills_device) = (false, false, false);
         (self.size, self.io_size, self.filesize, self.offset) = (None, None, None, Size::Bytes(0));
         (self.offset_increment, self.skip, self.number_ios) = (Size::Bytes(0), 0, None);
-        match self.is_null {
-            true => self.nrfiles = log.files.len() as u64,
+        if self.is_null {
+            self.nrfiles = log.files.len() as u64
+        } else {
             // Clones share the files of the log.
-            false => self.filenames = log.files.clone(),
+            self.filenames = log.files.clone()
         }
         self.iolog = Some(Arc::new(log));
     }
@@ -748,8 +748,10 @@ impl Job {
     /// Finds contradictions among the options.
     fn check(&self) -> Vec<String> {
         let (zones, [reads, writes, trims]) = (self.zones, self.does);
-        let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
-        let (thinks, searches) = (self.any_think_time().is_some(), self.target().is_some());
+        let has_rates = self.has_rates();
+        let has_log = self.iolog.is_some();
+        let thinks = self.any_think_time().is_some();
+        let searches = self.target().is_some();
         let writes_alone = writes && !reads && !trims;
         let paces =
             self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
@@ -830,7 +832,9 @@ pub fn jobs(
     context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Job>, Vec<Problem>> {
-    let (mut global, mut jobs, mut problems) = (Job::default(), Vec::new(), Vec::new());
+    let mut global = Job::default();
+    let mut jobs = Vec::new();
+    let mut problems = Vec::new();
     for section in sections {
         if section.is_global() {
             global.apply_section(section, &mut problems, warnings);

@@ -67,12 +67,12 @@ impl LaneBuilder<'_> {
         }
         // Bytes that the job uses of all its devices or files.
         let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
-        let total_bytes = match job.iolog.is_some() || job.time_based {
-            true => u64::MAX,
-            false => job
-                .io_size
+        let total_bytes = if job.iolog.is_some() || job.time_based {
+            u64::MAX
+        } else {
+            job.io_size
                 .map_or(used_bytes, |size| size.bytes_of(used_bytes))
-                .saturating_mul(job.loops),
+                .saturating_mul(job.loops)
         };
         let ops = if let Some(log) = &job.iolog {
             log.check(&shapes, job.direct).map_err(cannot)?;
@@ -136,7 +136,8 @@ impl LaneBuilder<'_> {
             };
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
-            let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
+            let from_ns = job.start_delay_ns;
+            let until_ns = job.end_ns();
             let ops_left = lane_part(ops, directions, &ops_per_sec);
             let logged_at_ns = job
                 .iolog
@@ -177,10 +178,8 @@ impl LaneBuilder<'_> {
             } else {
                 1
             };
-            let (ops_left, bytes_left) = (
-                ops_left / loops,
-                lane_part(total_bytes, directions, &bytes_per_sec) / loops,
-            );
+            let ops_left = ops_left / loops;
+            let bytes_left = lane_part(total_bytes, directions, &bytes_per_sec) / loops;
             let random_of_lane =
                 Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
@@ -263,7 +262,8 @@ impl LaneBuilder<'_> {
         plan: &mut Plan,
     ) -> Result<Vec<u16>, CannotRun> {
         let slots = job.in_flight_max() as u32;
-        let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
+        let mut by_key = HashMap::new();
+        let mut buffers = Vec::new();
         for shape in shapes {
             // Without salt, all devices share one class.
             let is_salt = job.content.is_random() && !job.writes_blocks();
@@ -273,17 +273,14 @@ impl LaneBuilder<'_> {
                 Some(class) => *class,
                 None => {
                     let len_bytes = job.written_max_bytes() as usize;
-                    let class = match is_salt {
-                        true => BufferClass::fresh(
-                            len_bytes,
-                            slots,
-                            Salt::new(random.next_u64(), 100, key),
-                        ),
-                        false => BufferClass {
+                    let class = if is_salt {
+                        BufferClass::fresh(len_bytes, slots, Salt::new(random.next_u64(), 100, key))
+                    } else {
+                        BufferClass {
                             len_bytes,
                             count: slots,
                             fill: Fill::ByStream,
-                        },
+                        }
                     };
                     add_buffers(plan, class)?
                 }

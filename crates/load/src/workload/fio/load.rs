@@ -62,8 +62,10 @@ pub struct FioLoad {
 
 /// Divides `jobs` into runs: each has all jobs up to the next stonewall. Errors: jobs that cannot run together.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
-    let (mut runs, mut problems) = (Vec::new(), Vec::new());
-    let (mut group, mut number) = (0, 0);
+    let mut runs = Vec::new();
+    let mut problems = Vec::new();
+    let mut group = 0;
+    let mut number = 0;
     let mut jobs = jobs.into_iter().peekable();
     let mut together = Vec::new();
     while let Some(first) = jobs.next() {
@@ -117,7 +119,8 @@ fn split_by_wait_for(
                 continue;
             };
             if let Some(other) = run.iter().find(|other| other.name != *name) {
-                let (name, other) = (quoted(name), quoted(&other.name));
+                let name = quoted(name);
+                let other = quoted(&other.name);
                 let why = format!(
                     "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
                 );
@@ -130,11 +133,9 @@ fn split_by_wait_for(
 
 impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
-        let (mut threads, mut entries, mut devices) = (
-            Vec::new(),
-            Vec::<ReportEntry>::new(),
-            Vec::<DeviceName>::new(),
-        );
+        let mut threads = Vec::new();
+        let mut entries = Vec::<ReportEntry>::new();
+        let mut devices = Vec::<DeviceName>::new();
         let mut problems = differing_settings(&jobs);
         let mut names = HashSet::new();
         for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
@@ -167,17 +168,19 @@ impl FioLoad {
                 }
             }
             for clone in 0..job.numjobs {
-                let is_of = |entry: &ReportEntry| {
-                    job.group_reporting && entry.job.group_reporting && entry.group == *group
-                };
-                let entry = entries.iter().position(is_of).unwrap_or_else(|| {
-                    entries.push(ReportEntry {
-                        job: job.clone(),
-                        group: *group,
-                        threads: Vec::new(),
+                let entry = entries
+                    .iter()
+                    .position(|entry: &ReportEntry| {
+                        job.group_reporting && entry.job.group_reporting && entry.group == *group
+                    })
+                    .unwrap_or_else(|| {
+                        entries.push(ReportEntry {
+                            job: job.clone(),
+                            group: *group,
+                            threads: Vec::new(),
+                        });
+                        entries.len() - 1
                     });
-                    entries.len() - 1
-                });
                 if entries[entry].job.steady != job.steady && clone == 0 {
                     let why = "jobs that are reported together end together, so they need the same steadystate options - give all of them the same options, or give new_group";
                     problems.push(Problem::of_job(&job.name, why));
@@ -242,8 +245,8 @@ impl FioLoad {
     /// Resets the state of an earlier run.
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
-        let (first_group, last_group) =
-            (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
+        let first_group = groups.clone().min().unwrap_or(0);
+        let last_group = groups.max().unwrap_or(0);
         // The entry after those of the groups is for later runs.
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
             .map(|_| AtomicU64::new(u64::MAX))
@@ -262,7 +265,8 @@ impl FioLoad {
             .map(|entry| steady(&entry.job))
             .collect();
         for thread in &mut self.threads {
-            let (job, own_group) = (&thread.job, self.entries[thread.entry].group - first_group);
+            let job = &thread.job;
+            let own_group = self.entries[thread.entry].group - first_group;
             let ended_groups = match job.exit_what {
                 _ if !exits(job) => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
@@ -283,18 +287,17 @@ impl FioLoad {
 
     /// True if a job ended this run and all later runs (`exit_what=all`).
     pub fn ends_all_runs(&self) -> bool {
-        let ends_later = |exit: &ExitGroups| {
-            exit.groups
-                .last()
-                .is_some_and(|end_ns| end_ns.load(Ordering::Relaxed) < u64::MAX)
-        };
         self.jobs()
             .any(|job| job.exit_all && job.exit_what == ExitWhat::All)
             || self
                 .threads
                 .iter()
                 .filter_map(|thread| thread.exit.as_ref())
-                .any(ends_later)
+                .any(|exit: &ExitGroups| {
+                    exit.groups
+                        .last()
+                        .is_some_and(|end_ns| end_ns.load(Ordering::Relaxed) < u64::MAX)
+                })
     }
 
     /// The clones that use `device`.
@@ -325,22 +328,23 @@ impl FioLoad {
 
     /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
     pub fn required_file_bytes(&self, device: &DeviceName) -> Option<u64> {
-        let required_bytes = |thread: &JobClone| {
-            let job = &thread.job;
-            if let Some(log) = &job.iolog {
-                return log.end_bytes(device.as_str());
-            }
-            let start = self
-                .appended
-                .get(device.as_str())
-                .copied()
-                .or_else(|| thread.start_bytes());
-            let used = start
-                .zip(thread.part_bytes())
-                .map(|(start, bytes)| start.saturating_add(bytes));
-            job.file_bytes().max(used)
-        };
-        self.clones_on(device).filter_map(required_bytes).max()
+        self.clones_on(device)
+            .filter_map(|thread: &JobClone| {
+                let job = &thread.job;
+                if let Some(log) = &job.iolog {
+                    return log.end_bytes(device.as_str());
+                }
+                let start = self
+                    .appended
+                    .get(device.as_str())
+                    .copied()
+                    .or_else(|| thread.start_bytes());
+                let used = start
+                    .zip(thread.part_bytes())
+                    .map(|(start, bytes)| start.saturating_add(bytes));
+                job.file_bytes().max(used)
+            })
+            .max()
     }
 
     /// The jobs, without clones.
@@ -424,52 +428,61 @@ impl FioLoad {
     /// Names of the streams: the job's name, with its number if the name is not unique.
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.recorded_streams();
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-                c
-            } else {
-                '_'
-            }
-        };
         let name = |RecordedStream { thread, kind }: &RecordedStream| {
-            let job: String = self.threads[*thread].job.name.chars().map(plain).collect();
+            let job: String = self.threads[*thread]
+                .job
+                .name
+                .chars()
+                .map(|c: char| {
+                    if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                        c
+                    } else {
+                        '_'
+                    }
+                })
+                .collect();
             format!(
                 "{job}-{}",
                 ["reads", "writes", "trims", "flushes", "commits"][*kind]
             )
         };
         let names: Vec<_> = streams.iter().map(name).collect();
-        let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
-            let job = &self.threads[*thread].job;
-            let until_ns = job.end_ns().saturating_sub(job.ramp_end_ns());
-            let (name, count_same) = (&names[index], |of: &[String]| {
-                of.iter().filter(|name| **name == names[index]).count()
-            });
-            let name = if count_same(&names) == 1 {
-                name.clone()
-            } else {
-                format!("{name}~{}", count_same(&names[..=index]))
-            };
-            let limits = self.limits.get(&name).cloned();
-            let judged = if self.limits.is_empty() {
-                *kind != FLUSHES
-            } else {
-                limits.is_some()
-            };
-            StreamInfo {
-                limits,
-                commits: *kind == COMMITS,
-                from_ns: job.from_ns(),
-                until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
-                ..stream_info(
-                    &name,
-                    judged,
-                    job.iops(*kind).unwrap_or(0.0),
-                    job.arrivals(*kind),
-                )
-            }
-        };
-        streams.iter().enumerate().map(info).collect()
+        streams
+            .iter()
+            .enumerate()
+            .map(
+                |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
+                    let job = &self.threads[*thread].job;
+                    let until_ns = job.end_ns().saturating_sub(job.ramp_end_ns());
+                    let count_same =
+                        |of: &[String]| of.iter().filter(|name| **name == names[index]).count();
+                    let name = &names[index];
+                    let name = if count_same(&names) == 1 {
+                        name.clone()
+                    } else {
+                        format!("{name}~{}", count_same(&names[..=index]))
+                    };
+                    let limits = self.limits.get(&name).cloned();
+                    let judged = if self.limits.is_empty() {
+                        *kind != FLUSHES
+                    } else {
+                        limits.is_some()
+                    };
+                    StreamInfo {
+                        limits,
+                        commits: *kind == COMMITS,
+                        from_ns: job.from_ns(),
+                        until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
+                        ..stream_info(
+                            &name,
+                            judged,
+                            job.iops(*kind).unwrap_or(0.0),
+                            job.arrivals(*kind),
+                        )
+                    }
+                },
+            )
+            .collect()
     }
 
     /// Index in [`Self::reported`] of the stream that has this entry and kind.
@@ -513,40 +526,41 @@ impl FioLoad {
                 })
                 .sum::<u64>()
         };
-        let thread_bytes = |thread: &JobClone| {
-            let (job, used) = (&thread.job, used_bytes(thread));
-            let maps: usize = job
-                .lanes()
-                .iter()
-                .map(|lane| if job.shares_map(lane) { 1 } else { lane.len() })
-                .sum();
-            let map_bytes = if job.has_map() {
-                RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64
-            } else {
-                0
-            };
-            let read_back = if job.reads_back() {
-                used / job.size_divisor() * verify::ENTRY_BYTES
-            } else {
-                0
-            };
-            // Each further device or file has its own class of write buffers.
-            let of_writes = if job.does[WRITES] {
-                thread.names().len() - 1
-            } else {
-                0
-            };
-            let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
-            let class_bytes = job.buffer_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
-            class_bytes
-                .saturating_mul(classes as u64)
-                .saturating_add(map_bytes)
-                .saturating_add(read_back)
-        };
         let bytes = self
             .threads
             .iter()
-            .map(thread_bytes)
+            .map(|thread: &JobClone| {
+                let job = &thread.job;
+                let used = used_bytes(thread);
+                let maps: usize = job
+                    .lanes()
+                    .iter()
+                    .map(|lane| if job.shares_map(lane) { 1 } else { lane.len() })
+                    .sum();
+                let map_bytes = if job.has_map() {
+                    RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64
+                } else {
+                    0
+                };
+                let read_back = if job.reads_back() {
+                    used / job.size_divisor() * verify::ENTRY_BYTES
+                } else {
+                    0
+                };
+                // Each further device or file has its own class of write buffers.
+                let of_writes = if job.does[WRITES] {
+                    thread.names().len() - 1
+                } else {
+                    0
+                };
+                let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
+                let class_bytes =
+                    job.buffer_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
+                class_bytes
+                    .saturating_mul(classes as u64)
+                    .saturating_add(map_bytes)
+                    .saturating_add(read_back)
+            })
             .fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
@@ -561,8 +575,10 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let first_job = &jobs[0];
     let mut check = |setting: &str, value: &dyn Fn(&Job) -> String| {
         if let Some(other) = jobs.iter().find(|job| value(job) != value(first_job)) {
-            let [(one, is), (another, is_there)] =
-                [first_job, other].map(|job| (quoted(&job.name), value(job)));
+            let one = quoted(&first_job.name);
+            let is = value(first_job);
+            let another = quoted(&other.name);
+            let is_there = value(other);
             let why = format!(
                 "{setting} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
             );
@@ -643,23 +659,22 @@ impl Workload for FioLoad {
         let is_cached = self
             .clones_on(device)
             .any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
-        let range = |thread: &JobClone| {
-            let job = &thread.job;
-            let increment = job
-                .offset_increment
-                .bytes_of(size_bytes)
-                .saturating_mul(thread.clone);
-            let start = job.offset.bytes_of(size_bytes).saturating_add(increment);
-            let len = thread.part_bytes().unwrap_or_else(|| {
-                job.size
-                    .map_or(size_bytes, |part| part.bytes_of(size_bytes))
-            });
-            start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
-        };
         let pre_read = self
             .clones_on(device)
             .filter(|thread| thread.job.pre_reads)
-            .map(range);
+            .map(|thread: &JobClone| {
+                let job = &thread.job;
+                let increment = job
+                    .offset_increment
+                    .bytes_of(size_bytes)
+                    .saturating_mul(thread.clone);
+                let start = job.offset.bytes_of(size_bytes).saturating_add(increment);
+                let len = thread.part_bytes().unwrap_or_else(|| {
+                    job.size
+                        .map_or(size_bytes, |part| part.bytes_of(size_bytes))
+                });
+                start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
+            });
         let pre_read_range = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         is_cached.then(|| pre_read_range.unwrap_or(0..0))
     }
@@ -703,7 +718,8 @@ impl Workload for FioLoad {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.recorded_streams();
-        let (seed, appended) = (choices.seed, &self.appended);
+        let seed = choices.seed;
+        let appended = &self.appended;
         let lanes = LaneBuilder {
             devices,
             appended,
@@ -764,7 +780,8 @@ impl FioLoad {
             }
         };
         let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
-        let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
+        let mut shard_of = Vec::new();
+        let mut shards = Vec::new();
         // Issuing threads of each CPU set, used in turn.
         let mut shard_cycles = HashMap::new();
         for thread in &self.threads {
@@ -788,7 +805,8 @@ impl FioLoad {
                     .threads
                     .iter()
                     .filter(|other| !is_synchronous(other) && cpu_set(other) == cpus);
-                let (first_shard, count) = (shards.len(), sharers.take(thread_limit).count());
+                let first_shard = shards.len();
+                let count = sharers.take(thread_limit).count();
                 shards.resize_with(first_shard + count, || Plan {
                     cpus: cpus.clone(),
                     ..Plan::default()

@@ -89,13 +89,12 @@ impl OptionValue<'_> {
                 parts.len()
             ));
         }
-        let parse_part = |text| {
-            Ok(unless_blank(text, |text| parse(Self { text, ..self }))?
-                .unwrap_or_else(|| default.clone()))
-        };
         let values = parts
             .into_iter()
-            .map(parse_part)
+            .map(|text| {
+                Ok(unless_blank(text, |text| parse(Self { text, ..self }))?
+                    .unwrap_or_else(|| default.clone()))
+            })
             .collect::<Result<Vec<_>, String>>()?;
         Ok(std::array::from_fn(|direction| {
             values[direction.min(values.len() - 1)].clone()
@@ -220,9 +219,10 @@ pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
         ("bind", false),
         ("interleave", false),
     ];
-    match parse_word(policy, &policies)? || is_single {
-        true => Ok(()),
-        false => Err("flashproof sets no memory policy, and this machine has several NUMA nodes - leave the option out, and run flashproof under numactl".into()),
+    if parse_word(policy, &policies)? || is_single {
+        Ok(())
+    } else {
+        Err("flashproof sets no memory policy, and this machine has several NUMA nodes - leave the option out, and run flashproof under numactl".into())
     }
 }
 
@@ -283,17 +283,16 @@ pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
-    let parse_percentile = |part: &str| {
-        let percentile = part
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|percentile| (0.0..=100.0).contains(percentile));
-        percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
-    };
     let mut list = text
         .split(':')
-        .map(parse_percentile)
+        .map(|part: &str| {
+            let percentile = part
+                .trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|percentile| (0.0..=100.0).contains(percentile));
+            percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {
         return Err(format!(
@@ -375,17 +374,16 @@ fn zoned(text: &str, size: impl Fn(&str) -> Result<Size, String>) -> Result<Dist
     }
     // As with sizes of operations, entries without a number share the rest.
     let accesses = complete_percentages(zones.iter().map(|(access, _)| *access))?;
-    let percent = |size: &Size| {
-        if let Size::Percent(percent) = size {
-            *percent
-        } else {
-            0
-        }
-    };
     let given_pct: u64 = zones
         .iter()
         .filter_map(|(_, size)| size.as_ref())
-        .map(percent)
+        .map(|size: &Size| {
+            if let Size::Percent(percent) = size {
+                *percent
+            } else {
+                0
+            }
+        })
         .sum();
     let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
     if given_pct > 100 {
@@ -408,8 +406,10 @@ pub(super) fn file_sizes(value: OptionValue<'_>) -> Result<[u64; 2], String> {
         .text
         .split_once('-')
         .unwrap_or((value.text, value.text));
-    let [min, max] = [min, max].map(|text| OptionValue { text, ..value }.count(1, u64::MAX));
-    let (min, max) = (min?, max?);
+    let min = OptionValue { text: min, ..value }.count(1, u64::MAX);
+    let max = OptionValue { text: max, ..value }.count(1, u64::MAX);
+    let min = min?;
+    let max = max?;
     if min <= max {
         Ok([min, max])
     } else {
@@ -424,13 +424,15 @@ pub(super) fn size_range(value: OptionValue<'_>) -> Result<Sizes, String> {
         .split_once(['-', ':'])
         .ok_or("a range must be like 4k-64k")?;
     let bytes = |text| OptionValue { text, ..value }.block_bytes();
-    let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
-    match min_bytes <= max_bytes {
-        true => Ok(Sizes::Range {
+    let min_bytes = bytes(min)?;
+    let max_bytes = bytes(max)?;
+    if min_bytes <= max_bytes {
+        Ok(Sizes::Range {
             min_bytes,
             max_bytes,
-        }),
-        false => Err("a range must begin with the smaller size".into()),
+        })
+    } else {
+        Err("a range must begin with the smaller size".into())
     }
 }
 

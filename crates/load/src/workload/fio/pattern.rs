@@ -210,7 +210,10 @@ fn zones_in_blocks(
     block_bytes: u64,
 ) -> Result<Vec<(u64, u64, u64)>, String> {
     let range_bytes = blocks * block_bytes;
-    let (mut first_block, mut end_bytes, mut percent, mut zone_blocks) = (0, 0_u64, 0, Vec::new());
+    let mut first_block = 0;
+    let mut end_bytes = 0_u64;
+    let mut percent = 0;
+    let mut zone_blocks = Vec::new();
     for (access, size) in zones {
         // Percentages add up before they are rounded to blocks.
         end_bytes = match *size {
@@ -243,7 +246,8 @@ pub(super) struct RandomMap {
 
 impl RandomMap {
     pub(super) fn new(units: u64) -> Self {
-        let (mut levels, mut bits) = (Vec::new(), units);
+        let mut levels = Vec::new();
+        let mut bits = units;
         loop {
             let words = bits.div_ceil(64).max(1);
             let mut level = vec![0; words as usize];
@@ -282,7 +286,8 @@ impl RandomMap {
     }
 
     fn find(&self, start: u64) -> Option<u64> {
-        let (mut at, mut level) = (start, 0);
+        let mut at = start;
+        let mut level = 0;
         loop {
             // Go up a level while the word has no unvisited bit from `at` on.
             let words = self.levels.get(level)?;
@@ -332,7 +337,8 @@ mod tests {
     #[test]
     fn a_map_gives_each_unit_its_turn_and_then_begins_anew() {
         for units in [1, 63, 64, 65, 4_096, 4_097, 300_000] {
-            let (mut map, mut random) = (RandomMap::new(units), Random::new(units));
+            let mut map = RandomMap::new(units);
+            let mut random = Random::new(units);
             for _lap in 0..2 {
                 let mut seen = vec![false; units as usize];
                 for _ in 0..units {

@@ -263,7 +263,8 @@ mod tests {
 
     /// Percent of the operations of `bytes` with each priority, the most frequent priority first.
     fn shares(options: &PriorityOptions, direction: usize, bytes: u64) -> Vec<(u16, u32)> {
-        let (mut random, mut counts) = (Random::new(1), std::collections::BTreeMap::new());
+        let mut random = Random::new(1);
+        let mut counts = std::collections::BTreeMap::new();
         for _ in 0..100_000 {
             *counts
                 .entry(options.draw(direction, bytes, &mut random).value())

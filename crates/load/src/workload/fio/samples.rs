@@ -94,7 +94,8 @@ impl Samples {
         else {
             return;
         };
-        let (bytes, latency_ns) = (request.len.into(), times.service_ns());
+        let bytes = request.len.into();
+        let latency_ns = times.service_ns();
         let mut buffer = locked(&self.buffer);
         let Some(number) = end_ns.checked_div(self.every_ns) else {
             return buffer.push(Sample {

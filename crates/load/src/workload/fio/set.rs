@@ -88,7 +88,8 @@ impl Job {
             text,
             kb_base: self.kb_base,
         };
-        let (yes, count) = (|| value.boolean(), |least, most| value.count(least, most));
+        let yes = || value.boolean();
+        let count = |least, most| value.count(least, most);
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
@@ -112,10 +113,8 @@ impl Job {
             "create_only" => self.creates_only = yes()?,
             "overwrite" => self.overwrite = yes()?,
             "fallocate" => {
-                let (words, sparse) = (
-                    ["native", "posix", "keep", "1", "truncate", "none", "0"],
-                    ["truncate", "none", "0"],
-                );
+                let words = ["native", "posix", "keep", "1", "truncate", "none", "0"];
+                let sparse = ["truncate", "none", "0"];
                 self.sparse = parse_word(text, &words.map(|word| (word, sparse.contains(&word))))?;
             }
             "read_iolog" => self.replay.file = Some(text.to_owned()),
@@ -136,7 +135,8 @@ impl Job {
             "log_hist_coarseness" => self.log_hist_coarseness = count(0, 6)?,
             "log_unix_epoch" => self.log_unix_epoch = yes()?,
             "log_window_value" => {
-                let (mean, max) = ([true, false], [false, true]);
+                let mean = [true, false];
+                let max = [false, true];
                 let words = [
                     ("avg", mean),
                     ("max", max),
@@ -285,7 +285,9 @@ impl Job {
                 self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?
             }
             "sync" => {
-                let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
+                let no = WriteSync::No;
+                let data = WriteSync::Data;
+                let file = WriteSync::File;
                 self.sync = parse_word(
                     text,
                     &[

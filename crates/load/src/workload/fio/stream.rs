@@ -182,7 +182,8 @@ impl FioStream {
         match self.areas.len() {
             1 => 0,
             count => {
-                let (job, state) = (&self.thread.job, &mut self.state);
+                let job = &self.thread.job;
+                let state = &mut self.state;
                 if state.file_left == 0 {
                     let file = match job.file_order {
                         FileOrder::Random => self.random.below(count as u64) as usize,
@@ -223,7 +224,8 @@ impl FioStream {
         } else {
             (self.buffers[kind], WriteSync::No)
         };
-        let (cell, priority) = (self.cells[kind] + u32::from(target), job.priority.of_job());
+        let cell = self.cells[kind] + u32::from(target);
+        let priority = job.priority.of_job();
         Request {
             offset,
             len,
@@ -285,7 +287,8 @@ impl FioStream {
             Phase::Flush(files) if files < self.areas.len() => None,
             Phase::Main | Phase::Flush(_) => Some(0),
         };
-        let (ramp_end_ns, until_ns) = (self.thread.job.ramp_end_ns(), self.state.phases_until_ns);
+        let ramp_end_ns = self.thread.job.ramp_end_ns();
+        let until_ns = self.state.phases_until_ns;
         if until_ns < ramp_end_ns && self.state.now_ns >= ramp_end_ns {
             self.thread
                 .progress
@@ -329,13 +332,16 @@ impl FioStream {
         self.ops_left -= 1;
         if let Some(log) = &self.thread.job.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
-            let (file, kind) = (usize::from(operation.file), operation.kind);
+            let file = usize::from(operation.file);
+            let kind = operation.kind;
             let request = self.request(kind_number(kind), file, operation.offset, operation.len);
             return (file, Request { kind, ..request });
         }
-        let (direction, area) = (self.choose_direction(), self.choose_area());
+        let direction = self.choose_direction();
+        let area = self.choose_area();
         let len_max = self.thread.job.sizes[direction].draw(&mut self.random);
-        let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
+        let is_jump = self.is_new_offset(direction);
+        let unit = self.units[direction];
         let (offset, len) =
             self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
@@ -387,7 +393,8 @@ impl FioStream {
         if self.flushes && request.kind == OpKind::Write {
             self.state.writes += 1;
             let area = self.area_of(request)?;
-            let (start, end) = (request.offset, request.offset + u64::from(request.len));
+            let start = request.offset;
+            let end = request.offset + u64::from(request.len);
             let written = &mut self.areas[area].written_range;
             *written = Some(written.map_or((start, end), |(first, last)| {
                 (first.min(start), last.max(end))
@@ -497,7 +504,8 @@ impl FioStream {
             FileOrder::OneByOne => &self.areas[current_file..=current_file],
             FileOrder::InTurn | FileOrder::Random => &self.areas,
         };
-        let (count, parts) = (arrivals.min(ops_max), areas.len() as u64);
+        let count = arrivals.min(ops_max);
+        let parts = areas.len() as u64;
         let commit_cell = self.commit_cell.filter(|_| direction == WRITES);
         for (number, area) in (0..).zip(areas) {
             let of_area = count / parts + u64::from(number < count % parts);
@@ -651,12 +659,11 @@ impl Stream for FioStream {
                 self.finish(self.state.now_ns);
             }
         }
-        let (latency_ns, max_ns) = (
-            times.service_ns(),
-            self.thread.job.latency_max_ns[direction],
-        );
+        let latency_ns = times.service_ns();
+        let max_ns = self.thread.job.latency_max_ns[direction];
         let too_slow = (latency_ns > max_ns).then(|| {
-            let [took, most] = [latency_ns, max_ns].map(units::duration);
+            let took = units::duration(latency_ns);
+            let most = units::duration(max_ns);
             (
                 LATENCY_MISSED,
                 format!("an operation took {took}, longer than max_latency ({most})"),
@@ -694,7 +701,8 @@ impl Stream for FioStream {
         if now_ns >= until_ns {
             self.stop(until_ns);
         }
-        let (has_ended, in_flight) = (self.has_ended(), self.state.in_flight);
+        let has_ended = self.has_ended();
+        let in_flight = self.state.in_flight;
         let (width, from_ns) = match &mut self.bound {
             // As in fio, the read-back at the end has no pauses.
             ClosedLoopBound::Pauses(pauses) if !has_ended && self.state.phase == Phase::Main => {

@@ -53,12 +53,13 @@ fn operations(lines: &str, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> 
 fn operations_of(mut plan: Plan, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
     let mut stream = plan.lanes.remove(lane).stream;
     let mut follower = None;
-    let next = || {
+    std::iter::from_fn(|| {
         let request = follower.take().or_else(|| stream.next())?;
         follower = stream.on_completion(&request, Outcome::Done);
         Some((request.kind, request.offset, request.len))
-    };
-    std::iter::from_fn(next).take(most).collect()
+    })
+    .take(most)
+    .collect()
 }
 
 #[test]
@@ -436,7 +437,8 @@ fn writes_are_flushed_and_forced_as_asked() {
         written.len() == 32 && written.chunks(2).all(is_pair),
         "what is trimmed is written: {written:?}"
     );
-    let (write, flush) = (OpKind::Write, OpKind::Flush);
+    let write = OpKind::Write;
+    let flush = OpKind::Flush;
     assert_eq!(
         kinds_of("rw=write bs=512k end_fsync=1", 9),
         [write, write, OpKind::FlushFile]
@@ -868,10 +870,8 @@ fn sizes_and_zones_are_read_as_fio_reads_them() {
         let of_kind = || seen.iter().filter(|(of, ..)| *of == kind);
         of_kind().filter(|(_, offset, _)| *offset < end).count() as f64 / of_kind().count() as f64
     };
-    let (reads, writes) = (
-        share(OpKind::Read, 12 * 4_096),
-        share(OpKind::Write, 25 * 4_096),
-    );
+    let reads = share(OpKind::Read, 12 * 4_096);
+    let writes = share(OpKind::Write, 25 * 4_096);
     assert!(
         (0.35..0.65).contains(&reads) && (0.35..0.65).contains(&writes),
         "{reads} {writes}"

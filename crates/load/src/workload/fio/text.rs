@@ -108,10 +108,8 @@ impl Problem {
                 what,
             };
         }
-        let (start, end) = (
-            what.chars().take(SHOWN_CHARS),
-            what.chars().skip(count - SHOWN_CHARS),
-        );
+        let start = what.chars().take(SHOWN_CHARS);
+        let end = what.chars().skip(count - SHOWN_CHARS);
         Self {
             at: position.to_owned(),
             what: start.chain(" [...] ".chars()).chain(end).collect(),
@@ -193,7 +191,8 @@ fn strip_one_hyphen(token: &str) -> Option<&str> {
 
 /// Parses the arguments of a command line. Errors: all invalid arguments.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
-    let (mut line, mut problems) = (CommandLine::default(), Vec::new());
+    let mut line = CommandLine::default();
+    let mut problems = Vec::new();
     let tokens: Vec<_> = arguments
         .iter()
         .map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings))
@@ -222,7 +221,8 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             },
         };
         let (name, value) = name_and_value(option);
-        let (name, mut value) = (unabbreviated(name).to_owned(), value.map(str::to_owned));
+        let name = unabbreviated(name).to_owned();
+        let mut value = value.map(str::to_owned);
         let of_program = program_option_takes_value(&name);
         if let Some(advice) = program_option_remedy(&name) {
             problems.push(Problem::new(
@@ -494,10 +494,11 @@ mod tests {
 
     /// The options that `text` names, as `options` gives them: `name=value` or `name`, with blanks between them.
     fn given(text: &str) -> Vec<(&str, Option<&str>)> {
-        let option = |word| {
-            str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)))
-        };
-        text.split(' ').map(option).collect()
+        text.split(' ')
+            .map(|word| {
+                str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)))
+            })
+            .collect()
     }
 
     fn words(line: &str) -> Vec<String> {

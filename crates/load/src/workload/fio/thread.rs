@@ -238,7 +238,8 @@ impl Progress {
 
     #[inline]
     pub(super) fn end(&self) {
-        let (in_flight, begun) = (self.in_flight.get(), self.begun_since_completion.get());
+        let in_flight = self.in_flight.get();
+        let begun = self.begun_since_completion.get();
         if begun > 0 {
             self.levels[(in_flight.max(1).ilog2() as usize).min(6)].add(begun);
             self.begun_since_completion.set(0);

@@ -103,9 +103,12 @@ fn hexadecimal(digits: &str) -> Option<u64> {
 /// Splits `text` after its digits, which may have a decimal point or a hexadecimal prefix.
 fn split_suffix(text: &str) -> (&str, &str) {
     let is_hex = text.starts_with("0x") || text.starts_with("0X");
-    let digit = |(at, c): (usize, char)| match is_hex {
-        true => at < 2 || c.is_ascii_hexdigit(),
-        false => c.is_ascii_digit() || c == '.',
+    let digit = |(at, c): (usize, char)| {
+        if is_hex {
+            at < 2 || c.is_ascii_hexdigit()
+        } else {
+            c.is_ascii_digit() || c == '.'
+        }
     };
     let end = text
         .char_indices()

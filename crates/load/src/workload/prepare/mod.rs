@@ -208,10 +208,8 @@ fn add(
     let plan_offsets = run.add([stream_info(kind, false, 0.0, Arrivals::Unknown)], 1);
     let plan = &mut run.shards[0];
     let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
-    let (limit, name) = (
-        plan.add_limit(depth, false),
-        plan_offsets.lane_name(kind, &devices[0].name),
-    );
+    let limit = plan.add_limit(depth, false);
+    let name = plan_offsets.lane_name(kind, &devices[0].name);
     plan.add_lane(stream, Arrival::Closed { depth, think_ns: 0 }, limit, name);
     for fill in fills {
         plan.add_buffers(BufferClass {

@@ -135,10 +135,8 @@ impl Order {
     #[inline]
     pub fn write(&self, index: u64) -> OrderedWrite {
         let region = index / self.region;
-        let (region_start, region_end) = (
-            self.region_counts[region as usize],
-            self.region_counts[region as usize + 1],
-        );
+        let region_start = self.region_counts[region as usize];
+        let region_end = self.region_counts[region as usize + 1];
         let key = Random::for_part(self.spec.seed, region).next_u64();
         let slot = permuted(
             index - region_start.writes,
@@ -204,7 +202,8 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
             lasting
         })
     };
-    let (mut low, mut high) = (0.0, 1.0);
+    let mut low = 0.0;
+    let mut high = 1.0;
     for _ in 0..64 {
         let factor = f64::midpoint(low, high);
         *if lasting(factor).sum::<f64>() < blocks as f64 {
@@ -214,19 +213,21 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
         } = factor;
     }
     let shares: Vec<f64> = lasting(high).collect();
-    let (mut counts_before, mut sum) = (vec![Counts::default()], 0.0);
+    let mut counts_before = vec![Counts::default()];
+    let mut sum = 0.0;
     for (end, share) in (1..=regions).zip(shares.into_iter().rev()) {
         let last_counts = counts_before[counts_before.len() - 1];
         sum += share;
         let total = total_writes;
         let writes = total.min(end * region);
-        let lasting = match regions - end > lead {
-            true => (sum.round() as u64).clamp(
+        let lasting = if regions - end > lead {
+            (sum.round() as u64).clamp(
                 last_counts.lasting,
                 last_counts.lasting + writes - last_counts.writes,
-            ),
+            )
+        } else {
             // The exact number, so that none of the newest regions has a first write.
-            false => blocks.saturating_sub(total - writes),
+            blocks.saturating_sub(total - writes)
         };
         let due = end
             .checked_sub(lead)
@@ -248,9 +249,11 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
 pub(crate) fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
     let bits = (64 - (n - 1).leading_zeros()).max(2);
     let low_bits = bits / 2;
-    let (low_mask, high_mask) = ((1 << low_bits) - 1, (1 << (bits - low_bits)) - 1);
+    let low_mask = (1 << low_bits) - 1;
+    let high_mask = (1 << (bits - low_bits)) - 1;
     loop {
-        let (mut low, mut high) = (value & low_mask, value >> low_bits);
+        let mut low = value & low_mask;
+        let mut high = value >> low_bits;
         for round in 0..ROUNDS {
             let mixed = |half: u64| Random::new(key ^ round << 56 ^ half).next_u64();
             if round % 2 == 0 {

@@ -157,16 +157,16 @@ impl Stream for Sample {
         if self.spots_requested == self.spots {
             return None;
         }
-        let (first_place, end) = (
-            self.stretch(self.spots_requested),
-            self.stretch(self.spots_requested + 1),
-        );
+        let first_place = self.stretch(self.spots_requested);
+        let end = self.stretch(self.spots_requested + 1);
         self.spots_requested += 1;
-        let place = match () {
+        let place = if first_place == 0 {
             // Damage is likeliest at both ends of a device.
-            () if first_place == 0 => 0,
-            () if end == self.places => self.places - 1,
-            () => first_place + self.random.below(end - first_place),
+            0
+        } else if end == self.places {
+            self.places - 1
+        } else {
+            first_place + self.random.below(end - first_place)
         };
         let offset = self.offset(place);
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
@@ -198,7 +198,8 @@ mod tests {
 
     fn sample(end: u64, spots: u64, seed: u64) -> Sample {
         let content = Content::Salt(PlacedSalt::new(1, 1, 42));
-        let (device, compared) = ("sim:".parse().unwrap(), Arc::default());
+        let device = "sim:".parse().unwrap();
+        let compared = Arc::default();
         Sample::new(&ReadBack {
             device,
             end,

@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn two_writes_of_a_block_are_never_in_flight_together() {
-        let (block, blocks) = (4096, 2048_u64);
+        let block = 4096;
+        let blocks = 2048_u64;
         let spec = OrderSpec {
             block_bytes: 4096,
             pass_bytes: 2400 * block,

@@ -177,7 +177,8 @@ impl RecordWorkload {
     ) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {
-            let (number, stride) = (shard as u32, shards as u32);
+            let number = shard as u32;
+            let stride = shards as u32;
             let mut draw = KeyGenerator::new(records.next_key, records.keys_of(number, stride));
             let first_key = records.first_key + u64::from(number);
             let mut random = Random::for_part(!seed, u64::from(number));
@@ -308,9 +309,10 @@ impl Stream for Transactions {
             *inserts_left = inserts_left.checked_sub(1)?;
         }
         let is_read = self.read_pct > 0 && self.random.below(100) < u64::from(self.read_pct);
-        let (kind, cell, len) = match is_read {
-            true => (OpKind::Read, self.reads, self.batch_bytes),
-            false => (OpKind::Write, self.writes, self.request.len),
+        let (kind, cell, len) = if is_read {
+            (OpKind::Read, self.reads, self.batch_bytes)
+        } else {
+            (OpKind::Write, self.writes, self.request.len)
         };
         let offset = self.first_key + u64::from(self.draw.next(&mut self.random)) * self.stride;
         Some(Request {

@@ -47,7 +47,8 @@ fn an_insert_writes_each_key_once_over_all_shards_and_ends() {
 #[test]
 fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
     let run = built(&records(Mix::ReadUpdate { read_pct: 95 }));
-    let (reads, shards) = (run.layout.cell(0, 0) as u32, run.shards.len() as u64);
+    let reads = run.layout.cell(0, 0) as u32;
+    let shards = run.shards.len() as u64;
     for (shard, mut plan) in (0..).zip(run.shards) {
         let requests: Vec<_> = (0..20_000)
             .filter_map(|_| plan.lanes[0].stream.next())

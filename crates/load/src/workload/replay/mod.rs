@@ -126,16 +126,19 @@ impl Replay {
 
     /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
-        let (classes, judged) = (self.trace.classes(), self.trace.judged());
-        let info = |class: Class| {
-            stream_info(
-                class.name(),
-                Some(class) == judged,
-                self.iops(class),
-                Arrivals::Given,
-            )
-        };
-        classes.into_iter().map(info).collect()
+        let classes = self.trace.classes();
+        let judged = self.trace.judged();
+        classes
+            .into_iter()
+            .map(|class: Class| {
+                stream_info(
+                    class.name(),
+                    Some(class) == judged,
+                    self.iops(class),
+                    Arrivals::Given,
+                )
+            })
+            .collect()
     }
 
     /// Counts the operations that must change to fit a device. Errors: operations that cannot be made to fit.
@@ -206,7 +209,8 @@ impl UsableRange {
 
     /// Offset and length of the whole units that contain an operation.
     fn covering(self, operation: &Operation) -> (u64, u64) {
-        let (start, end) = (operation.start(), operation.start() + operation.bytes());
+        let start = operation.start();
+        let end = operation.start() + operation.bytes();
         let offset = start / self.unit_bytes * self.unit_bytes;
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
@@ -224,9 +228,10 @@ impl UsableRange {
     /// As [`Self::covering`], but an offset beyond the end of the device wraps around to the start of the device.
     fn place(self, operation: &Operation) -> (u64, u32) {
         let (offset, len) = self.covering(operation);
-        let offset = match offset + len > self.usable_bytes {
-            false => offset,
-            true => (offset % self.usable_bytes.max(1)).min(self.usable_bytes.saturating_sub(len)),
+        let offset = if offset + len > self.usable_bytes {
+            (offset % self.usable_bytes.max(1)).min(self.usable_bytes.saturating_sub(len))
+        } else {
+            offset
         };
         (offset, len as u32)
     }
@@ -309,7 +314,8 @@ impl Workload for Replay {
                             slots,
                         ),
                     });
-                    let (first_index, stride) = (u64::from(shard), u64::from(shards));
+                    let first_index = u64::from(shard);
+                    let stride = u64::from(shards);
                     let lap_ns = self.trace.span_ns.max(1);
                     let schedule = Listed::new(
                         group.at_ns.clone(),
@@ -326,10 +332,8 @@ impl Workload for Replay {
                         usable_range,
                         request: Request::new(class.kind(), device.target, cell, buffers),
                     };
-                    let (limit, name) = (
-                        plan.add_limit(slots, false),
-                        plan_offsets.lane_name(class.name(), &device.name),
-                    );
+                    let limit = plan.add_limit(slots, false);
+                    let name = plan_offsets.lane_name(class.name(), &device.name);
                     plan.add_lane(
                         playback,
                         Arrival::Scheduled(Schedule::Listed(schedule)),

@@ -24,25 +24,26 @@ fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
 
 /// A few hundred operations of every kind, in completion order, which differs from the order of their instants.
 fn requests() -> Vec<Traced> {
-    let of = |n: u64| {
-        let at_ns = 77 * MS + n * n % 1_000 * MS + n;
-        match n % 11 {
-            0 => traced(at_ns, EventOp::Write, n * 256, 256),
-            1 => traced(at_ns, EventOp::Flush, 0, 0),
-            2 => traced(at_ns, EventOp::Discard, n * 8, 2_048),
-            3 => Traced {
-                flags: Flags {
-                    fua: true,
-                    ..Flags::default()
+    (0..400)
+        .map(|n: u64| {
+            let at_ns = 77 * MS + n * n % 1_000 * MS + n;
+            match n % 11 {
+                0 => traced(at_ns, EventOp::Write, n * 256, 256),
+                1 => traced(at_ns, EventOp::Flush, 0, 0),
+                2 => traced(at_ns, EventOp::Discard, n * 8, 2_048),
+                3 => Traced {
+                    flags: Flags {
+                        fua: true,
+                        ..Flags::default()
+                    },
+                    ..traced(at_ns, EventOp::Write, n * 8, 8)
                 },
-                ..traced(at_ns, EventOp::Write, n * 8, 8)
-            },
-            4 => traced(at_ns, EventOp::Read, n * 256, 512),
-            5 => traced(at_ns, EventOp::Other, 0, 0),
-            _ => traced(at_ns, EventOp::Read, n * 8 + n % 8, 1 + (n % 17) as u32),
-        }
-    };
-    (0..400).map(of).collect()
+                4 => traced(at_ns, EventOp::Read, n * 256, 512),
+                5 => traced(at_ns, EventOp::Other, 0, 0),
+                _ => traced(at_ns, EventOp::Read, n * 8 + n % 8, 1 + (n % 17) as u32),
+            }
+        })
+        .collect()
 }
 
 fn trace(requests: &[Traced], speed: &str) -> Result<Trace, CannotRun> {
@@ -351,10 +352,8 @@ fn large_operations_take_no_more_memory_than_is_set_aside_and_it_is_told() {
 #[test]
 fn a_trace_without_small_reads_is_judged_by_what_there_is() {
     let judged = |requests: &[Traced]| trace(requests, "1").unwrap().judged().map(Class::name);
-    let (flush, large) = (
-        traced(0, EventOp::Flush, 0, 0),
-        traced(1, EventOp::Write, 0, 256),
-    );
+    let flush = traced(0, EventOp::Flush, 0, 0);
+    let large = traced(1, EventOp::Write, 0, 256);
     assert_eq!(judged(&[flush, large]), Some("large-writes"));
     assert_eq!(judged(&[flush]), Some("flushes"));
     assert_eq!(

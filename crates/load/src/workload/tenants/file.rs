@@ -328,10 +328,8 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
             );
         }
     };
-    let (record_bytes, expected) = (
-        given!(record_bytes).unwrap_or(1_024),
-        format!("1 to {write_block_bytes}, the write block"),
-    );
+    let record_bytes = given!(record_bytes).unwrap_or(1_024);
+    let expected = format!("1 to {write_block_bytes}, the write block");
     let record_bytes = fitting(
         "record-bytes",
         record_bytes,
@@ -384,15 +382,16 @@ fn name(options: &Options) -> Result<String, KeyError> {
         return wrong("name", "is missing - give each tenant a name");
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
-        true => Ok(name.clone()),
-        false => wrong(
+    if !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
+        Ok(name.clone())
+    } else {
+        wrong(
             "name",
             format!(
                 "is {} - give 1 to {NAME_MAX} letters, digits, \".\", \"-\", \"_\"",
                 shown(name)
             ),
-        ),
+        )
     }
 }
 

@@ -60,27 +60,32 @@ impl TenantLoad {
     /// Errors: a tenant has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
-        let load = |(index, tenant): (usize, &Tenant)| {
-            let device = match (&tenant.device, default) {
-                (Some(name), _) => name
-                    .parse()
-                    .map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?,
-                (None, Some(default)) => default.clone(),
-                (None, None) => {
-                    let why = "it has no device - give --device DEVICE, or \"device\" in the file";
-                    return Err(tenant.cannot(why));
-                }
-            };
-            let is_default = Some(&device) == default;
-            Ok(Self {
-                tenants: tenants.clone(),
-                index,
-                device,
-                is_default,
-                store: None,
+        tenants
+            .tenants
+            .iter()
+            .enumerate()
+            .map(|(index, tenant): (usize, &Tenant)| {
+                let device = match (&tenant.device, default) {
+                    (Some(name), _) => name
+                        .parse()
+                        .map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?,
+                    (None, Some(default)) => default.clone(),
+                    (None, None) => {
+                        let why =
+                            "it has no device - give --device DEVICE, or \"device\" in the file";
+                        return Err(tenant.cannot(why));
+                    }
+                };
+                let is_default = Some(&device) == default;
+                Ok(Self {
+                    tenants: tenants.clone(),
+                    index,
+                    device,
+                    is_default,
+                    store: None,
+                })
             })
-        };
-        tenants.tenants.iter().enumerate().map(load).collect()
+            .collect()
     }
 
     /// Tenant number `index` of `tenants`, on `device`, with a store that continues in its current state.
@@ -135,10 +140,8 @@ impl TenantLoad {
     /// Recorded streams: those that have a rate.
     fn streams(&self, waf: f64) -> Vec<StreamInfo> {
         let tenant = self.tenant();
-        let (reads, blocks) = (
-            tenant.reads.per_sec_f64(),
-            tenant.client_blocks().per_sec_f64(),
-        );
+        let reads = tenant.reads.per_sec_f64();
+        let blocks = tenant.client_blocks().per_sec_f64();
         let all = [
             stream_info(READS, true, reads, Arrivals::Even),
             stream_info(WRITES, reads == 0.0, blocks, Arrivals::Even),
@@ -205,7 +208,8 @@ impl Workload for TenantLoad {
             return Err(CannotRun(format!("{} is not open", self.device)));
         };
         self.check_placements()?;
-        let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
+        let tenant = self.tenant();
+        let range = self.range(device.size_bytes)?;
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
         let store = match &self.store {
             Some(host) => host.clone(),
@@ -253,7 +257,8 @@ impl TenantLoad {
         store: &StoreModel,
         streams: &[StreamInfo],
     ) -> Config {
-        let (tenant, steady) = (self.tenant(), store.steady());
+        let tenant = self.tenant();
+        let steady = store.steady();
         let handle =
             |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
         let settings = vec![
@@ -330,12 +335,13 @@ impl Builder<'_> {
 
     fn reads(&self, shard: u32, plan: &mut Plan) {
         let tenant = self.tenant;
-        let (first, stride) = (u64::from(shard), u64::from(self.shards));
+        let first = u64::from(shard);
+        let stride = u64::from(self.shards);
         let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else {
             return;
         };
-        let (space_bytes, step_bytes) =
-            (self.range.end - self.range.start, self.device.min_io_bytes);
+        let space_bytes = self.range.end - self.range.start;
+        let step_bytes = self.device.min_io_bytes;
         let sizes = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
         let request = self.request(OpKind::Read, READS, plan.buffers.len() as u16);
         let Some(extent) = Extent::new(request, space_bytes, step_bytes, sizes) else {
@@ -391,10 +397,8 @@ impl Builder<'_> {
         name: &str,
         plan: &mut Plan,
     ) {
-        let (limit, name) = (
-            plan.add_limit(slots, false),
-            self.plan_offsets.lane_name(name, &self.device.name),
-        );
+        let limit = plan.add_limit(slots, false);
+        let name = self.plan_offsets.lane_name(name, &self.device.name);
         plan.add_lane(stream, arrival, limit, name);
     }
 }
@@ -506,7 +510,8 @@ impl Workload for TenantFill {
         let [device] = devices else {
             return Err(CannotRun("it needs one device".to_owned()));
         };
-        let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
+        let tenant = self.0.tenant();
+        let range = self.0.range(device.size_bytes)?;
         let plan_offsets = run.add([stream_info("fill", false, 0.0, Arrivals::Unknown)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
@@ -517,7 +522,8 @@ impl Workload for TenantFill {
         let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, slots_max.max(1)) as u32;
         let salt = device.salt(Random::new(choices.seed), 100);
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
-        let (target, placement) = (device.target, tenant.placement.map(Placement));
+        let target = device.target;
+        let placement = tenant.placement.map(Placement);
         let request = Request::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
         let next = Request {
             offset: range.start,
@@ -525,10 +531,8 @@ impl Workload for TenantFill {
             placement,
             ..request
         };
-        let (limit, name) = (
-            plan.add_limit(depth, false),
-            plan_offsets.lane_name("fill", &device.name),
-        );
+        let limit = plan.add_limit(depth, false);
+        let name = plan_offsets.lane_name("fill", &device.name);
         plan.add_lane(
             Filling {
                 next_request: next,

@@ -88,7 +88,8 @@ impl HeaderLines<'_, '_> {
     }
 
     fn error(&self, line: u64, expected: &str, found: String) -> ReadError {
-        let (part, version) = (self.part, self.version.clone());
+        let part = self.part;
+        let version = self.version.clone();
         ReadError::Header {
             line,
             part,

@@ -77,7 +77,9 @@ impl<'a> Reader<'a> {
             after_sec: 0,
             histograms: vec![ActBuckets::new(scale); names.len()],
         };
-        let (read_ahead, truncation, has_ended) = (None, None, false);
+        let read_ahead = None;
+        let truncation = None;
+        let has_ended = false;
         let report = dialect.report();
         let mut reader = Self {
             lines,
@@ -156,7 +158,8 @@ impl<'a> Reader<'a> {
             }
             Err(ParseStop::Truncated) => {
                 self.has_ended = true;
-                let (line, complete_sec) = (self.lines.number(), self.last_chunk.after_sec);
+                let line = self.lines.number();
+                let complete_sec = self.last_chunk.after_sec;
                 self.truncation = Some(Truncation { line, complete_sec });
                 None
             }
@@ -210,7 +213,8 @@ impl<'a> Reader<'a> {
             Ok(chunk) => self.read_ahead = chunk,
             Err(ParseStop::Error(error)) => return Err(error),
             Err(ParseStop::Truncated) => {
-                let (line, complete_sec) = (self.lines.number(), 0);
+                let line = self.lines.number();
+                let complete_sec = 0;
                 (self.truncation, self.has_ended) = (Some(Truncation { line, complete_sec }), true);
             }
         }
@@ -325,7 +329,8 @@ impl<'a> Reader<'a> {
         let name = quoted_start(&self.names[index]);
         let mut buckets = ActBuckets::new(self.scale);
         // The sum of the counts, and the lowest bucket that may follow.
-        let (mut sum, mut lowest) = (0_u64, 0);
+        let mut sum = 0_u64;
+        let mut lowest = 0;
         while sum < total {
             let line = self.report_line()?.ok_or(ParseStop::Truncated)?;
             let mut rest = line.text.as_str();

@@ -194,10 +194,9 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
 #[test]
 fn a_silence_over_the_border_of_two_slices_counts_whole() {
     let silent = |step_sec| {
-        let closed = |plan: &mut JudgePlan| {
+        let mut run = Run::new(1, 4, 8).planned(|plan: &mut JudgePlan| {
             (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec)
-        };
-        let mut run = Run::new(1, 4, 8).planned(closed);
+        });
         for second in 0..8 {
             run.add(|interval| {
                 (0..1_000)

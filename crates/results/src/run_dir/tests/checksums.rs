@@ -109,7 +109,8 @@ fn with(damage: Damage, path: &Path, other: &Path, then: impl FnOnce()) {
 
 fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
-    let (dir, other) = (parent.path().join("run"), parent.path().join("other"));
+    let dir = parent.path().join("run");
+    let other = parent.path().join("other");
     run(&dir, 1, seconds);
     run(&other, 2, seconds);
     (parent, dir, other)

@@ -15,7 +15,8 @@ fn writes_until_killed() {
         return;
     };
     let manifest = manifest(1, 100_000, 1);
-    let (mut writer, mut judge) = (begin(Path::new(&dir), &manifest), manifest.judge());
+    let mut writer = begin(Path::new(&dir), &manifest);
+    let mut judge = manifest.judge();
     for index in 0.. {
         write_one(&mut writer, &mut judge, &manifest, index);
         println!("\nsynced {index}");

@@ -65,7 +65,8 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
         slice_sec: 1,
         ..manifest(1, 3, 1)
     };
-    let (mut writer, mut judge) = (begin(dir.path(), &manifest), manifest.judge());
+    let mut writer = begin(dir.path(), &manifest);
+    let mut judge = manifest.judge();
     let mut counts = IntervalCounts::default();
     for index in 0..3 {
         let mut interval = Interval::new(&manifest.layout());
@@ -342,10 +343,8 @@ fn windows_last_at_least_ten_seconds_and_lose_nothing() {
             };
             assert_eq!(seen.len(), exact.len());
             for quantile in [0.1, 0.5, 0.99, 1.0] {
-                let (told, exact) = (
-                    seen.value_at_quantile(quantile) as f64,
-                    exact.value_at_quantile(quantile) as f64,
-                );
+                let told = seen.value_at_quantile(quantile) as f64;
+                let exact = exact.value_at_quantile(quantile) as f64;
                 assert!(
                     (told - exact).abs() <= exact * (resolution + 0.01) + 1024.0,
                     "{kind:?} {quantile}: {told} for {exact}"

@@ -82,7 +82,8 @@ impl Collector {
                 .map(|(kind, _)| kind);
             let key =
                 index.map_or_else(|| key.to_owned(), |kind| format!("{kind}index-type {key}"));
-            let (namespace, value) = (namespace.trim().to_owned(), value.trim().to_owned());
+            let namespace = namespace.trim().to_owned();
+            let value = value.trim().to_owned();
             let keys = self.started().configuration.entry(namespace).or_default();
             keys.entry(key).or_default().push(value);
             self.keys += 1;

@@ -12,23 +12,23 @@ const RECORDS: u32 = 5;
 
 /// Makes each read a batch of five records: the key of the operation, then keys 0 to 19 in turn.
 fn batches(settings: &mut ClientSettings) {
-    let keys = |_, _| -> KeySource {
-        let mut next = 0;
-        Box::new(move || {
-            next = (next + 1) % 20;
-            next
-        })
-    };
     settings.batch = Some(BatchReads {
         records: RECORDS,
-        keys: Arc::new(keys),
+        keys: Arc::new(|_, _| -> KeySource {
+            let mut next = 0;
+            Box::new(move || {
+                next = (next + 1) % 20;
+                next
+            })
+        }),
     });
 }
 
 /// Two servers that know each other. Each is master of half of the partitions, and replica of the other half.
 fn pair() -> [Server; 2] {
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
-    let [first, second] = [half(255, 0), half(0, 255)];
+    let first = half(255, 0);
+    let second = half(0, 255);
     let one = Server::with("A1", &format!("{first},{second}"));
     let other = Server::with("A2", &format!("{second},{first}"));
     one.names(&[("A2", other.address)]);

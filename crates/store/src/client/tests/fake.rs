@@ -128,7 +128,8 @@ impl Server {
             records,
             ..
         } = &*self.state;
-        let (name, owned) = (name.clone(), owned.lock().unwrap().clone());
+        let name = name.clone();
+        let owned = owned.lock().unwrap().clone();
         let records = records.lock().unwrap().clone();
         drop(self);
         let server = Self::with(&name, &owned);
@@ -226,7 +227,8 @@ impl State {
     }
 
     fn talk(&self, mut socket: impl Read + Write) {
-        let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 8192];
         let mut is_in = self.password.lock().unwrap().is_none();
         loop {
             let read = socket.read(&mut chunk);
@@ -236,7 +238,9 @@ impl State {
                 Err(error) if !is_over && is_timeout(&error) => continue,
                 _ => return,
             }
-            let (mut rest, mut out, mut at_once) = (&bytes[..], Vec::new(), 0);
+            let mut rest = &bytes[..];
+            let mut out = Vec::new();
+            let mut at_once = 0;
             while let Some((kind, body)) = frame::take(&mut rest, 1 << 20).unwrap() {
                 at_once += u32::from(kind == FrameKind::Message);
                 let liar = self.liar.lock().unwrap().clone();
@@ -292,10 +296,8 @@ impl State {
                 }
                 "replicas" => {
                     self.maps.fetch_add(1, Ordering::Relaxed);
-                    let (regime, owned) = (
-                        self.regime.load(Ordering::SeqCst),
-                        self.owned.lock().unwrap(),
-                    );
+                    let regime = self.regime.load(Ordering::SeqCst);
+                    let owned = self.owned.lock().unwrap();
                     format!(
                         "other:0,1,AAAA;test:{regime},{},{owned}",
                         owned.split(',').count()

@@ -105,7 +105,8 @@ fn nonsense_at_the_start_is_an_error_in_time() {
             *server.state.liar.lock().unwrap() = Some(lies(place, nonsense));
             let login = (place.0 == FrameKind::Security)
                 .then(|| Login::new("me", "secret".to_owned(), false).unwrap());
-            let (begin, sent) = (Instant::now(), SENT.load(Ordering::Relaxed));
+            let begin = Instant::now();
+            let sent = SENT.load(Ordering::Relaxed);
             let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
                 // Older servers have no generations, so an empty reply is valid here.
@@ -187,13 +188,15 @@ fn values_of_any_length_and_content_are_refused_in_one_line() {
                     .find(|(name, _)| *name == asked)
                     .map_or("", |(_, value)| value)
             };
-            let line = |asked| {
-                format!(
-                    "{asked}\t{}\n",
-                    if asked == name { &value } else { known(asked) }
-                )
-            };
-            let text = names.lines().map(line).collect::<String>();
+            let text = names
+                .lines()
+                .map(|asked| {
+                    format!(
+                        "{asked}\t{}\n",
+                        if asked == name { &value } else { known(asked) }
+                    )
+                })
+                .collect::<String>();
             is_place.then(|| {
                 out.write_all(&header(kind, text.len() as u64))
                     .and_then(|()| out.write_all(text.as_bytes()))
@@ -214,7 +217,8 @@ fn values_of_any_length_and_content_are_refused_in_one_line() {
 fn peers_without_an_end_are_asked_up_to_a_limit() {
     // On each connection the node has another id, and reports many more peers at the same address.
     let server = Server::new();
-    let (address, met) = (server.address, AtomicUsize::new(0));
+    let address = server.address;
+    let met = AtomicUsize::new(0);
     let liar: ReplyHook = Arc::new(move |kind, body, out| {
         let names = std::str::from_utf8(body)
             .ok()

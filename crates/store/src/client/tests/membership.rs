@@ -26,10 +26,8 @@ fn until_all_are_written(client: &mut Client) {
 #[test]
 fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_for_it_wait() {
     let Some(()) = ring() else { return };
-    let (one, other) = (
-        Server::with("A1", &half(255, 0)),
-        Server::with("A2", &half(0, 255)),
-    );
+    let one = Server::with("A1", &half(255, 0));
+    let other = Server::with("A2", &half(0, 255));
     one.names(&[("A2", other.address)]);
     let mut client = one.client(4, PATIENT_MS);
     succeed(&mut client, OpKind::Write, 100);
@@ -74,7 +72,8 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
 #[test]
 fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
     let Some(()) = ring() else { return };
-    let [one, other] = ["A1", "A2"].map(|name| Server::with(name, &half(255, 255)));
+    let one = Server::with("A1", &half(255, 255));
+    let other = Server::with("A2", &half(255, 255));
     // Both servers are seeds, and neither reports the other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
@@ -105,10 +104,8 @@ fn connections_of_nodes_that_left_are_given_to_those_that_join() {
 #[test]
 fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
     let Some(()) = ring() else { return };
-    let (one, other) = (
-        Server::with("A1", &half(255, 0)),
-        Server::with("A2", &half(0, 255)),
-    );
+    let one = Server::with("A1", &half(255, 0));
+    let other = Server::with("A2", &half(0, 255));
     one.names(&[("A2", other.address)]);
     let mut client = one.client(1, 3_000);
     succeed(&mut client, OpKind::Write, 100);

@@ -507,7 +507,8 @@ impl Pair {
 
     /// True if the current mode is on the device.
     pub(super) fn is_recorded(&self) -> bool {
-        let (recorded, mode) = (self.recorded_mode.load(Ordering::SeqCst), self.mode());
+        let recorded = self.recorded_mode.load(Ordering::SeqCst);
+        let mode = self.mode();
         recorded == mode as u8 || mode == Mode::Ahead && recorded == Mode::AheadUnused as u8
     }
 

@@ -228,7 +228,9 @@ impl ModeRecord {
     };
 
     pub(in crate::server) fn read(text: &[u8; NOTE_BYTES]) -> Option<Self> {
-        let [device_sets, lost_blocks, pairings] = [0, 8, 16].map(|at| u64_at(text, at));
+        let device_sets = u64_at(text, 0);
+        let lost_blocks = u64_at(text, 8);
+        let pairings = u64_at(text, 16);
         Some(Self {
             mode: Mode::of(text[24])?,
             devices: DeviceIdentity {

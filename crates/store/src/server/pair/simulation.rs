@@ -67,11 +67,6 @@ impl Device {
 
     /// `namespaces`: number of namespaces in the configuration.
     fn found(&self, namespaces: usize) -> DeviceContents {
-        let is_full = |namespace: &usize| {
-            self.records
-                .iter()
-                .any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
-        };
         let lost = self.lost.as_flattened();
         DeviceContents {
             recorded: self.recorded,
@@ -83,7 +78,11 @@ impl Device {
             },
             replicated: (1 << namespaces) - 1,
             nonempty: (0..namespaces)
-                .filter(is_full)
+                .filter(|namespace: &usize| {
+                    self.records
+                        .iter()
+                        .any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
+                })
                 .fold(0, |bits, namespace| bits | 1 << namespace),
         }
     }
@@ -223,7 +222,8 @@ impl Story {
 
     /// Breaks a link of node `at`. Messages under way are lost.
     fn lose(&mut self, at: usize, core: usize) {
-        let (to, lost) = (1 - at, self.links[at][core].take().unwrap_or_default());
+        let to = 1 - at;
+        let lost = self.links[at][core].take().unwrap_or_default();
         if let Some(receiver) = &self.running[to] {
             let images = lost
                 .into_iter()
@@ -333,16 +333,18 @@ impl Story {
         let Some(key) = running.unsure.pop() else {
             return;
         };
-        match running.linked[core_of(key)] {
-            true => self.copy_record(at, key),
-            false => running.unsure.push(key),
+        if running.linked[core_of(key)] {
+            self.copy_record(at, key)
+        } else {
+            running.unsure.push(key)
         }
     }
 
     /// Copies a record or tombstone. If the other node has a greater version, which nobody acknowledged, the copy gets
     /// a new version.
     fn copy_record(&mut self, at: usize, key: usize) {
-        let [own, other] = [at, 1 - at].map(|at| self.devices[at].get(key));
+        let own = self.devices[at].get(key);
+        let other = self.devices[1 - at].get(key);
         if own.version.max(other.version) > 0 {
             let version = if other.version > own.version {
                 self.number()
@@ -381,13 +383,11 @@ impl Story {
             Some(known) if known.0 == of => known,
             _ => step.insert((of, core, false)),
         };
-        let (key, waits) = (
-            *next,
-            running
-                .waiting
-                .values()
-                .any(|of| of.core == core && !of.is_write),
-        );
+        let key = *next;
+        let waits = running
+            .waiting
+            .values()
+            .any(|of| of.core == core && !of.is_write);
         if key < KEYS {
             *next += CORES;
             if of.is_sender {

@@ -190,7 +190,8 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
 #[test]
 fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
     for own in [0, 1] {
-        let (node, other) = (paired(own), paired(1 - own));
+        let node = paired(own);
+        let other = paired(1 - own);
         assert!(
             node.may_leave(2 * S) && !node.may_leave(4 * S),
             "only while the other node answers"
@@ -362,7 +363,8 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     let behind = |own| started(own, Some(Mode::Behind), true, true);
     let maybe = |own| started(own, Some(Mode::Ahead), true, true);
     let full = |own| started(own, None, true, false);
-    let (ahead, gets) = (Some(Mode::Ahead), Some(Mode::Behind));
+    let ahead = Some(Mode::Ahead);
+    let gets = Some(Mode::Behind);
     let first = |own| ahead.filter(|_| own == 0);
     for own in [0, 1] {
         for (node, other, mode) in [
@@ -425,9 +427,8 @@ fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
 
 #[test]
 fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
-    let (ahead, first) = (Some(Mode::Ahead), |own| {
-        Some(Mode::Ahead).filter(|_| own == 0)
-    });
+    let ahead = Some(Mode::Ahead);
+    let first = |own| Some(Mode::Ahead).filter(|_| own == 0);
     for own in [0, 1] {
         for (recorded, empty, other, others, mode) in [
             (Mode::Paired, 2, Mode::New, 2, first(own)),
@@ -508,7 +509,9 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
             })
         }
     };
-    let (same, new, damaged) = (with(7, 3), with(6, 3), with(7, 2));
+    let same = with(7, 3);
+    let new = with(6, 3);
+    let damaged = with(7, 2);
     use Mode::*;
     for (recorded, full, expected) in [
         (same(Paired), 2, None),
@@ -683,7 +686,8 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
 
 #[test]
 fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
-    let (pair, word) = (pair(1), |mode, changes| ModeVersion { mode, changes });
+    let pair = pair(1);
+    let word = |mode, changes| ModeVersion { mode, changes };
     assert_eq!(greet(&pair, 7, word(Mode::Paired, 4094), S), None);
     assert_eq!(
         pair.on_mode_reported(7, word(Mode::Ahead, 4095), S),

@@ -19,10 +19,8 @@ use sys::net::{Op, Outcome};
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
-    let (id, greeting) = (
-        state.setup.cluster.own_node().id,
-        state.pair.greeting(state.process),
-    );
+    let id = state.setup.cluster.own_node().id;
+    let greeting = state.pair.greeting(state.process);
     NodeMessage::Hello {
         id,
         greeting,
@@ -187,7 +185,8 @@ impl Shard {
         let Some(connection) = self.connections.get(at) else {
             return Ok(false);
         };
-        let (number, serial) = (connection.ask(), connection.serial);
+        let number = connection.ask();
+        let serial = connection.serial;
         let reply_address = ReplyAddress {
             connection: at,
             serial,
@@ -300,8 +299,8 @@ impl Shard {
                 Role::Inbound,
             ) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
-                let (mode_version, wall_ns) =
-                    (state.pair.reported_mode(), state.wall_ns(self.now_ns));
+                let mode_version = state.pair.reported_mode();
+                let wall_ns = state.wall_ns(self.now_ns);
                 NodeMessage::Pong {
                     number,
                     mode_version,
@@ -560,7 +559,8 @@ impl Shard {
         if !connection.is_closed || is_in_use {
             return;
         }
-        let (role, link) = (connection.role, connection.link.take());
+        let role = connection.role;
+        let link = connection.link.take();
         let batch = connection.batch.take();
         self.connections.remove(at);
         self.counts.connections_closed += u64::from(!matches!(role, Role::Outbound(_)));
@@ -597,7 +597,9 @@ impl Shard {
         if self.core == 0 {
             *lock(&self.state.requests_at_loss) = None;
             let peer = &self.state.setup.cluster.nodes()[node];
-            let (name, host, port) = (peer.name(), &peer.host, peer.port);
+            let name = peer.name();
+            let host = &peer.host;
+            let port = peer.port;
             self.state.inform(
                 "hb",
                 "hb.c",
@@ -618,7 +620,9 @@ impl Shard {
             self.state.skews[node].reset();
             *lock(&self.state.requests_at_loss) = Some(self.state.requests());
             let peer = &self.state.setup.cluster.nodes()[node];
-            let (name, host, port) = (peer.name(), &peer.host, peer.port);
+            let name = peer.name();
+            let host = &peer.host;
+            let port = peer.port;
             let fail = "is gone - writes to records with a copy on that node fail until it returns";
             let what = match self.state.pair.mode() {
                 Mode::Ahead | Mode::Leaving => "is gone".to_owned(),

@@ -152,14 +152,16 @@ impl Shard {
                 );
                 continue;
             }
-            let (serial, namespace, number) =
-                (migration.serial, migration.namespace, migration.next_number);
+            let serial = migration.serial;
+            let namespace = migration.namespace;
+            let number = migration.next_number;
             let Some((store, _)) = self.stores.get(namespace) else {
                 if migration.in_flight == 0 {
                     migration.is_over = true;
                     self.state
                         .on_mode(self.state.pair.compared(comparison, self.core));
-                    let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
+                    let core = self.core as u32;
+                    let cores = self.state.mailboxes.len() as u32;
                     if !comparison.is_sender {
                         let comparison = comparison.changes;
                         self.send_to_node(
@@ -226,7 +228,8 @@ impl Shard {
 
     fn begin_migration(&mut self, comparison: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
-        let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
+        let serial = self.serial;
+        let due_ns = self.now_ns + pause_ns;
         self.migration = Some(CoreComparison {
             comparison,
             serial,
@@ -310,7 +313,8 @@ impl Shard {
         else {
             return;
         };
-        let (namespace, digest) = (pending.namespace, pending.digest);
+        let namespace = pending.namespace;
+        let digest = pending.digest;
         if self.state.pair.mode() != Mode::Behind {
             let work = Work::Compare(Version {
                 number: version,

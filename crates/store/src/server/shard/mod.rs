@@ -172,8 +172,10 @@ impl Shard {
         let setup = &state.setup;
         // Time since 1970 at instant 0 of the clock. All cores have the same clock.
         let wall_ms = state.process / 1_000_000;
-        let (mut targets, mut plans) = (Vec::new(), Vec::new());
-        let (mut first_token, mut memory_bytes) = (0, 0);
+        let mut targets = Vec::new();
+        let mut plans = Vec::new();
+        let mut first_token = 0;
+        let mut memory_bytes = 0;
         let cores = state.mailboxes.len() as u16;
         for (
             NamespaceConfig {
@@ -221,23 +223,28 @@ impl Shard {
         let (mut net, _) = NetEngine::new(targets, ARRIVALS, size)
             .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
         state.mailboxes[core].set_waker(net.waker().clone());
-        let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
-            let seed = wall_ms << 8 | core as u64;
-            let now_ns = net.now();
-            let store = Store::open(
-                &namespace,
-                &spaces,
-                tokens.clone(),
-                wall_ms,
-                seed,
-                &mut RingDisk(&mut net, now_ns),
-            );
-            let mut store = store
-                .map_err(|error| format!("cannot open namespace {} - {error}", namespace.name))?;
-            store.count_into(state.io.clone());
-            Ok((store, tokens))
-        };
-        let stores = plans.into_iter().map(open).collect::<Result<_, String>>()?;
+        let stores = plans
+            .into_iter()
+            .map(
+                |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
+                    let seed = wall_ms << 8 | core as u64;
+                    let now_ns = net.now();
+                    let store = Store::open(
+                        &namespace,
+                        &spaces,
+                        tokens.clone(),
+                        wall_ms,
+                        seed,
+                        &mut RingDisk(&mut net, now_ns),
+                    );
+                    let mut store = store.map_err(|error| {
+                        format!("cannot open namespace {} - {error}", namespace.name)
+                    })?;
+                    store.count_into(state.io.clone());
+                    Ok((store, tokens))
+                },
+            )
+            .collect::<Result<_, String>>()?;
         Ok(Self {
             core,
             state: state.clone(),
@@ -417,10 +424,8 @@ impl Shard {
             }
             return;
         }
-        let (at, kind) = (
-            (number - listeners) / TOKENS_EACH,
-            (number - listeners) % TOKENS_EACH,
-        );
+        let at = (number - listeners) / TOKENS_EACH;
+        let kind = (number - listeners) % TOKENS_EACH;
         let is_over = op.is_some();
         match (kind, outcome, op) {
             (RECEIVE, outcome, _) => self.on_received(at, outcome, is_over),
@@ -434,7 +439,8 @@ impl Shard {
     }
 
     fn accept(&mut self, at: usize) {
-        let (token, listener) = (self.first_token + at as u32, self.listeners[at].clone());
+        let token = self.first_token + at as u32;
+        let listener = self.listeners[at].clone();
         self.net.submit(Op::Accept { token, listener });
     }
 
@@ -481,7 +487,9 @@ impl Shard {
     /// Does due work. Returns the time of the next call.
     fn poll(&mut self) -> u64 {
         let mut due_ns = u64::MAX;
-        let (mut all_ready, mut any_damaged, mut all_read) = (true, false, true);
+        let mut all_ready = true;
+        let mut any_damaged = false;
+        let mut all_read = true;
         for (store, _) in &mut self.stores {
             let disk = &mut RingDisk(&mut self.net, self.now_ns);
             due_ns = due_ns.min(store.poll(disk, &mut self.replies));
@@ -630,12 +638,14 @@ impl Shard {
         }
         self.time_out();
         let limits = &self.state.setup.limits;
-        let (idle_ns, stalled_ns) = (limits.idle_ms * MS, limits.stalled_ms * MS);
+        let idle_ns = limits.idle_ms * MS;
+        let stalled_ns = limits.stalled_ms * MS;
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| {
             limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns
         };
-        let (mut reaped, mut due) = (0, Vec::new());
+        let mut reaped = 0;
+        let mut due = Vec::new();
         for (at, connection) in self
             .connections
             .iter()
@@ -664,7 +674,8 @@ impl Shard {
 
     /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
-        let (mode_version, number) = (self.state.pair.reported_mode(), self.now_ns);
+        let mode_version = self.state.pair.reported_mode();
+        let number = self.now_ns;
         let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed) else {
             return;
         };

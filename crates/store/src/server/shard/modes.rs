@@ -45,7 +45,8 @@ impl State {
     fn took_over(&self, since_ns: u64, now_ns: u64) {
         let now = self.requests();
         let before = lock(&self.requests_at_loss).unwrap_or(now);
-        let [requests, failed] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
+        let requests = now[0].saturating_sub(before[0]);
+        let failed = now[1].saturating_sub(before[1]);
         let ms = now_ns.saturating_sub(since_ns) / 1_000_000;
         self.facts(|facts| {
             facts.node.takeover = Some(Takeover {
@@ -126,10 +127,8 @@ impl State {
             }
             _ => format!("{older} gets all records from its peer"),
         };
-        let (fewer, more) = (
-            own_pairings.min(peer_pairings),
-            own_pairings.max(peer_pairings),
-        );
+        let fewer = own_pairings.min(peer_pairings);
+        let more = own_pairings.max(peer_pairings);
         Some(format!(
             "the devices of {older} hold an older state ({fewer} pairings, not {more}), as after the restoration of a copy - {what}"
         ))
@@ -293,7 +292,8 @@ impl Shard {
 
     fn ready(&mut self, recorded: Option<ModeRecord>) {
         self.publish();
-        let (mut full, mut lost_blocks) = (0, 0);
+        let mut full = 0;
+        let mut lost_blocks = 0;
         for at in (0..self.stores.len()).filter(|at| self.has_copies(*at as u16)) {
             let store = &self.counts.namespaces[at].store;
             full |= u32::from(store.objects > 0) << at;

@@ -132,11 +132,9 @@ impl Shard {
             transaction,
             at_master,
         } = request;
-        let (namespace, kind, digest) = (
-            namespace as u16,
-            TransactionKind::of(&transaction.work),
-            transaction.digest,
-        );
+        let namespace = namespace as u16;
+        let kind = TransactionKind::of(&transaction.work);
+        let digest = transaction.digest;
         let pending = PendingTransaction::new(origin, namespace, digest, self.now_ns);
         let number = self.pending.insert(PendingTransaction {
             kind,
@@ -165,11 +163,10 @@ impl Shard {
         transaction: Transaction,
         at_master: bool,
     ) {
-        let (kind, partition) = (
-            TransactionKind::of(&transaction.work),
-            partition(&transaction.digest),
-        );
-        let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
+        let kind = TransactionKind::of(&transaction.work);
+        let partition = partition(&transaction.digest);
+        let cluster = &self.state.setup.cluster;
+        let pair = &self.state.pair;
         let has_copies = self.has_copies(namespace);
         let role = pair.role(cluster, partition, has_copies);
         let is_here = match kind {
@@ -239,7 +236,8 @@ impl Shard {
             return Some(transaction);
         };
         // Not the time of the pass, after which the other thread may have used the store.
-        let (now_ns, replies_before) = (self.net.now(), self.replies.len());
+        let now_ns = self.net.now();
+        let replies_before = self.replies.len();
         store.execute(
             store_number,
             transaction,
@@ -337,7 +335,9 @@ impl Shard {
         mut transaction: Transaction,
         at_master: bool,
     ) {
-        let (mut replica, mut is_writing, mut is_linearizable) = (None, false, false);
+        let mut replica = None;
+        let mut is_writing = false;
+        let mut is_linearizable = false;
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
             // executes all transactions of the partition, one after another.
@@ -416,7 +416,8 @@ impl Shard {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);
             for (store_number, reply) in replies.drain(..) {
-                let (core, number) = ((store_number >> 32) as usize, store_number as u32);
+                let core = (store_number >> 32) as usize;
+                let number = store_number as u32;
                 match core.checked_sub(1).filter(|core| *core != self.core) {
                     None => self.stored(number, reply),
                     Some(core) if core < self.cores_to_wake.len() => {
@@ -437,7 +438,8 @@ impl Shard {
         let Some(pending) = self.pending.get(number) else {
             return;
         };
-        let (namespace, digest) = (pending.namespace, pending.digest);
+        let namespace = pending.namespace;
+        let digest = pending.digest;
         // A write with a replica has changed nothing if the store's reply has no image.
         let has_changed = reply.image.is_some() || pending.node.is_none();
         let is_written = pending.is_writing && reply.result == ResultCode::OK && has_changed;
@@ -588,7 +590,8 @@ impl Shard {
             let Some(pending) = self.pending.get(number) else {
                 continue;
             };
-            let (reply, readers) = (pending.reply.take(), std::mem::take(&mut pending.readers));
+            let reply = pending.reply.take();
+            let readers = std::mem::take(&mut pending.readers);
             let nobody = PendingTransaction {
                 origin: Origin::NoClient,
                 reply,
@@ -671,14 +674,15 @@ impl Shard {
         } in self.answered.drain(..)
         {
             let counts = &mut self.counts.namespaces[usize::from(namespace)];
-            match is_proxied {
-                true => counts.record_proxied(origin, result),
-                false => counts.record(
+            if is_proxied {
+                counts.record_proxied(origin, result)
+            } else {
+                counts.record(
                     origin,
                     kind,
                     result,
                     now_ns.saturating_sub(began_ns) / unit_ns,
-                ),
+                )
             }
         }
     }

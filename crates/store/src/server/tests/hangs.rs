@@ -47,7 +47,8 @@ impl Device {
 
     /// From now on, writes to the device do not complete.
     fn freeze(&mut self) -> Option<String> {
-        let (mount, name) = (self.mount(), self.name.as_ref()?);
+        let mount = self.mount();
+        let name = self.name.as_ref()?;
         println!(
             "freezes {0}; by hand: fsfreeze --unfreeze {0}, losetup --detach {name}",
             mount.display()
@@ -150,7 +151,8 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     assert_eq!(client.ask(&put(2, b"y")).0, 9, "it may have been written");
     // Requests that need no device are still answered.
     assert_eq!(client.ask(&get(1)).0, 0);
-    let (lines, begin) = (bench.lines.clone(), Instant::now());
+    let lines = bench.lines.clone();
+    let begin = Instant::now();
     bench.stop();
     assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     let lines = lines.lock().unwrap();

@@ -15,7 +15,8 @@ struct PlayedNode {
 impl PlayedNode {
     /// A node without records, and the other node.
     fn beside() -> Option<(Bench, Self)> {
-        let [own, other] = [listener(), listener()];
+        let own = listener();
+        let other = listener();
         let nodes = [&own, &other]
             .map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port()))
             .to_vec();
@@ -100,13 +101,11 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
-    let (id, fresh) = (
-        other.node.id,
-        ModeVersion {
-            mode: Mode::Fresh,
-            changes: 1,
-        },
-    );
+    let id = other.node.id;
+    let fresh = ModeVersion {
+        mode: Mode::Fresh,
+        changes: 1,
+    };
     other.hear(|said, out| {
         let NodeMessage::Hello {
             greeting, common, ..
@@ -172,15 +171,14 @@ fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
             .filter(|line| line.starts_with("the clock of node"))
             .count();
         assert_eq!(said, lines, "{ahead_ms}");
-        let shown = |facts: &mut Facts| {
-            let node = &facts.node;
-            (
-                is_near(node.clock_skew_ms),
-                stops_writes(node.clock_skew_ms, &facts.config.namespaces[0].settings),
-            )
-        };
         bench.until("the statistics", |_| {
-            state.facts(shown) == (true, code == 22)
+            state.facts(|facts: &mut Facts| {
+                let node = &facts.node;
+                (
+                    is_near(node.clock_skew_ms),
+                    stops_writes(node.clock_skew_ms, &facts.config.namespaces[0].settings),
+                )
+            }) == (true, code == 22)
         });
     }
     bench.stop();
@@ -191,13 +189,11 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
     let Some((bench, mut other)) = PlayedNode::beside() else {
         return;
     };
-    let (id, mode_version) = (
-        other.node.id,
-        ModeVersion {
-            mode: Mode::Behind,
-            changes: 1,
-        },
-    );
+    let id = other.node.id;
+    let mode_version = ModeVersion {
+        mode: Mode::Behind,
+        changes: 1,
+    };
     let greeting = |process| Greeting {
         process,
         mode_version,

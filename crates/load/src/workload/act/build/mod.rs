@@ -245,11 +245,12 @@ fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Res
     let DeviceShape {
         name, size_bytes, ..
     } = device;
-    match *size_bytes < u64::from(bytes) {
-        true => Err(CannotRun(format!(
+    if *size_bytes < u64::from(bytes) {
+        Err(CannotRun(format!(
             "cannot use {name} - its {size_bytes} bytes do not hold one {unit} of {bytes} bytes - {advice}"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -221,7 +221,8 @@ fn lag_limit(lines: &mut Lines) {
 /// Queues and their threads, which ACT 1 to 5 had, become service threads.
 fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
     let per_device = lines.take_as("queue-per-device", OptionKind::YesNo);
-    let (has_queues, has_threads) = (lines.has("num-queues"), lines.has("threads-per-queue"));
+    let has_queues = lines.has("num-queues");
+    let has_threads = lines.has("threads-per-queue");
     let queues = lines.take_number("num-queues", 1);
     let threads = lines.take_number("threads-per-queue", 1);
     if let Some((_, true)) = per_device {
@@ -310,10 +311,8 @@ fn stored_sizes(lines: &mut Lines) {
             "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"
         )
     };
-    let (min, max) = (
-        lines.number("record-bytes"),
-        lines.number("record-bytes-range-max"),
-    );
+    let min = lines.number("record-bytes");
+    let max = lines.number("record-bytes-range-max");
     if let Some(bytes) = min.filter(|bytes| stored(*bytes) != *bytes) {
         lines.change("record-bytes", stored(bytes));
         lines.changed("record-bytes", rounded(bytes));

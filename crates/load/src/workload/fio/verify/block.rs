@@ -64,7 +64,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
-        let (method, len) = (job.verify.method, job.block_bytes() as usize);
+        let method = job.verify.method;
+        let len = job.block_bytes() as usize;
         Self {
             job,
             method,
@@ -335,10 +336,8 @@ impl Blocks {
             && bytes > 0
         {
             let shown_bytes = bytes.min(SHOWN_BYTES);
-            let (stored, digest) = (
-                &head[header.bytes()..][..shown_bytes],
-                &self.method.digest(data)[..shown_bytes],
-            );
+            let stored = &head[header.bytes()..][..shown_bytes];
+            let digest = &self.method.digest(data)[..shown_bytes];
             let _ = write!(
                 text,
                 "; expected {} {}, found {}",
@@ -391,34 +390,31 @@ impl Blocks {
             ..
         } = *header;
         let expected_write = origin.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
-        match () {
-            () if !self.is_of_job(header) => format!(
+        if !self.is_of_job(header) {
+            format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
                 Method::of_code(header.method).map_or("an unknown method", Method::name),
                 self.len,
                 self.method.name()
-            ),
-            () if offset != address.offset => {
-                format!(
-                    "foreign: the block of offset {offset}, length {len} (write {write} of job {job})"
-                )
-            }
-            () if job != self.number => {
-                format!(
-                    "foreign: write {write} of job {job}, not write {expected_write} of this job (job {})",
-                    self.number
-                )
-            }
-            () => {
-                let run = if header.sec == self.sec {
-                    "this run"
-                } else {
-                    "an earlier run"
-                };
-                format!(
-                    "stale: write {write} of {run}; the later write {expected_write} of this run to the same offset is missing"
-                )
-            }
+            )
+        } else if offset != address.offset {
+            format!(
+                "foreign: the block of offset {offset}, length {len} (write {write} of job {job})"
+            )
+        } else if job != self.number {
+            format!(
+                "foreign: write {write} of job {job}, not write {expected_write} of this job (job {})",
+                self.number
+            )
+        } else {
+            let run = if header.sec == self.sec {
+                "this run"
+            } else {
+                "an earlier run"
+            };
+            format!(
+                "stale: write {write} of {run}; the later write {expected_write} of this run to the same offset is missing"
+            )
         }
     }
 }
@@ -429,12 +425,13 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Description of the first bytes of a foreign block.
 fn describe_start(block: &[u8]) -> String {
-    match block.iter().all(|byte| *byte == 0) {
-        true => "the block is all zeros, so it was never written, or was trimmed".to_owned(),
-        false => format!(
+    if block.iter().all(|byte| *byte == 0) {
+        "the block is all zeros, so it was never written, or was trimmed".to_owned()
+    } else {
+        format!(
             "the block begins with {}",
             hex(&block[..block.len().min(SHOWN_BYTES)])
-        ),
+        )
     }
 }
 
@@ -443,14 +440,15 @@ fn differing_bits(block: &[u8], expected: &[u8]) -> Vec<u64> {
     let sectors = block
         .chunks(SECTOR_BYTES)
         .zip(expected.chunks(SECTOR_BYTES));
-    let of_sector = |(found, expected): (&[u8], &[u8])| {
-        found
-            .iter()
-            .zip(expected)
-            .map(|(a, b)| u64::from((a ^ b).count_ones()))
-            .sum()
-    };
-    sectors.map(of_sector).collect()
+    sectors
+        .map(|(found, expected): (&[u8], &[u8])| {
+            found
+                .iter()
+                .zip(expected)
+                .map(|(a, b)| u64::from((a ^ b).count_ones()))
+                .sum()
+        })
+        .collect()
 }
 
 /// Description of the difference between a block and the right block; `None` if no sector is similar.

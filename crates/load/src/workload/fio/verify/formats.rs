@@ -102,7 +102,8 @@ impl Header {
             magic => return Err(HeaderError::Magic(magic)),
         }
         let sum_at = if is_later { 44 } else { 36 };
-        let (found, expected) = (u32_at(sum_at), crc32c(&bytes[..sum_at]));
+        let found = u32_at(sum_at);
+        let expected = crc32c(&bytes[..sum_at]);
         if found != expected {
             return Err(HeaderError::Checksum { found, expected });
         }
@@ -139,7 +140,8 @@ impl Header {
 
 /// The first bytes of a block, with zeros after a block that is too short for a header.
 fn padded(block: &[u8]) -> [u8; LATER_HEADER_BYTES] {
-    let (mut bytes, len) = ([0; LATER_HEADER_BYTES], block.len().min(LATER_HEADER_BYTES));
+    let mut bytes = [0; LATER_HEADER_BYTES];
+    let len = block.len().min(LATER_HEADER_BYTES);
     bytes[..len].copy_from_slice(&block[..len]);
     bytes
 }
@@ -236,7 +238,8 @@ impl State {
                 .and_then(|bytes| bytes.try_into().ok());
             word.map(u64::from_le_bytes).ok_or("the file is too short")
         };
-        let (version, len) = (word(header, 0)?, word(header, 8)?);
+        let version = word(header, 0)?;
+        let len = word(header, 8)?;
         if len != body.len() as u64 || word(header, 16)? != u64::from(crc32c(body)) {
             return Err("the file is damaged: its length or checksum is wrong".into());
         }

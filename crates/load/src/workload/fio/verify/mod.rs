@@ -80,7 +80,8 @@ impl Verify {
         seed: u64,
         areas: impl Iterator<Item = u64>,
     ) -> Result<Self, String> {
-        let (job, progress) = (&thread.job, thread.progress.clone());
+        let job = &thread.job;
+        let progress = thread.progress.clone();
         let mut state = None;
         if job.verify.loads_state && job.checks_reads() {
             let name = State::file_name(&job.name, thread.number);
@@ -179,7 +180,8 @@ impl Verify {
         };
         let blocks = write_table.blocks(address.area_offset, len);
         write_table.end(address.area, blocks.clone(), is_done);
-        let (backlog, options) = (&mut self.backlog, &self.blocks.job.verify);
+        let backlog = &mut self.backlog;
+        let options = &self.blocks.job.verify;
         if options.backlog > 0 && is_done {
             if backlog.unread_writes.len() == backlog.unread_writes.capacity() {
                 backlog.unread_writes.pop_front();
@@ -228,7 +230,8 @@ impl Verify {
 
     /// The next read-back at the end of a job or loop: area, first byte in the area, number of bytes.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
-        let (write_table, job) = (self.write_table.as_mut()?, &self.blocks.job);
+        let write_table = self.write_table.as_mut()?;
+        let job = &self.blocks.job;
         let blocks_max = job.written_max_bytes() / write_table.grain;
         let (area, block, blocks) = write_table.next(blocks_max as usize)?;
         Some((
@@ -255,13 +258,13 @@ impl Verify {
             progress,
             ..
         } = self;
-        let (grain, len) = (
-            write_table
-                .as_ref()
-                .map_or(data.len() as u64, |write_table| write_table.grain),
-            blocks.len,
-        );
-        let (mut first_damage, mut wrong_blocks, mut right_bytes) = (None, 0, 0);
+        let grain = write_table
+            .as_ref()
+            .map_or(data.len() as u64, |write_table| write_table.grain);
+        let len = blocks.len;
+        let mut first_damage = None;
+        let mut wrong_blocks = 0;
+        let mut right_bytes = 0;
         for (chunk, chunk_offset) in data
             .chunks(grain as usize)
             .zip((0..).map(|number| number * grain))

@@ -110,12 +110,11 @@ impl Job {
 
     /// Finds contradictions among the options of `verify`.
     pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
-        let (verify, name) = (&self.verify, self.verify.method.name());
-        let (grain, block, head) = (
-            self.size_divisor(),
-            self.block_bytes(),
-            verify.method.head_bytes(),
-        );
+        let verify = &self.verify;
+        let name = self.verify.method.name();
+        let grain = self.size_divisor();
+        let block = self.block_bytes();
+        let head = verify.method.head_bytes();
         let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
         let has_offsets = verify
@@ -163,7 +162,8 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
                 meets && (writer.job.reads_back() || thread.job.reads_back())
             };
             if let Some((_, writer)) = of_name.iter().find(is_met) {
-                let (writer_name, name) = (quoted(&writer.job.name), quoted(&name));
+                let writer_name = quoted(&writer.job.name);
+                let name = quoted(&name);
                 let note = thread.job.io_size.map_or(
                     "",
                     |_| "; io_size limits the number of bytes, not the range",

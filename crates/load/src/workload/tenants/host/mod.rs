@@ -348,8 +348,10 @@ impl StoreModel {
             None
         };
         block.ok_or_else(|| {
-            let (blocks, written) = (self.steady.blocks, units::count(self.counters.client_blocks, "block"));
-            let (used, blocks) = (Grouped(blocks - self.free_blocks.len() as u64), Grouped(blocks));
+            let blocks = self.steady.blocks;
+            let written = units::count(self.counters.client_blocks, "block");
+            let used = Grouped(blocks - self.free_blocks.len() as u64);
+            let blocks = Grouped(blocks);
             self.tenant.cannot(format_args!(
                 "its space is full after {written} of client writes - {used} of its {blocks} blocks are in use, and too few fall \
                  below the low-water mark of {} % - lower fill-pct, or raise defrag-lwm-pct",

@@ -65,9 +65,10 @@ impl ExactStore {
         while !keys_left.is_empty()
             && let Some(block) = blocks.pop()
         {
-            let live_max = match spread {
-                true => age(&mut store.random, store.mark, store.records_per_block),
-                false => store.records_per_block,
+            let live_max = if spread {
+                age(&mut store.random, store.mark, store.records_per_block)
+            } else {
+                store.records_per_block
             };
             let (block_keys, other_keys) =
                 keys_left.split_at((live_max as usize).min(keys_left.len()));

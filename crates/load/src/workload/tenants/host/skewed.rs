@@ -58,7 +58,8 @@ impl SkewedStore {
         random: Random,
     ) -> Self {
         let classes = Class::of(keys, steady.records as u32);
-        let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
+        let survivors = steady.mark as usize - 1;
+        let count = steady.blocks as usize;
         let per_block = f64::from(steady.records_per_block);
         let mut store = Self {
             random,
@@ -85,9 +86,10 @@ impl SkewedStore {
         while records_left > 0
             && let Some(block) = blocks.pop()
         {
-            let live = match spread {
-                true => age(&mut store.random, steady.mark, steady.records_per_block) as usize,
-                false => store.records_per_block,
+            let live = if spread {
+                age(&mut store.random, steady.mark, steady.records_per_block) as usize
+            } else {
+                store.records_per_block
             };
             let live = live.min(records_left);
             records_left -= live;
@@ -140,16 +142,18 @@ impl SkewedStore {
             .zip(survivors)
             .for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
         self.block_writes[block as usize] = (now, 0.0);
-        match wait > 0 {
-            true => self.wheel.push(block, wait as u32),
-            false => self.ready_blocks.push(block),
+        if wait > 0 {
+            self.wheel.push(block, wait as u32)
+        } else {
+            self.ready_blocks.push(block)
         }
     }
 
     /// The next block below the mark, and the number of its live records, which wait to be written from now on.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
         let block = self.ready_blocks.pop()?;
-        let (now, count_before) = (self.wheel.now(), self.moving.len());
+        let now = self.wheel.now();
+        let count_before = self.moving.len();
         let (write_time, share) = self.block_writes[block as usize];
         if share > 0.0 {
             for _ in 0..self.survivors {
@@ -197,7 +201,8 @@ impl Lives {
         let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
         let mut lives = vec![0.0; steps as usize + 1];
         // The loop goes from short lives to long lives in steps of 1 %, and interpolates the logarithm of the life.
-        let (mut life, mut share) = (1e-4 / fastest, 1.0);
+        let mut life = 1e-4 / fastest;
+        let mut share = 1.0;
         for (step, entry) in lives.iter_mut().enumerate().rev().skip(1) {
             let target_share = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));
             let mut previous = (life, share);
@@ -257,10 +262,12 @@ mod tests {
             for share in [0.999, 0.9, 0.5, 0.3, 0.01, 1e-4] {
                 let life = f64::from(lives.after(share));
                 let outlive = |life: f64| {
-                    let of = |class: &Class| {
-                        class.updates * (-life * per_block * class.updates / class.keys).exp()
-                    };
-                    classes.iter().map(of).sum::<f64>()
+                    classes
+                        .iter()
+                        .map(|class: &Class| {
+                            class.updates * (-life * per_block * class.updates / class.keys).exp()
+                        })
+                        .sum::<f64>()
                 };
                 // Lives are rounded up to whole instants.
                 assert!(

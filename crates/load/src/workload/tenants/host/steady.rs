@@ -47,7 +47,8 @@ pub struct StoreGeometry {
 impl StoreGeometry {
     /// Values for `tenant` on a space of `blocks`. Errors: such a store is impossible.
     pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
-        let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
+        let block_bytes = tenant.write_block_bytes;
+        let record_bytes = tenant.record_bytes;
         if blocks < BLOCKS_MIN {
             return Err(tenant.cannot(format_args!(
                 "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give the \

@@ -76,7 +76,10 @@ fn fill_max_loaded(tenant: &Tenant, steady: &StoreGeometry) -> f64 {
 /// Engine WA, average number of blocks in use, and mean and standard deviation of the live share of collected blocks.
 fn seen(host: &mut StoreModel, client_blocks: u64) -> [f64; 4] {
     let begun = host.counters();
-    let (mut used, mut shares, mut squares, mut collected) = (0.0, 0.0, 0.0, 0.0);
+    let mut used = 0.0;
+    let mut shares = 0.0;
+    let mut squares = 0.0;
+    let mut collected = 0.0;
     let mut before = host.counters();
     while host.counters().client_blocks < begun.client_blocks + client_blocks {
         host.step().unwrap();
@@ -119,13 +122,12 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         (1, 0.5, 50),
     ] {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
-        let (mut counted, mut exact) = (
-            StoreModel::new(&tenant, 4_000, 1).unwrap(),
-            by_record(&tenant, 4_000, 2),
-        );
+        let mut counted = StoreModel::new(&tenant, 4_000, 1).unwrap();
+        let mut exact = by_record(&tenant, 4_000, 2);
         // Both stores run until they have left their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
-        let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
+        let counted = seen(&mut counted, 200_000);
+        let exact = seen(&mut exact, 20_000);
         let what = format!(
             "{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}"
         );
@@ -189,14 +191,14 @@ fn a_death_for_each_record_gives_what_their_places_give() {
         (hot_cold, 4, 75),
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
-        let (mut drawn, mut exact) = (
-            StoreModel::new(&tenant, 2_000, 1).unwrap(),
-            by_record(&tenant, 2_000, 2),
-        );
+        let mut drawn = StoreModel::new(&tenant, 2_000, 1).unwrap();
+        let mut exact = by_record(&tenant, 2_000, 2);
         // Both stores run until they have left their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
-        let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
-        let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));
+        let counts = seen(&mut drawn, 60_000);
+        let exact_counts = seen(&mut exact, 20_000);
+        let lives = in_use(&mut drawn, 60_000);
+        let exact_lives = in_use(&mut exact, 20_000);
         let what = format!(
             "{keys}, {records_per_block} records: {counts:?} {lives:?}, by place {exact_counts:?} {exact_lives:?}"
         );
@@ -290,7 +292,8 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                 free.iter().for_each(|block| {
                     assert!(std::mem::replace(&mut in_use[*block as usize], false))
                 });
-                let (client, defrag) = (host.open_client_block, host.open_defrag_block);
+                let client = host.open_client_block;
+                let defrag = host.open_defrag_block;
                 let write = host.next_block().unwrap();
                 assert_eq!(
                     write.block,

@@ -95,7 +95,8 @@ impl UniformStore {
 /// Number of live records of a used block at a random moment of the steady state: a block holds L live records for a
 /// time proportional to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
 pub(super) fn age(random: &mut Random, mark: u32, records_per_block: u32) -> u32 {
-    let (low, high) = (f64::from(mark), f64::from(records_per_block) + 1.0);
+    let low = f64::from(mark);
+    let high = f64::from(records_per_block) + 1.0;
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
     loop {
         let live = (low * (high / low).powf(random.unit()))
@@ -152,7 +153,8 @@ impl Gamma {
 #[inline]
 fn normals(random: &mut Random) -> (f64, f64) {
     loop {
-        let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
+        let x = 2.0 * random.unit() - 1.0;
+        let y = 2.0 * random.unit() - 1.0;
         let square = x * x + y * y;
         if square < 1.0 && square > 0.0 {
             let scale = (-2.0 * square.ln() / square).sqrt();

@@ -95,9 +95,10 @@ impl Wheel {
         let span = self.span(self.now);
         let mut waiting = std::mem::replace(&mut self.spans[span], std::mem::take(&mut self.spare));
         for (due, block) in waiting.drain(..) {
-            match due >> self.bits == self.now >> self.bits {
-                true => self.link(due, block),
-                false => self.spans[span].push((due, block)),
+            if due >> self.bits == self.now >> self.bits {
+                self.link(due, block)
+            } else {
+                self.spans[span].push((due, block))
             }
         }
         self.spare = waiting;

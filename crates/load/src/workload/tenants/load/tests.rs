@@ -62,16 +62,20 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();
-    let see = |now_ns, op: &Op| {
-        (
-            now_ns,
-            op.kind,
-            op.offset,
-            op.len,
-            op.placement.map(|placement| placement.0),
-        )
-    };
-    let (layout, counted, seen) = seen_by_a_drive(plan, loads[0].spec().duration_sec, 100_000, see);
+    let (layout, counted, seen) = seen_by_a_drive(
+        plan,
+        loads[0].spec().duration_sec,
+        100_000,
+        |now_ns, op: &Op| {
+            (
+                now_ns,
+                op.kind,
+                op.offset,
+                op.len,
+                op.placement.map(|placement| placement.0),
+            )
+        },
+    );
     (layout.streams.into_iter().zip(counted).collect(), seen)
 }
 

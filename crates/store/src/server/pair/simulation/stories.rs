@@ -14,10 +14,8 @@ const MS: u64 = 1_000_000;
 
 impl Story {
     fn write(&mut self, at: usize) {
-        let (key, version) = (
-            self.below(KEYS / NAMESPACES * self.namespaces[at]),
-            self.number(),
-        );
+        let key = self.below(KEYS / NAMESPACES * self.namespaces[at]);
+        let version = self.number();
         let core = core_of(key);
         let is_linked = self.running[at].as_ref().is_some_and(|of| of.linked[core]);
         let Some(running) = &self.running[at] else {
@@ -46,8 +44,8 @@ impl Story {
             write: version,
         };
         self.devices[at].put(key, record);
-        match is_copied {
-            true => self.copy(
+        if is_copied {
+            self.copy(
                 at,
                 Copied {
                     core,
@@ -55,8 +53,9 @@ impl Story {
                     record,
                     is_write: true,
                 },
-            ),
-            false => self.acknowledge(key, record.write),
+            )
+        } else {
+            self.acknowledge(key, record.write)
         }
     }
 
@@ -95,7 +94,8 @@ impl Story {
     /// A random step without a fault.
     fn step(&mut self) {
         self.now_ns += 20 * MS;
-        let (at, core) = (self.below(2), self.below(CORES));
+        let at = self.below(2);
+        let core = self.below(CORES);
         match self.below(15) {
             0 => self.connect(at, core),
             1 => self.ping(at, core),
@@ -109,12 +109,14 @@ impl Story {
             13 => self.read(at),
             _ => self.write(at),
         }
-        let (at, core) = (self.below(2), self.below(CORES));
+        let at = self.below(2);
+        let core = self.below(CORES);
         self.tell_word(at, core);
     }
 
     fn fault(&mut self) {
-        let (at, core) = (self.below(2), self.below(CORES));
+        let at = self.below(2);
+        let core = self.below(CORES);
         match self.below(12) {
             0 => self.kill(at),
             11 => self.leave(at),
@@ -190,7 +192,8 @@ impl Story {
         let Some(is_safe) = self.begin_loss(at) else {
             return;
         };
-        let (namespace, set) = (self.below(NAMESPACES), self.number());
+        let namespace = self.below(NAMESPACES);
+        let set = self.number();
         let device = &mut self.devices[at];
         device
             .records
@@ -211,7 +214,8 @@ impl Story {
         let Some(is_safe) = self.begin_loss(at) else {
             return;
         };
-        let (namespace, core) = (self.below(NAMESPACES), self.below(CORES));
+        let namespace = self.below(NAMESPACES);
+        let core = self.below(CORES);
         for key in (0..KEYS).filter(|key| namespace_of(*key) == namespace && core_of(*key) == core)
         {
             let what = self.below(3);
@@ -366,8 +370,9 @@ impl Story {
                 .recorded
                 .map_or((Mode::Fresh, 0), |of| (of.mode, of.pairings))
         };
-        let [(mode, copied), (_, newest), (other_mode, _)] =
-            [&copy, &self.devices[at], &self.devices[1 - at]].map(of);
+        let (mode, copied) = of(&copy);
+        let (_, newest) = of(&self.devices[at]);
+        let (other_mode, _) = of(&self.devices[1 - at]);
         let are_paired = is_paired
             && matches!(mode, Mode::Paired | Mode::AheadUnused)
             && other_mode == Mode::Paired

@@ -111,14 +111,16 @@ impl Builder<'_, IndexDerived> {
         let slots = |plan: &Plan| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
         let is_act = self.config.arrival == Arrivals::Act;
         let before = slots(plan);
-        match is_act {
-            true => self.service_threads(shard, plan),
-            false => self.service_reads(shard, plan),
+        if is_act {
+            self.service_threads(shard, plan)
+        } else {
+            self.service_reads(shard, plan)
         }
         let with_services = slots(plan);
-        match is_act {
-            true => self.cache_threads(shard, plan),
-            false => self.updates(shard, plan),
+        if is_act {
+            self.cache_threads(shard, plan)
+        } else {
+            self.updates(shard, plan)
         }
         let with_updates = slots(plan);
         plan.buffers.extend(self.buffers(
@@ -186,23 +188,31 @@ impl Builder<'_, IndexDerived> {
 
     /// Stream of updates on `devices`; each arrival issues `bundle` updates.
     fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
-        let writes = |index: &usize| {
-            self.blocks(
-                self.request(OpKind::Write, WRITES, *index, page_writes(*index)),
-                *index,
-                PAGE_BYTES,
-            )
-        };
         let reads = devices
             .iter()
             .map(|index| self.page_reads(*index))
             .collect();
-        Updates::new(reads, devices.iter().map(writes).collect(), bundle, random)
+        Updates::new(
+            reads,
+            devices
+                .iter()
+                .map(|index: &usize| {
+                    self.blocks(
+                        self.request(OpKind::Write, WRITES, *index, page_writes(*index)),
+                        *index,
+                        PAGE_BYTES,
+                    )
+                })
+                .collect(),
+            bundle,
+            random,
+        )
     }
 
     /// ACT's service threads: each reads one page at a time from any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan) {
-        let (threads, rate) = (self.client_slots_total(), self.derived.service_read_rate);
+        let threads = self.client_slots_total();
+        let rate = self.derived.service_read_rate;
         self.act_threads(
             (shard, threads, "service-threads"),
             (SERVICE, rate),

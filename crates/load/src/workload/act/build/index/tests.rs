@@ -53,16 +53,15 @@ fn lanes<'a>(workload: &'a RunPlan, name: &'a str) -> impl Iterator<Item = (&'a 
 
 /// Number of operations that the lanes of this name schedule in 8,500 s: arrivals, and operations that follow them.
 fn wanted(workload: &mut RunPlan, name: &str) -> usize {
-    let count = |lane: &mut Lane| {
-        instants(lane)
-            .take_while(|ns| *ns < 8_500_000_000_000)
-            .count()
-            * chain(&mut *lane.stream).len()
-    };
     let lanes = workload.shards.iter_mut().flat_map(|plan| &mut plan.lanes);
     lanes
         .filter(|lane| lane.name.starts_with(name))
-        .map(count)
+        .map(|lane: &mut Lane| {
+            instants(lane)
+                .take_while(|ns| *ns < 8_500_000_000_000)
+                .count()
+                * chain(&mut *lane.stream).len()
+        })
         .sum()
 }
 
@@ -164,14 +163,12 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
         }
         assert_eq!(slots, threads);
         // A Poisson schedule has its rate on average only.
-        let (wanted, slack) = (
-            wanted(&mut workload, "page-updates@"),
-            if arrival == Arrivals::Poisson {
-                4_000
-            } else {
-                0
-            },
-        );
+        let wanted = wanted(&mut workload, "page-updates@");
+        let slack = if arrival == Arrivals::Poisson {
+            4_000
+        } else {
+            0
+        };
         assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
     }
     let act = build(

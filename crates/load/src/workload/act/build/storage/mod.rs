@@ -78,7 +78,8 @@ pub(in super::super) fn storage(
         .collect();
     builder.client_bytes = builder.largest_record_bytes();
     let service_threads = builder.has_records().then(|| builder.client_slots_total());
-    let (iops, parts_max) = (builder.iops(), service_threads.unwrap_or(u32::MAX));
+    let iops = builder.iops();
+    let parts_max = service_threads.unwrap_or(u32::MAX);
     builder.build(
         run,
         streams(config, derived),
@@ -91,7 +92,8 @@ pub(in super::super) fn storage(
 
 /// Recorded streams: the streams of the configuration, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
-    let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
+    let reads = derived.read_rate;
+    let writes = derived.commit_write_rate;
     // ACT's log includes the large blocks of a load with writes, whatever their rate.
     let has_large_blocks = config.write_reqs_per_sec > 0;
     // The verdict judges client operations, or large blocks if there are no client operations.
@@ -225,7 +227,8 @@ impl Builder<'_, StorageDerived> {
 
     /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
-        let (first_lane, first_limit) = (plan.lanes.len(), plan.limits.len());
+        let first_lane = plan.lanes.len();
+        let first_limit = plan.limits.len();
         if self.has_records() {
             match self.config.arrival {
                 Arrivals::Act => self.service_threads(shard, plan),
@@ -270,19 +273,15 @@ impl Builder<'_, StorageDerived> {
             LARGE_BLOCK_WRITES => (OpKind::Write, block_writes(index)),
             _ => (OpKind::Read, BLOCK_READS),
         };
-        let (request, block_bytes) = (
-            self.request(kind, STREAMS[stream], index, class),
-            self.derived.large_block_bytes,
-        );
+        let request = self.request(kind, STREAMS[stream], index, class);
+        let block_bytes = self.derived.large_block_bytes;
         if !matches!(stream, READS | WRITES) {
             return self.blocks(request, index, block_bytes);
         }
         let device = &self.devices[index];
         let usable_bytes = device.size_bytes / u64::from(block_bytes) * u64::from(block_bytes);
-        let (step_bytes, sizes) = (
-            self.step_bytes(stream, device),
-            self.record_sizes(stream, index),
-        );
+        let step_bytes = self.step_bytes(stream, device);
+        let sizes = self.record_sizes(stream, index);
         let extent = Extent::new(request, usable_bytes, step_bytes, sizes);
         extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
@@ -304,17 +303,15 @@ impl Builder<'_, StorageDerived> {
                 } else {
                     READS
                 };
-                let (stream, name) = (
-                    self.mixed(&[index], index, shard),
-                    self.name(reads_or_writes, index),
-                );
+                let stream = self.mixed(&[index], index, shard);
+                let name = self.name(reads_or_writes, index);
                 plan.add_lane(stream, self.closed_on(index, shard), limit, name);
                 continue;
             }
             for (stream, rate) in self.record_rates() {
                 if let Some(arrival) = self.arrival_on(stream, rate, index, shard, self.shards) {
-                    let (pattern, name) =
-                        (self.uniform(stream, index, shard), self.name(stream, index));
+                    let pattern = self.uniform(stream, index, shard);
+                    let name = self.name(stream, index);
                     plan.add_lane(pattern, arrival, limit, name);
                 }
             }
@@ -348,7 +345,8 @@ impl Builder<'_, StorageDerived> {
 
     /// Large blocks and the tomb raider of one device.
     fn large_blocks(&self, index: usize, plan: &mut Plan) {
-        let (derived, devices) = (self.derived, self.devices.len() as u64);
+        let derived = self.derived;
+        let devices = self.devices.len() as u64;
         let rates = [
             (LARGE_BLOCK_READS, derived.large_block_read_rate),
             (LARGE_BLOCK_WRITES, derived.large_block_write_rate),
@@ -464,9 +462,10 @@ impl Builder<'_, StorageDerived> {
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // If all devices share one limit, all operations can be on the same device.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
-        salted_ahead(match alone {
-            true => share(self.client_slots_on(index), self.shards, shard).max(1),
-            false => record_slots,
+        salted_ahead(if alone {
+            share(self.client_slots_on(index), self.shards, shard).max(1)
+        } else {
+            record_slots
         })
     }
 }

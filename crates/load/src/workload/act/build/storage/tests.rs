@@ -258,18 +258,21 @@ fn every_slot_has_its_buffer() {
 #[test]
 fn service_threads_bound_the_record_operations_over_all_shards() {
     let slots = |workload: &RunPlan| -> u32 {
-        let of = |plan: &Plan| {
-            let records = plan
-                .lanes
-                .iter()
-                .filter(|lane| !lane.name.contains("large"));
-            let limits: BTreeSet<_> = records.map(|lane| lane.limit as usize).collect();
-            limits
-                .into_iter()
-                .map(|limit| plan.limits[limit].slots)
-                .sum::<u32>()
-        };
-        workload.shards.iter().map(of).sum()
+        workload
+            .shards
+            .iter()
+            .map(|plan: &Plan| {
+                let records = plan
+                    .lanes
+                    .iter()
+                    .filter(|lane| !lane.name.contains("large"));
+                let limits: BTreeSet<_> = records.map(|lane| lane.limit as usize).collect();
+                limits
+                    .into_iter()
+                    .map(|limit| plan.limits[limit].slots)
+                    .sum::<u32>()
+            })
+            .sum()
     };
     for arrival in [Arrival::Paced, Arrival::Act, Arrival::Closed] {
         let named = ActConfig {
