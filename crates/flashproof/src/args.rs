@@ -24,12 +24,12 @@ pub use results::units::seconds;
 pub use series::{CheckArgs, PredictArgs, RateArgs};
 pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs};
 
+use crate::commands::baseline::BaselineOptions;
+use crate::commands::certify::CertifyOptions;
+use crate::commands::size::align::Alignment;
+use crate::configuration::{percent, positive};
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
-use procedures::align::Alignment;
-use procedures::baseline::BaselineOptions;
-use procedures::certify::CertifyOptions;
-use procedures::configuration::{percent, positive};
 use report::comparison::CandidateDir;
 use results::units;
 use session::CompatMode;

@@ -14,6 +14,11 @@
 mod access;
 mod args;
 mod commands;
+mod configuration;
+mod fio_run;
+mod preparation;
+mod record;
+mod series;
 
 use args::Invocation;
 use session::failure::ACT_FAILURE;

@@ -2,10 +2,10 @@
 
 use super::help::lay_out_examples;
 use super::{exit_as_act, parse_as, percent, program};
+use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use load::workload::fio::{BYTES, parse_number};
-use procedures::prep::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The options of `flashproof rate`, `rate predict` and `check`.
 
 use super::{FormArgs, OtherRating, seconds};
+use crate::commands::check::durability::Options;
+use crate::commands::rate::RateOptions;
+use crate::commands::rate::predict::PredictedLoad;
 use clap::Args;
-use procedures::durability::Options;
-use procedures::predict::PredictedLoad;
-use procedures::rate::RateOptions;
 use std::path::PathBuf;
 
 /// Options of `flashproof rate`.

@@ -2,9 +2,10 @@
 
 use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
 use super::reports::FormArgs;
+use crate::commands::waf::measure::Measurement;
+use crate::commands::waf::request::{EnduranceRating, Model};
 use clap::Args;
 use load::waf::Arrangement;
-use procedures::waf::{EnduranceRating, Measurement, Model};
 use std::path::PathBuf;
 
 /// Options of tenants whose write amplification is predicted or measured.

@@ -1,24 +1,18 @@
 //! The commands.
 
+pub mod baseline;
+pub mod certify;
 pub mod check;
-pub mod client;
-pub mod cluster;
-pub mod config;
-#[cfg(feature = "export")]
-mod export;
+pub mod doctor;
+pub mod engine;
 pub mod fio;
 pub mod fleet;
 pub mod latency;
-pub mod loglatency;
-pub mod predict;
-pub mod prepare;
-mod record;
+pub mod rate;
 pub mod report;
-pub mod serve;
 pub mod size;
 pub mod storage;
 pub mod trace;
-pub mod transactions;
 pub mod waf;
 
 use crate::args::{
@@ -26,7 +20,6 @@ use crate::args::{
     RecordEngine, Sizing, Waf, completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
-use procedures::{align, baseline, certify, rate};
 use serde::Serialize;
 use session::failure::Failure;
 use session::{CompatMode, console};
@@ -55,14 +48,14 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         Command::Fio(args) => fio::run(args, compat_mode),
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
-            Some(OtherRating::Predict(args)) => predict::run(args),
+            Some(OtherRating::Predict(args)) => rate::predict::run::run(args),
             None => rate::run(&rate.search),
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),
-        Command::Doctor(args) if args.lists() => prepare::list(args),
-        Command::Doctor(args) => prepare::examine(args),
-        Command::Prep(args) => prepare::prep(args, compat_mode),
+        Command::Doctor(args) if args.lists() => doctor::list(args),
+        Command::Doctor(args) => doctor::examine(args),
+        Command::Prep(args) => doctor::prep(args, compat_mode),
         Command::Report(report) => match &report.other {
             Some(OtherReport::Compare(args)) => report::compare(args),
             Some(OtherReport::Status(args)) => report::status(args),
@@ -72,32 +65,33 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
             LatencyCommand {
                 other: Some(OtherLog::Server(args)),
                 ..
-            } => loglatency::run(args, compat_mode),
+            } => latency::server::run(args, compat_mode),
             LatencyCommand { args, .. }
-                if compat_mode == CompatMode::Native && loglatency::are_of_server(&args.logs) =>
+                if compat_mode == CompatMode::Native
+                    && latency::server::are_of_server(&args.logs) =>
             {
-                loglatency::run(
+                latency::server::run(
                     &LogLatencyArgs::of(args).map_err(Failure::usage)?,
                     compat_mode,
                 )
             }
             LatencyCommand { args, .. } => latency::run(args),
         },
-        Command::Asloglatency(args) => loglatency::run(args, compat_mode),
-        Command::Size(Sizing::Collect(args)) => cluster::collect(args),
-        Command::Size(Sizing::Restore(args)) => cluster::restore(args),
-        Command::Size(Sizing::Profile(args)) => size::run(args),
-        Command::Size(Sizing::Align(args)) => align::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Size(Sizing::Select(args)) => size::select(args),
-        Command::Size(Sizing::Config(args)) => config::run(args),
+        Command::Asloglatency(args) => latency::server::run(args, compat_mode),
+        Command::Size(Sizing::Collect(args)) => size::collect::collect(args),
+        Command::Size(Sizing::Restore(args)) => size::collect::restore(args),
+        Command::Size(Sizing::Profile(args)) => size::profile::run(args),
+        Command::Size(Sizing::Align(args)) => size::align::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Size(Sizing::Select(args)) => size::profile::select(args),
+        Command::Size(Sizing::Config(args)) => size::config::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Waf(Waf::Model(args)) => waf::model(args),
         Command::Waf(Waf::Measure(args)) => waf::measure(args),
         Command::Waf(Waf::Prep(args)) => waf::prep(args),
         Command::Waf(Waf::Setup(args)) => waf::setup(args),
-        Command::Engine(RecordEngine::Serve(args)) => serve::run(args),
-        Command::Engine(RecordEngine::Client(args)) => client::run(args),
-        Command::Engine(RecordEngine::Bench(args)) => transactions::run(args),
+        Command::Engine(RecordEngine::Serve(args)) => engine::serve::run(args),
+        Command::Engine(RecordEngine::Client(args)) => engine::client::run(args),
+        Command::Engine(RecordEngine::Bench(args)) => engine::bench::run(args),
         Command::Fleet(args) => fleet::run(args),
         Command::Help(args) => match &args.man {
             Some(dir) => man_pages(dir).map(|()| ExitCode::SUCCESS),

@@ -5,18 +5,18 @@
 
 mod program;
 
-use super::done;
 use crate::args::{FIO_HELP, FioArgs};
+use crate::commands::done;
+use crate::fio_run::{
+    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states,
+    write_dumps,
+};
 use device::guard::Guard;
 use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options,
     runs as runs_of,
-};
-use procedures::fio::{
-    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states,
-    write_dumps,
 };
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};

@@ -1,8 +1,8 @@
 //! Options of fio's program, as opposed to options of its jobs.
 
 use crate::args::seconds;
+use crate::fio_run::Trigger;
 use load::workload::fio::{SECONDS, parse_number};
-use procedures::fio::Trigger;
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;

@@ -10,11 +10,11 @@ mod show;
 mod summary;
 
 use crate::args::TraceArgs;
+use crate::configuration::read_trace;
 use device::discover::{DeviceFacts, DeviceNumber, Kind, discover};
 use device::observe::trace::{
     Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time,
 };
-use procedures::configuration::read_trace;
 use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
@@ -158,7 +158,7 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
         };
     }
     if args.json {
-        return console::result(&super::json(&trace_report.json())?);
+        return console::result(&crate::commands::json(&trace_report.json())?);
     }
     let page = trace_report.text(false);
     if console::has_colour() {

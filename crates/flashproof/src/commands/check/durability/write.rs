@@ -1,0 +1,593 @@
+//! The writes: a thread per lane, a thread that reports to the witness, and the phases.
+//!
+//! ```text
+//! lane:   turn, room in the window -> writes -> flush returned -> durable
+//! sender:                                                         durable -> witness -> confirmed
+//! ```
+//!
+//! A flush of any lane makes the writes of all lanes durable, and so would hide a drive that ignores FUA. Therefore
+//! lanes with flushes and lanes without flushes write in turns, for one [`PHASE`] each. At a change of phase, no lane
+//! is within a write, and the witness has confirmed all writes.
+
+use super::lane::{LaneError, Worker, fill, in_words};
+use super::target::DurabilityTarget;
+use super::witness::Connection;
+use super::{OWN_DIR, Request, cannot_ask, one_buffer, perform};
+use crate::commands::check::site::OwnDir;
+use conclusions::durability::examine::{put_secret, stamp};
+use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, Secret, Session};
+use conclusions::durability::witness::Message;
+use device::guard::Request as GuardRequest;
+use device::observe::process::this_process;
+use device::target::Target;
+use results::files::Dir;
+use results::units::{bytes, count, number, printable};
+use session::console;
+use session::devices::consent;
+use session::failure::Failure;
+use session::runner::{now_unix_ms, tool};
+use session::signals::{EndSignals, name};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use sys::buffer::Buf;
+use sys::op::{OpKind, WriteSync};
+use sys::random::Random;
+
+/// Time for which the lanes with flushes, or the lanes without flushes, write alone.
+const PHASE: Duration = Duration::from_secs(2);
+
+/// Write sizes of the two lanes of each mode: sequential and scattered database pages.
+const WRITE_BYTES: [u32; 2] = [4096, 16384];
+const SLOTS: u32 = 1024;
+const SLOTS_OF_FILES: u32 = 64;
+
+/// Alignment of lanes, bytes.
+const LANE_ALIGN: u64 = 1 << 20;
+
+/// Maximum time between two messages to the witness.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Maximum wait for a write that does not return.
+const HANG: Duration = Duration::from_secs(10);
+
+/// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
+const VANISH_MAX: Duration = Duration::from_secs(60);
+
+/// Poll interval for signals and for the device node.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Why the writes ended before any cut.
+#[derive(Debug, Clone)]
+pub(super) enum Stop {
+    /// Requested by the user, or the time of `--for` has passed.
+    Requested(String),
+    Witness(String),
+    /// A lane failed, or the device node is gone.
+    Device,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Last durable write of each lane.
+    pub durable: Vec<u64>,
+    /// Last write of each lane that the witness has confirmed as durable.
+    pub confirmed: Vec<u64>,
+    pub phase: u64,
+    /// True while a change of phase is due or not confirmed: no lane begins a batch.
+    pub is_changing: bool,
+    /// Number of lanes within a batch.
+    pub busy: usize,
+    pub stop: Option<Stop>,
+    pub errors: Vec<LaneError>,
+    /// Number of lanes that could read after a lane failed.
+    pub answered: usize,
+    /// True once no lane writes any more.
+    is_over: bool,
+}
+
+impl State {
+    fn has_error_of_vanished_drive(&self) -> bool {
+        self.errors
+            .iter()
+            .any(|error| error.outcome.is_of_vanished_drive())
+    }
+}
+
+pub(super) struct Shared {
+    pub session: Session,
+    pub secret: Secret,
+    /// Directory of the disk in sysfs, which disappears with the disk; `None`: not known.
+    sysfs_dir: Option<PathBuf>,
+    state: Mutex<State>,
+    pub changed: Condvar,
+}
+
+/// Writes until something other than a power cut ends the writes, and returns the cause.
+pub(super) fn run(
+    request: &Request<'_>,
+    durability_target: &DurabilityTarget,
+    end_signals: &EndSignals,
+) -> Result<Failure, Failure> {
+    let lanes = lanes_of(&request.options.modes, durability_target.dir.is_some());
+    if lanes.is_empty() {
+        return Err(Failure::usage(
+            "cannot test the mode rename on a device - it needs files - name a directory",
+        ));
+    }
+    // `own_dir` holds the lock of the directory until the writes end.
+    let (target, own_dir) = open(request, durability_target, &lanes)?;
+    let dir = own_dir.as_ref().map(|own| &own.dir);
+    let secret = new_secret()?;
+    let session = begin(durability_target, secret, lanes)?;
+    console::note(&format!(
+        "{}: writing {} once, before the test",
+        request.path,
+        bytes(size(&session.lanes) as f64)
+    ));
+    lay_out(&session, secret, &target)?;
+    if let Some(dir) = dir {
+        let parent = Dir::open(Path::new(&durability_target.path));
+        let sync_result = parent.and_then(|parent| {
+            [dir, &parent]
+                .into_iter()
+                .try_for_each(|dir| dir.open_to_sync()?.sync_all())
+        });
+        sync_result.map_err(|error| {
+            Failure::device(format!("cannot sync {} - {error}", dir.path().display()))
+        })?;
+    }
+    let mut connection = Connection::to(request.witness)?;
+    connection
+        .ask(&Message::Begin(session.clone()))
+        .map_err(|why| cannot_ask(request.witness, &why))?;
+    console::notice(&format!(
+        "session {} writes to {}; {}",
+        session.id,
+        request.path,
+        end_signals.stop_hint()
+    ));
+    console::notice(&format!(
+        "secret {secret}: note it down; after a drive lost everything, only --secret {secret} examines the session"
+    ));
+
+    let zeros = vec![0; session.lanes.len()];
+    let state = State {
+        durable: zeros.clone(),
+        confirmed: zeros,
+        ..State::default()
+    };
+    let sysfs_dir = durability_target.sysfs_dir();
+    let shared = Arc::new(Shared {
+        session,
+        secret,
+        sysfs_dir,
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+    });
+    let mut threads = Vec::new();
+    for number in 0..shared.session.lanes.len() {
+        let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
+        threads.push(thread::spawn(move || worker.run()));
+    }
+    let sender_shared = shared.clone();
+    let sender = thread::spawn(move || sender_shared.report_to_witness(&mut connection));
+    shared.run_phases(request, end_signals);
+    // A thread in a system call on a dead device may never return.
+    let stop_instant = Instant::now();
+    while threads.iter().any(|thread| !thread.is_finished()) && stop_instant.elapsed() < HANG {
+        thread::sleep(POLL_INTERVAL);
+    }
+    let hung = threads
+        .iter()
+        .filter(|thread| !thread.is_finished())
+        .count() as u64;
+    shared.wait_for_vanished_drive(request, end_signals);
+    shared.lock().is_over = true;
+    shared.changed.notify_all();
+    let over_instant = Instant::now();
+    while !sender.is_finished() && over_instant.elapsed() < 2 * HANG {
+        thread::sleep(POLL_INTERVAL);
+    }
+    Ok(shared.failure(request, hung))
+}
+
+/// Lanes of the modes. Lanes of files exist only in a directory.
+fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
+    let mut offset = 0;
+    let mut lanes = Vec::new();
+    let is_wanted = |mode: &Mode| {
+        (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename)
+    };
+    for mode in Mode::ALL.into_iter().filter(is_wanted) {
+        for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
+            let slots = if mode == Mode::Rename {
+                SLOTS_OF_FILES
+            } else {
+                SLOTS
+            };
+            let lane = Lane {
+                mode,
+                write_bytes,
+                slots,
+                at: if mode == Mode::Rename { 0 } else { offset },
+                scattered,
+            };
+            if mode != Mode::Rename {
+                offset += lane.bytes().next_multiple_of(LANE_ALIGN);
+            }
+            lanes.push(lane);
+        }
+    }
+    lanes
+}
+
+/// Size that the lanes need of the device or of the data file, bytes.
+fn size(lanes: &[Lane]) -> u64 {
+    let ends = lanes
+        .iter()
+        .filter(|lane| lane.mode != Mode::Rename)
+        .map(|lane| lane.at + lane.bytes());
+    ends.max().unwrap_or(LANE_ALIGN)
+}
+
+/// Opens the target with the guard's consent; in a directory, makes the files.
+fn open(
+    request: &Request<'_>,
+    durability_target: &DurabilityTarget,
+    lanes: &[Lane],
+) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
+    let size = size(lanes);
+    let mut guard_request = GuardRequest {
+        min_size_bytes: size,
+        odsync: false,
+        // Everything that is read was written before.
+        reads: false,
+        ..GuardRequest::new(durability_target.target_path(), "check durability")
+    };
+    let mut dir = None;
+    if durability_target.dir.is_some() {
+        let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
+        let of_files = lanes
+            .iter()
+            .filter(|lane| lane.mode == Mode::Rename)
+            .map(Lane::bytes)
+            .sum::<u64>();
+        let names = DurabilityTarget::file_names(lanes);
+        let mut own_dir = OwnDir::make(
+            Path::new(&durability_target.path),
+            OWN_DIR,
+            &names,
+            size + of_files,
+        )
+        .map_err(cannot)?;
+        own_dir.stays = true;
+        console::note(&format!(
+            "writing files, {} in total, in {}; they stay until they are read after the cut",
+            bytes((size + of_files) as f64),
+            own_dir.dir.path().display()
+        ));
+        guard_request.file_size_bytes = Some(size);
+        dir = Some(own_dir);
+    }
+    let target = Target::writable(consent(&[guard_request], request.erase, &[])?.remove(0));
+    target
+        .notes()
+        .iter()
+        .for_each(|note| console::warning(&format!("{}: {note}", target.name())));
+    Ok((Arc::new(target), dir))
+}
+
+fn new_secret() -> Result<Secret, Failure> {
+    let mut secret = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut secret))
+        .map_err(|error| {
+            Failure::environment(format!(
+                "cannot choose a secret - {error} - check /dev/urandom"
+            ))
+        })?;
+    Ok(Secret(u128::from_le_bytes(secret)))
+}
+
+fn begin(
+    durability_target: &DurabilityTarget,
+    secret: Secret,
+    lanes: Vec<Lane>,
+) -> Result<Session, Failure> {
+    let process = this_process().ok_or_else(|| {
+        Failure::environment(
+            "cannot tell this boot from the next - /proc has no boot_id - mount /proc",
+        )
+    })?;
+    Ok(Session {
+        format_version: FORMAT_VERSION,
+        id: secret.session(),
+        subject: printable(&durability_target.subject).into_owned(),
+        path: printable(&durability_target.path).into_owned(),
+        disk: durability_target.disk_identity(),
+        tool: tool(),
+        started_unix_ms: now_unix_ms(),
+        boot_id: process.boot_id,
+        power: durability_target.power(),
+        lanes,
+    })
+}
+
+/// Writes every slot once, as sequence 0. Overwriting allocated blocks needs no metadata, so FUA suffices to make a
+/// write durable.
+fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Failure> {
+    let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
+    let mut random = Random::new(session.id.0 as u64);
+    // The first lane is always written, also for the mode rename: its sectors identify the session.
+    let is_written = |(number, lane): &(u32, &Lane)| *number == 0 || lane.mode != Mode::Rename;
+    for (number, lane) in (0_u32..).zip(&session.lanes).filter(is_written) {
+        let len = lane.write_bytes as usize;
+        let per_write = u64::from(lane.slots).min(64);
+        let mut buf = one_buffer(len * per_write as usize)?;
+        for first in (0..u64::from(lane.slots)).step_by(per_write as usize) {
+            for (slot, part) in (first..).zip(buf.chunks_exact_mut(len)) {
+                fill(part, &mut random);
+                put_secret(part, secret);
+                stamp(part, session.id, number, lane, slot, 0);
+            }
+            let outcome = perform(
+                target.fd(),
+                OpKind::Write,
+                lane.offset(first),
+                &mut buf,
+                WriteSync::No,
+            );
+            if !outcome.is_done() {
+                return Err(failed(outcome.to_string()));
+            }
+        }
+    }
+    let outcome = perform(
+        target.fd(),
+        OpKind::FlushFile,
+        0,
+        &mut Buf::empty(),
+        WriteSync::No,
+    );
+    if outcome.is_done() {
+        Ok(())
+    } else {
+        Err(failed(outcome.to_string()))
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the writes; the first reason wins.
+    fn stop(&self, cause: Stop) {
+        self.lock().stop.get_or_insert(cause);
+        self.changed.notify_all();
+    }
+
+    /// True if both modes with flushes and modes without flushes are tested.
+    fn has_phases(&self) -> bool {
+        let fua_lanes = self
+            .session
+            .lanes
+            .iter()
+            .filter(|lane| lane.mode == Mode::Fua)
+            .count();
+        fua_lanes > 0 && fua_lanes < self.session.lanes.len()
+    }
+
+    pub(super) fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
+        !self.has_phases() || (mode == Mode::Fua) == (phase % 2 == 1)
+    }
+
+    /// Changes the phases, until the writes end.
+    fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
+        let began = Instant::now();
+        let mut phase_began = Instant::now();
+        let mut is_ready = false;
+        while self.lock().stop.is_none() {
+            if let Some(signal) = end_signals.wait(POLL_INTERVAL) {
+                self.stop(Stop::Requested(name(signal)));
+            }
+            if request
+                .seconds
+                .is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into())
+            {
+                self.stop(Stop::Requested("the time of --for has passed".to_owned()));
+            }
+            // Operations on a vanished drive may hang instead of failing.
+            if self.is_node_gone() {
+                self.stop(Stop::Device);
+            }
+            if phase_began.elapsed() < PHASE {
+                continue;
+            }
+            if !is_ready && began.elapsed() >= 2 * PHASE {
+                is_ready = true;
+                let writes = count(self.lock().durable.iter().sum(), "acknowledged write");
+                console::notice(&format!(
+                    "{writes} so far; cut the power at any time, then run the same command again"
+                ));
+            }
+            if self.has_phases() {
+                let mut state = self.lock();
+                state.is_changing = state.busy > 0 || state.confirmed != state.durable;
+                if state.is_changing {
+                    continue;
+                }
+                state.phase += 1;
+                // No writes until the witness knows the phase: a flush would make the writes of the previous phase
+                // durable.
+                state.is_changing = true;
+                drop(state);
+                self.changed.notify_all();
+            }
+            phase_began = Instant::now();
+        }
+    }
+
+    fn has_device_failed(&self) -> bool {
+        matches!(self.lock().stop, Some(Stop::Device))
+    }
+
+    fn is_node_gone(&self) -> bool {
+        self.sysfs_dir.as_ref().is_some_and(|dir| !dir.exists())
+    }
+
+    /// True if the drive is known to have lost its power or its link during the writes.
+    fn has_drive_vanished(&self) -> bool {
+        self.has_device_failed()
+            && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
+    }
+
+    /// True if the drive failed, but every lane could read afterwards: the drive has power.
+    fn does_drive_answer(&self) -> bool {
+        self.lock().answered == self.session.lanes.len()
+    }
+
+    /// If it is unknown whether a failed drive has power, waits until its device node is gone.
+    fn wait_for_vanished_drive(&self, request: &Request<'_>, end_signals: &EndSignals) {
+        if !self.has_device_failed()
+            || self.has_drive_vanished()
+            || self.does_drive_answer()
+            || self.sysfs_dir.is_none()
+        {
+            return;
+        }
+        console::warning(&format!(
+            "{}: {} - a drive with power gives this error, too; waiting {} s for the device to disappear",
+            request.path,
+            self.device_failure(),
+            VANISH_MAX.as_secs()
+        ));
+        let wait_start = Instant::now();
+        while !self.has_drive_vanished()
+            && wait_start.elapsed() < VANISH_MAX
+            && end_signals.received().is_none()
+        {
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Reports durable writes to the witness until the writes end, then the reason for their end.
+    fn report_to_witness(&self, connection: &mut Connection) {
+        let mut sent_phase = 0;
+        loop {
+            let mut state = self.lock();
+            let wait_start = Instant::now();
+            while state.durable == state.confirmed && state.phase == sent_phase && !state.is_over {
+                let Some(remaining) = HEARTBEAT.checked_sub(wait_start.elapsed()) else {
+                    break;
+                };
+                state = self
+                    .changed
+                    .wait_timeout(state, remaining)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+            let has_progress = state.durable != state.confirmed || state.phase != sent_phase;
+            let phase = state.phase;
+            let upto = state.durable.clone();
+            let is_over = state.is_over;
+            let stop = state.stop.clone();
+            drop(state);
+            let session = self.session.id;
+            let message = if has_progress {
+                Message::Durable {
+                    session,
+                    phase,
+                    upto: upto.clone(),
+                }
+            } else {
+                Message::Alive { session }
+            };
+            let ask_result = connection.ask(&message).and_then(|_| {
+                let why = match stop.filter(|_| is_over) {
+                    None | Some(Stop::Witness(_)) => return Ok(()),
+                    Some(Stop::Requested(why)) => why,
+                    Some(Stop::Device) => self.device_failure(),
+                };
+                let why = printable(&why).chars().take(400).collect();
+                let vanished = self.has_drive_vanished();
+                connection
+                    .ask(&Message::End {
+                        session,
+                        why,
+                        vanished,
+                        failed: false,
+                    })
+                    .map(drop)
+            });
+            if let Err(why) = ask_result {
+                return self.stop(Stop::Witness(why));
+            }
+            let mut state = self.lock();
+            state.confirmed = upto;
+            if phase != sent_phase && state.phase == phase {
+                state.is_changing = false;
+            }
+            drop(state);
+            sent_phase = phase;
+            self.changed.notify_all();
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// How the device failed, in words.
+    fn device_failure(&self) -> String {
+        let errors = in_words(&self.lock().errors);
+        match (self.is_node_gone(), errors.is_empty()) {
+            (true, true) => "the device disappeared".to_owned(),
+            (true, false) => format!("{errors}; the device disappeared"),
+            (false, _) => errors,
+        }
+    }
+
+    /// Message about the end of the writes.
+    fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
+        let device_failure = self.device_failure();
+        let has_vanished = self.has_drive_vanished();
+        let state = self.lock();
+        let writes = count(state.durable.iter().sum(), "acknowledged write");
+        let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);
+        let hung = if hung > 0 {
+            format!("; {} did not return from an operation", count(hung, "lane"))
+        } else {
+            String::new()
+        };
+        let so_far = format!("after {writes}, of which the witness confirmed {confirmed}{hung}");
+        match &state.stop {
+            None => {
+                Failure::environment(format!("the writes ended {so_far}, for an unknown reason"))
+            }
+            Some(Stop::Requested(why)) => Failure::invalid(format!(
+                "cannot judge durability - the writes ended ({why}) {so_far}, but the power was not cut - cut the \
+                 power while they run"
+            )),
+            Some(Stop::Witness(why)) => Failure::environment(format!(
+                "cannot continue - the witness {} failed ({why}) {so_far} - start the witness again with its file, \
+                 then run the same command twice: the first run examines this session",
+                request.witness
+            )),
+            Some(Stop::Device) if has_vanished => Failure::device(format!(
+                "{}: {device_failure} {so_far} - if only the drive lost its power, reconnect it, then run the same \
+                 command with --drive-cut",
+                request.path
+            )),
+            Some(Stop::Device) => Failure::device(format!(
+                "{}: {device_failure} {so_far} - the device did not disappear, so this session counts as no power cut, \
+                 even with --drive-cut - remove the cause of the error, then run the same command twice: the first run \
+                 examines this session",
+                request.path
+            )),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
+//! With a witness (a second machine that logs acknowledged writes), tests whether these writes survive a power cut.
+
+mod definition;
+pub mod durability;
+mod jobs;
+mod run;
+mod site;
+
+use crate::args::{CheckArgs, FormArgs};
+use crate::commands::done;
+use crate::commands::report::show;
+use definition::{Definition, builtin_by_kind, builtin_names};
+use durability::witness::Witness;
+use report::check::{Checks, NotRun};
+use report::table::Table;
+use results::units::{count, quoted, span, wrapped};
+use run::{Request, perform};
+use session::failure::Failure;
+use session::run_directory::RunDirectory;
+use session::runner::tool;
+use session::signals::{EndSignals, SignalHandler};
+use session::user_file::check_page;
+use session::{CompatMode, console};
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Name that stands for all checks that come with flashproof.
+const ALL: &str = "all";
+
+/// Columns at which sentences are wrapped.
+const COLUMNS: usize = 100;
+
+/// Lists the checks, shows one, or performs one or all.
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let Some(name) = &args.name else {
+        return done(&list()?);
+    };
+    match name.as_str() {
+        "durability" => return check_durability(args),
+        "witness" => return serve_witness(args),
+        _ => {}
+    }
+    if let Some(option) = args.durability.foreign_to(name).first() {
+        return Err(Failure::usage(format!(
+            "cannot use {option} with check {} - only check durability and check witness have this option - leave it \
+             out",
+            quoted(name)
+        )));
+    }
+    let is_known = builtin_names().any(|known| known == name);
+    let is_path =
+        !is_known && (name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir());
+    if args.path.is_none() && is_path && !name.ends_with(".toml") {
+        let path = console::shell_quoted(name);
+        return Err(Failure::usage(format!(
+            "cannot check {} - no check is named - flashproof check NAME {path}, or flashproof check all {path}",
+            quoted(name)
+        )));
+    }
+    let mut seen = HashSet::new();
+    let names: Vec<&str> = match name.as_str() {
+        ALL => builtin_names().collect(),
+        _ if is_path || name.ends_with(".toml") => vec![name],
+        _ => name.split(',').filter(|name| seen.insert(*name)).collect(),
+    };
+    let definitions = names
+        .iter()
+        .map(|name| Definition::find(name))
+        .collect::<Result<Vec<_>, _>>()?;
+    if args.show {
+        return done(&definitions.iter().map(definition_text).collect::<String>());
+    }
+    let Some(path) = &args.path else {
+        return Err(Failure::usage(format!(
+            "cannot check {} - no path is given - give a directory on the disk, a device, or sim: for a simulated \
+             drive (--show shows the check)",
+            quoted(name)
+        )));
+    };
+    begin_form(args)?;
+    perform_all(args, definitions, path)
+}
+
+/// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
+fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
+    args.form.html.as_deref().map(check_page).transpose()?;
+    if args.quiet || args.form.json || args.form.markdown {
+        console::be_quiet();
+    }
+    Ok(())
+}
+
+fn perform_all(
+    args: &CheckArgs,
+    definitions: Vec<Definition>,
+    path: &str,
+) -> Result<ExitCode, Failure> {
+    let quiet = args.quiet || args.form.json || args.form.markdown;
+    let run_dir = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
+    let signal_handler = SignalHandler::install(
+        "files of the check remain until the next check",
+        CompatMode::Native,
+    )?;
+    let mut checks = Vec::new();
+    let mut not_run = Vec::new();
+    let is_alone = definitions.len() == 1;
+    let lasting = |definition: Definition| match args.lasting {
+        Some(seconds) => definition.lasting(seconds.into()),
+        None => definition,
+    };
+    let definitions: Vec<_> = definitions.into_iter().map(lasting).collect();
+    let mut later_sec = definitions.iter().map(Definition::seconds).sum::<u64>();
+    let what = if is_alone {
+        definitions[0].name.clone()
+    } else {
+        count(definitions.len() as u64, "check")
+    };
+    console::note(&format!(
+        "{what}: {} of load in all; the time to write test files is extra",
+        span(later_sec)
+    ));
+    for definition in definitions {
+        let name = definition.name.clone();
+        later_sec -= definition.seconds();
+        if signal_handler.signal_received().is_some() {
+            not_run.push(NotRun {
+                name,
+                why: "the command was stopped before this check".into(),
+            });
+            continue;
+        }
+        let dir = if is_alone {
+            run_dir.dir().to_owned()
+        } else {
+            run_dir.dir().join(&name)
+        };
+        let request = Request {
+            definition,
+            path,
+            erase: &args.erase,
+            dir,
+            later_sec,
+            quiet,
+        };
+        match perform(&request, &signal_handler) {
+            Ok(check) => checks.push(check),
+            // A missing or read-only disk stops all checks.
+            Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => {
+                return Err(failure);
+            }
+            Err(failure) => not_run.push(NotRun {
+                name,
+                why: failure.message,
+            }),
+        }
+    }
+    write(
+        &Checks::new(checks, not_run, args.require_sustained),
+        &args.form,
+        &format!("{run_dir}\n"),
+    )
+}
+
+/// Writes the result of checks in the requested form; `footer` follows the text form.
+pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
+    let text = || format!("{}{footer}", checks.text());
+    show(
+        form,
+        checks,
+        || checks.html(&tool()),
+        || checks.markdown(),
+        text,
+    )?;
+    Ok(ExitCode::from(checks.exit_code))
+}
+
+/// The checks with their questions.
+fn list() -> Result<String, Failure> {
+    let mut table = Table::new("")
+        .text(["check"])
+        .numbers(["takes", "limits"])
+        .text(["question"]);
+    for (heading, checks) in builtin_by_kind()? {
+        table.row(["", "", "", ""]);
+        table.row([heading, "", "", ""]);
+        for check in checks {
+            let limits = check
+                .runs
+                .iter()
+                .flat_map(|run| &run.criteria)
+                .filter(|criterion| criterion.limit.is_some());
+            table.row([
+                format!("  {}", check.name),
+                span(check.seconds()),
+                limits.count().to_string(),
+                check.question,
+            ]);
+        }
+    }
+    Ok(format!(
+        "{table}\nflashproof check NAME DIRECTORY checks the disk that holds DIRECTORY; --show shows jobs, limits and \
+         sources.\n\
+         flashproof check durability DIRECTORY --witness HOST:PORT tests if acknowledged writes survive a power cut.\n"
+    ))
+}
+
+/// The definition of a check, below a comment with its name, duration and question.
+fn definition_text(check: &Definition) -> String {
+    let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
+    text += &wrapped(&check.question, "# ", COLUMNS);
+    text + check.text.trim_end() + "\n"
+}
+
+/// Writes until the power is cut, or examines the data of the session before the cut.
+fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    refuse(
+        args,
+        "durability",
+        args.show || args.out.is_some() || args.require_sustained,
+    )?;
+    let Some(path) = &args.path else {
+        return Err(Failure::usage(
+            "cannot check durability - no path is given - give a directory on the disk, or a device",
+        ));
+    };
+    if args.durability.remove {
+        let text = if durability::remove(path, &args.durability)? {
+            "removed the files of check durability"
+        } else {
+            "there are no files of check durability"
+        };
+        console::note(&format!("{}: {text}", quoted(path)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(witness) = &args.durability.witness else {
+        return Err(Failure::usage(
+            "cannot check durability - no witness is named - start one on another machine (flashproof check witness --listen \
+             0.0.0.0:7070 --file sessions), then give --witness HOST:7070",
+        ));
+    };
+    begin_form(args)?;
+    let request = durability::Request {
+        path,
+        witness,
+        options: &args.durability,
+        erase: &args.erase,
+        seconds: args.lasting,
+    };
+    let end_signals = EndSignals::listen("the written files remain".to_owned())?;
+    let result = durability::check(&request, &end_signals)?;
+    show(
+        &args.form,
+        &result,
+        || report::durability::html(&result, &tool()),
+        || report::durability::markdown(&result),
+        || report::durability::text(&result),
+    )?;
+    Ok(ExitCode::from(result.exit_code))
+}
+
+/// Serves as the witness until a signal comes.
+fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let has_others = args.show
+        || args.out.is_some()
+        || args.path.is_some()
+        || args.lasting.is_some()
+        || args.require_sustained;
+    refuse(
+        args,
+        "witness",
+        has_others
+            || !args.erase.is_empty()
+            || args.form.json
+            || args.form.markdown
+            || args.form.html.is_some(),
+    )?;
+    let (Some(listen), Some(file)) = (&args.durability.listen, &args.durability.file) else {
+        return Err(Failure::usage(
+            "cannot start a witness - it needs an address and a file - give --listen 0.0.0.0:7070 --file sessions",
+        ));
+    };
+    if args.quiet {
+        console::be_quiet();
+    }
+    let end_signals = EndSignals::listen("all confirmed records are in the file".to_owned())?;
+    let witness = Witness::open(listen, file)?;
+    let address = witness
+        .address()
+        .map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
+    console::notice(&format!(
+        "listening on {address}; {}",
+        end_signals.stop_hint()
+    ));
+    witness
+        .waiting()
+        .iter()
+        .for_each(|session| console::note(session));
+    witness.serve(&end_signals)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses options that would have no effect.
+fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure> {
+    let foreign = args.durability.foreign_to(name);
+    if foreign.is_empty() && !has_others {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
+            "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
+            if foreign.is_empty() {
+                "an option or path of other checks".to_owned()
+            } else {
+                foreign.join(", ")
+            }
+        )))
+    }
+}

@@ -1,0 +1,524 @@
+//! The place of a check: a directory (the check makes its own files there), a device, or a simulated drive.
+//!
+//! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
+//! removes the files of a killed check. Only files that the lock file lists are removed.
+
+use super::jobs::{FileState, FileUse};
+use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
+use engine::DeviceName;
+use engine::sim::SIM_PREFIX;
+use results::files::{Dir, PRIVATE, set_len};
+use results::units::{bytes, quoted};
+use rustix::fs::FlockOperation;
+use session::console;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use sys::open::memory_file_system;
+
+/// Name of the directory for the files of a check.
+pub const OWN_DIR: &str = "flashproof-check";
+
+/// Lock file in [`OWN_DIR`], locked while a check runs. Lists the check's files, one name per line.
+const LOCK: &str = ".lock";
+
+/// First line of the lock file: flashproof made this directory.
+const MARK: &str = "files of flashproof check; it removes them";
+
+/// Maximum size of the lock file, bytes: the names of 10,000 files.
+const LOCK_BYTES_MAX: u64 = 1 << 20;
+
+/// Space of a file system that stays free: 1/`KEPT_FREE` of it, and at most `KEPT_FREE_MAX` bytes.
+const KEPT_FREE: u64 = 20;
+const KEPT_FREE_MAX: u64 = 10 << 30;
+
+/// Alignment of ranges on a device, bytes.
+const RANGE_ALIGN: u64 = 1 << 20;
+
+/// Words in the models of virtual disks, which can have burst credits: EC2, Google, Azure, VMware, QEMU, and others.
+const VIRTUAL: [&str; 8] = [
+    "elastic block store",
+    "persistentdisk",
+    "nvme_card-pd",
+    "virtual",
+    "msft",
+    "vmware",
+    "qemu",
+    "volume",
+];
+
+/// Prefixes of the kernel's names of virtual disks, and of devices whose disks may be unknown.
+const NAMES_OF_VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "dm-", "md", "nbd", "rbd"];
+
+/// The place of a check.
+pub struct Site {
+    pub path: String,
+    /// The disks that hold the data, including those below LVM and md. Empty: not known, or simulated.
+    disks: Vec<DeviceFacts>,
+    /// Largest size of all files together, bytes; `None`: ranges on a device.
+    pub files_bytes: Option<u64>,
+    /// Paths of the files, which the check makes itself, so that runs may write to them; empty on a device.
+    pub own_files: Vec<String>,
+    targets: BTreeMap<String, (String, u64)>,
+    own_dir: Option<OwnDir>,
+}
+
+impl Site {
+    /// Prepares the place `path` for `files`.
+    pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
+        let cannot =
+            |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        if path.starts_with(SIM_PREFIX) {
+            let drive = path
+                .parse::<DeviceName>()
+                .ok()
+                .and_then(|name| Some(name.drive()?.capacity_bytes));
+            return Self::ranges(path, files, Vec::new(), drive.unwrap_or(u64::MAX))
+                .map_err(cannot);
+        }
+        let metadata = directory_or_device(path).map_err(cannot)?;
+        if !metadata.is_dir() {
+            let facts =
+                discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
+            let disks = facts
+                .number
+                .map(|number| disks_beneath(number, Path::new("/")));
+            return Self::ranges(path, files, disks.unwrap_or_default(), facts.size_bytes)
+                .map_err(cannot);
+        }
+        let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
+        let needed_bytes = needed_bytes(files);
+        let names: Vec<_> = files.keys().cloned().collect();
+        let own_dir =
+            OwnDir::make(Path::new(path), OWN_DIR, &names, needed_bytes).map_err(cannot)?;
+        let path_of = |name: &String| own_dir.dir.path().join(name).to_string_lossy().into_owned();
+        let targets = files
+            .keys()
+            .map(|name| (name.clone(), (path_of(name), 0)))
+            .collect();
+        let path = path.to_owned();
+        let own_files = files.keys().map(path_of).collect();
+        Ok(Self {
+            path,
+            disks,
+            files_bytes: Some(needed_bytes),
+            own_files,
+            targets,
+            own_dir: Some(own_dir),
+        })
+    }
+
+    /// A range on a device of `size_bytes` for each file of the jobs. The files that a job has in several runs share one
+    /// range. Errors: a phrase, if the device is too small.
+    fn ranges(
+        path: &str,
+        files: &BTreeMap<String, FileUse>,
+        disks: Vec<DeviceFacts>,
+        size_bytes: u64,
+    ) -> Result<Self, String> {
+        let mut bytes_by_file = BTreeMap::<&str, u64>::new();
+        for used in files.values() {
+            let bytes = bytes_by_file.entry(&used.file).or_default();
+            *bytes = used.bytes.max(*bytes);
+        }
+        let mut next_offset = 0;
+        let mut offsets = BTreeMap::new();
+        for (file, bytes) in bytes_by_file {
+            offsets.insert(file, next_offset);
+            next_offset += bytes.next_multiple_of(RANGE_ALIGN);
+        }
+        if next_offset > size_bytes {
+            let needed = bytes(next_offset as f64);
+            let size = bytes(size_bytes as f64);
+            return Err(format!(
+                "its ranges need {needed}, but the device has only {size}; name a larger one"
+            ));
+        }
+        let targets = files
+            .iter()
+            .map(|(name, used): (&String, &FileUse)| {
+                (name.clone(), (path.to_owned(), offsets[used.file.as_str()]))
+            })
+            .collect();
+        let own_files = Vec::new();
+        Ok(Self {
+            path: path.to_owned(),
+            disks,
+            files_bytes: None,
+            own_files,
+            targets,
+            own_dir: None,
+        })
+    }
+
+    /// Removes the files `names`, which no later run uses. Waits until the directory is on the disk, so that the next
+    /// run does not pay for it. Files that cannot be removed now are removed, or named, at the end.
+    pub fn remove(&self, names: &[String]) {
+        let Some(OwnDir { dir, .. }) = self.own_dir.as_ref().filter(|_| !names.is_empty()) else {
+            return;
+        };
+        if let Err(why) =
+            remove_all(dir, names).and_then(|()| dir.sync().map_err(|error| error.to_string()))
+        {
+            console::warning(&format!("files of the check stay until its end - {why}"));
+        }
+    }
+
+    /// Target and offset of a file of the jobs.
+    pub fn place(&self, file: &str) -> (String, u64) {
+        self.targets.get(file).cloned().unwrap_or_default()
+    }
+
+    /// True if a disk is virtual or not known, so that it may have burst credits.
+    pub fn may_have_credits(&self) -> bool {
+        !self.path.starts_with(SIM_PREFIX)
+            && (self.disks.is_empty() || self.disks.iter().any(may_have_credits))
+    }
+
+    /// The disks in words: `nvme0n1, Samsung SSD 990 PRO`.
+    pub fn disk_text(&self) -> Option<String> {
+        let names: Vec<_> = self
+            .disks
+            .iter()
+            .filter_map(DeviceFacts::name_and_model)
+            .collect();
+        (!names.is_empty()).then(|| names.join("; "))
+    }
+}
+
+/// Largest size of all files together, bytes: the shared files, and the files of the run that needs most.
+pub(super) fn needed_bytes(files: &BTreeMap<String, FileUse>) -> u64 {
+    let (shared, own): (Vec<_>, Vec<_>) = files
+        .values()
+        .partition(|used| used.state == FileState::Shared);
+    let mut by_run = BTreeMap::<&str, u64>::new();
+    for used in own {
+        *by_run.entry(&used.run).or_default() += used.bytes;
+    }
+    let shared_bytes = shared
+        .iter()
+        .map(|used| used.bytes)
+        .fold(0, u64::saturating_add);
+    shared_bytes.saturating_add(by_run.into_values().max().unwrap_or(0))
+}
+
+fn may_have_credits(disk: &DeviceFacts) -> bool {
+    let name = disk.kernel_name.as_deref().unwrap_or_default();
+    let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
+    NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin))
+        || VIRTUAL.iter().any(|word| model.contains(word))
+}
+
+/// Metadata of a path that can be checked. Errors: the reason, a phrase with a remedy.
+pub(crate) fn directory_or_device(path: &str) -> Result<fs::Metadata, String> {
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "there is no such directory or device; check the name".to_owned(),
+        _ => error.to_string(),
+    })?;
+    if metadata.is_file() {
+        Err("it is a file; name its directory, where the check creates its own files".to_owned())
+    } else {
+        Ok(metadata)
+    }
+}
+
+/// The directory of a check's files, locked. Removed with its files when dropped, unless `stays` is set.
+pub(crate) struct OwnDir {
+    pub(crate) dir: Dir,
+    pub(crate) stays: bool,
+    parent: Dir,
+    name: OsString,
+    /// Names of the files.
+    files: Vec<String>,
+    _lock: File,
+}
+
+impl OwnDir {
+    /// Creates the directory `name` below `parent` for the files `files` of `needed_bytes` in total, and removes the
+    /// files of an earlier check. Errors: the reason, a phrase with a remedy.
+    pub(crate) fn make(
+        parent: &Path,
+        name: &str,
+        files: &[String],
+        needed_bytes: u64,
+    ) -> Result<Self, String> {
+        let name = OsString::from(name);
+        let parent = Dir::open(parent).map_err(|error| error.to_string())?;
+        refuse_memory(&parent)?;
+        let path = parent.path().join(&name);
+        let foreign = || {
+            format!(
+                "{} exists, but no check created it; rename it",
+                path.display()
+            )
+        };
+        let (dir, is_new) = match parent.create_dir(&name, 0o700) {
+            Ok(dir) => (dir, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (parent.open_dir(&name).map_err(|_| foreign())?, false)
+            }
+            Err(error) => {
+                return Err(format!(
+                    "cannot create {} ({error}); name a directory that this user may write to",
+                    path.display()
+                ));
+            }
+        };
+        let stat = |dir: &Dir| dir.own_stat().map_err(|error| error.to_string());
+        let own = stat(&dir)?;
+        let above = stat(&parent)?;
+        // Another owner could replace the check's files by links; a mount point would be another disk.
+        let is_private = own.st_uid == sys::open::effective_user() && own.st_mode & 0o022 == 0;
+        if !is_private || own.st_dev != above.st_dev {
+            return Err(format!(
+                "{} belongs to another user or is a mount point; remove it",
+                path.display()
+            ));
+        }
+        let names = || dir.names().map_err(|error| error.to_string());
+        let had_lock = names()?.iter().any(|name| name == LOCK);
+        if !is_new && !had_lock && !names()?.is_empty() {
+            return Err(foreign());
+        }
+        let cannot_lock =
+            |error: io::Error| format!("cannot create {} ({error})", path.join(LOCK).display());
+        let mut lock = dir
+            .open_to_append(LOCK.as_ref(), PRIVATE)
+            .map_err(cannot_lock)?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(format!(
+                "another check runs in {}; wait for its end",
+                path.display()
+            ));
+        }
+        remove_all(&dir, &listed(&lock).ok_or_else(foreign)?)?;
+        if let Some(foreign_file) = names()?.into_iter().find(|name| name != LOCK) {
+            let name = quoted(&foreign_file.to_string_lossy()).to_string();
+            return Err(format!(
+                "{} holds {name}, which no check created; remove it",
+                path.display()
+            ));
+        }
+        let text = format!("{MARK}\n{}\n", files.join("\n"));
+        let write_result = set_len(&lock, 0)
+            .and_then(|()| lock.write_all(text.as_bytes()))
+            .and_then(|()| lock.sync_all());
+        let own_dir = Self {
+            dir,
+            stays: false,
+            parent,
+            name,
+            files: files.to_vec(),
+            _lock: lock,
+        };
+        write_result
+            .map_err(|error| format!("cannot write {} ({error})", path.join(LOCK).display()))?;
+        check_room(&own_dir.dir, needed_bytes)?;
+        Ok(own_dir)
+    }
+
+    fn remove(&self) -> Result<(), String> {
+        remove_all(&self.dir, &self.files)?;
+        if !self.dir.is_at(&self.parent, &self.name) {
+            return Err("another user moved it".to_owned());
+        }
+        let removed = self
+            .dir
+            .remove_file(LOCK.as_ref())
+            .and_then(|()| self.parent.remove_dir(&self.name));
+        removed.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for OwnDir {
+    fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
+        if let Err(why) = self.remove() {
+            let path = self.dir.path().display();
+            console::warning(&format!("cannot remove {path} - {why} - remove it by hand"));
+        }
+    }
+}
+
+/// Names of the files of an earlier check in its lock file; empty if that check was killed before it had files. `None`:
+/// the lock file is not flashproof's.
+fn listed(lock: &File) -> Option<Vec<String>> {
+    let mut text = String::new();
+    lock.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let mut lines = text.lines();
+    if lines.next().unwrap_or(MARK) != MARK {
+        return None;
+    }
+    Some(
+        lines
+            .filter(|name| !name.is_empty() && !name.starts_with('.'))
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+/// Removes the files `names`; missing files are left out. Errors: the first file that cannot be removed.
+fn remove_all(dir: &Dir, names: &[String]) -> Result<(), String> {
+    for name in names {
+        match dir.remove_file(name.as_ref()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(format!(
+                    "cannot remove {} ({error})",
+                    dir.path().join(name).display()
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory in memory: a check there would not reach a disk.
+fn refuse_memory(dir: &Dir) -> Result<(), String> {
+    let name = dir
+        .open_to_sync()
+        .and_then(|dir| memory_file_system(dir.as_fd()))
+        .map_err(|error| error.to_string())?;
+    name.map_or(Ok(()), |name| {
+        Err(format!(
+            "it is {name}, which is in memory and not on a disk; name a directory on the disk"
+        ))
+    })
+}
+
+/// Refuses files of `needed_bytes` if the file system would have too little space left.
+fn check_room(dir: &Dir, needed_bytes: u64) -> Result<(), String> {
+    let stat = dir
+        .open_to_sync()
+        .and_then(|dir| Ok(rustix::fs::fstatvfs(dir)?))
+        .map_err(|error| error.to_string())?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let total = stat.f_blocks.saturating_mul(stat.f_frsize);
+    let reserved_bytes = (total / KEPT_FREE).min(KEPT_FREE_MAX);
+    let text = |count: u64| bytes(count as f64);
+    if needed_bytes.saturating_add(reserved_bytes) <= free {
+        Ok(())
+    } else {
+        Err(format!(
+            "its files need {}, {} must stay free, but only {} are free; free some space, or name another directory",
+            text(needed_bytes),
+            text(reserved_bytes),
+            text(free)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(names: &[&str], bytes: u64) -> BTreeMap<String, FileUse> {
+        let used = |name: &&str| FileUse {
+            file: (*name).to_owned(),
+            bytes,
+            ..FileUse::default()
+        };
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), used(name)))
+            .collect()
+    }
+
+    /// A directory on a disk; `None` if the sources of this machine are in memory.
+    fn on_disk() -> Option<tempfile::TempDir> {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).ok()?;
+        refuse_memory(&Dir::open(dir.path()).ok()?)
+            .is_ok()
+            .then_some(dir)
+    }
+
+    #[test]
+    fn files_of_a_check_and_those_that_a_killed_one_left_are_removed_and_no_others() {
+        let Some(parent) = on_disk() else {
+            return eprintln!("skipped: no directory on a disk");
+        };
+        let own = parent.path().join(OWN_DIR);
+        let path = parent.path().to_str().unwrap();
+        let site = Site::open(path, &sizes(&["wal"], 4096)).unwrap();
+        fs::write(own.join("wal"), "data").unwrap();
+        let busy = Site::open(path, &sizes(&["wal"], 4096))
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(busy.contains("another check runs"), "{busy}");
+        drop(site);
+        assert!(!own.exists());
+
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join(LOCK), format!("{MARK}\nleft\n../above\n")).unwrap();
+        fs::write(own.join("left"), "of a killed check").unwrap();
+        fs::write(parent.path().join("above"), "of somebody").unwrap();
+        drop(Site::open(path, &sizes(&["wal"], 4096)).unwrap());
+        assert!(!own.exists() && parent.path().join("above").exists());
+
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("precious"), "of somebody").unwrap();
+        let foreign = Site::open(path, &sizes(&["wal"], 4096))
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            foreign.contains("no check created it; rename it"),
+            "{foreign}"
+        );
+        assert!(own.join("precious").exists());
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let Some(parent) = on_disk() else {
+            return eprintln!("skipped: no directory on a disk");
+        };
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(OWN_DIR)).unwrap();
+        let error = Site::open(parent.path().to_str().unwrap(), &sizes(&["wal"], 4096))
+            .map(drop)
+            .unwrap_err();
+        assert!(error.to_string().contains("no check created it"), "{error}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn too_little_room_is_said_with_numbers_and_nothing_is_left() {
+        let Some(parent) = on_disk() else {
+            return eprintln!("skipped: no directory on a disk");
+        };
+        let error = Site::open(
+            parent.path().to_str().unwrap(),
+            &sizes(&["wal", "db"], 1 << 60),
+        )
+        .map(drop)
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("its files need 2.31 EB"),
+            "{error}"
+        );
+        assert!(!parent.path().join(OWN_DIR).exists());
+    }
+
+    #[test]
+    fn each_file_has_a_range_of_its_own_on_a_device() {
+        let site = Site::open(
+            "sim:",
+            &[sizes(&["a"], 5_000_000), sizes(&["b"], 1 << 20)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        )
+        .unwrap();
+        assert_eq!(site.place("a"), ("sim:".to_owned(), 0));
+        assert_eq!(site.place("b"), ("sim:".to_owned(), 5 << 20));
+    }
+}

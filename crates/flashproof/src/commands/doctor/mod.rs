@@ -1,0 +1,421 @@
+//! `flashproof prep` and `act_prep`. Also `flashproof doctor`, which reports problems of this host and its devices that
+//! may distort a result, with remedies.
+//!
+//! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
+//! counted. Without a device, `flashproof doctor` lists the block devices of this machine, and shows which may be
+//! tested.
+
+use crate::args::{DoctorArgs, PrepArgs};
+use crate::commands::done;
+use crate::preparation::{Preparation, Style};
+use device::discover;
+use device::doctor;
+use device::guard::{EraseSafety, Evidence, Guard, GuardReport, Reason};
+use device::observe::nvme::fdp::Fdp;
+use engine::DeviceName;
+use report::findings;
+use report::table::Table;
+use results::finding::{Finding, Level};
+use results::units;
+use serde_json::{Value, json};
+use session::devices::parsed;
+use session::failure::Failure;
+use session::signals::{SignalHandler, end_by_signal};
+use session::{CompatMode, console};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Examines and prints the findings. Exit code 1 if there is a problem.
+pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let out = args.out.as_deref().unwrap_or(Path::new("."));
+    let findings = if args.devices.is_empty() {
+        of_every_disk(out)
+    } else {
+        of_devices(&args.devices, out)?
+    };
+    if args.json {
+        console::result(&crate::commands::json(&json!({ "findings": findings }))?)?;
+    } else {
+        console::page(&findings::page(&findings, args.all))?;
+    }
+    let problem = findings
+        .iter()
+        .any(|finding| finding.level == Level::Problem);
+    Ok(ExitCode::from(u8::from(problem)))
+}
+
+/// Findings about `devices`. Simulated drives have nothing to examine.
+fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
+    let (simulated, real): (Vec<_>, Vec<_>) = parsed(devices)?
+        .into_iter()
+        .partition(|name| name.drive().is_some());
+    let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();
+    let mut findings = doctor::examine(Path::new("/"), &real, Some(out));
+    findings.extend(simulated.iter().map(|name| Finding {
+        check: "device".to_owned(),
+        level: Level::Note,
+        device: Some(name.to_string()),
+        finding: "the drive is simulated: there is nothing to examine".to_owned(),
+        reason: "a simulated drive gives the results of a model".to_owned(),
+        remedy: String::new(),
+    }));
+    Ok(findings)
+}
+
+fn of_every_disk(out: &Path) -> Vec<Finding> {
+    let (disks, _) = discover::list(Path::new("/"));
+    let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
+    if names.is_empty() {
+        console::warning(
+            "no disk was found below /sys/block - a container may hide the disks - name the devices",
+        );
+    }
+    relevant_to_unnamed_disks(doctor::examine(Path::new("/"), &names, Some(out)))
+}
+
+/// Findings worth showing about disks that the user did not name. For such a disk, the finding that it is in use is
+/// only a note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
+fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
+    const OF_TESTS: [&str; 4] = [
+        "preparation",
+        "over-provisioning",
+        "other-activity",
+        "run-directory-place",
+    ];
+    let is_refused =
+        |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
+    let in_use: Vec<String> = findings
+        .iter()
+        .filter(|it| is_refused(it))
+        .filter_map(|it| it.device.clone())
+        .collect();
+    let is_in_use = |finding: &Finding| {
+        finding
+            .device
+            .as_ref()
+            .is_some_and(|device| in_use.contains(device))
+    };
+    let shown_findings = findings
+        .into_iter()
+        .filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
+    shown_findings
+        .map(|finding: Finding| {
+            if is_refused(&finding) {
+                Finding {
+                    level: Level::Note,
+                    reason: "the disk cannot be tested while it is in use".to_owned(),
+                    ..finding
+                }
+            } else {
+                finding
+            }
+        })
+        .collect()
+}
+
+const TITLES: [&str; 9] = [
+    "DEVICE",
+    "SIZE",
+    "MODEL",
+    "SERIAL",
+    "FIRMWARE",
+    "TRANSPORT",
+    "CONTENT",
+    "SAFE",
+    "WHY",
+];
+
+/// Examines every device and prints the table.
+pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let (disks, empty) = discover::list(Path::new("/"));
+    let paths: Vec<String> = disks
+        .into_iter()
+        .flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions))
+        .collect();
+    let guard_reports = Guard::new(None).examine_devices(&paths);
+    if args.json {
+        let devices: Vec<Value> = guard_reports
+            .iter()
+            .map(|outlook| value(outlook, &fdp_of(outlook)))
+            .collect();
+        return done(&crate::commands::json(
+            &json!({ "devices": devices, "empty_devices": empty }),
+        )?);
+    }
+    console::result(
+        &Table::new("")
+            .text(TITLES)
+            .rows(guard_reports.iter().map(row))
+            .to_string(),
+    )?;
+    for guard_report in guard_reports
+        .iter()
+        .filter(|outlook| !is_partition(outlook))
+    {
+        match fdp_of(guard_report) {
+            Ok(None) => {}
+            Ok(Some(fdp)) => {
+                let lines: Vec<_> = fdp
+                    .to_string()
+                    .lines()
+                    .map(|line| format!("  {line}\n"))
+                    .collect();
+                console::result(&format!(
+                    "\nFDP of {}:\n{}",
+                    guard_report.path,
+                    lines.concat()
+                ))?;
+            }
+            Err(why) => console::note(&format!(
+                "{}: cannot query the FDP state: {why}",
+                guard_report.path
+            )),
+        }
+    }
+    notes(&guard_reports)
+        .iter()
+        .for_each(|note| console::note(note));
+    if empty > 0 {
+        let plural = if empty == 1 {
+            "device holds"
+        } else {
+            "devices hold"
+        };
+        console::note(&format!(
+            "{empty} {plural} nothing (no medium, no file, size 0): left out"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_partition(guard_report: &GuardReport) -> bool {
+    guard_report
+        .facts
+        .as_ref()
+        .is_some_and(|facts| facts.partition.is_some())
+}
+
+fn fdp_of(guard_report: &GuardReport) -> Result<Option<Fdp>, String> {
+    guard_report
+        .facts
+        .as_ref()
+        .map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
+}
+
+/// Notes of all devices, each once, with the name of the device if the note concerns a single device. Missing
+/// permissions, for example, concern all devices.
+fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
+    let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for guard_report in guard_reports {
+        guard_report
+            .notes
+            .iter()
+            .for_each(|note| by_note.entry(note).or_default().push(&guard_report.path));
+    }
+    let note_text = |(note, paths): (&str, Vec<&str>)| match paths[..] {
+        [path] => format!("{path}: {note}"),
+        _ => note.to_owned(),
+    };
+    by_note.into_iter().map(note_text).collect()
+}
+
+/// A row of the table.
+fn row(guard_report: &GuardReport) -> [String; 9] {
+    let facts = guard_report.facts.as_ref();
+    let is_partition = is_partition(guard_report);
+    let indent = if is_partition { "  " } else { "" };
+    // Values of the disk are shown in its own line only.
+    let disk_text = |text: Option<&String>| {
+        if is_partition {
+            String::new()
+        } else {
+            text.map_or("-".to_owned(), |text| text.trim().to_owned())
+        }
+    };
+    [
+        format!("{indent}{}", guard_report.path),
+        facts.map_or("-".to_owned(), |facts| {
+            units::bytes(facts.size_bytes as f64)
+        }),
+        disk_text(facts.and_then(|facts| facts.model.as_ref())),
+        disk_text(facts.and_then(|facts| facts.serial.as_ref())),
+        disk_text(facts.and_then(|facts| facts.firmware.as_ref())),
+        disk_text(facts.and_then(|facts| facts.transport.as_ref())),
+        content(&guard_report.safety),
+        guard_report.safety.to_string(),
+        why(guard_report),
+    ]
+}
+
+/// Data on the device, a phrase.
+fn content(safety: &EraseSafety) -> String {
+    let summary = |evidence: &Evidence| match evidence {
+        Evidence::Data {
+            samples,
+            samples_tried,
+            ..
+        } => format!("data in {samples} of {samples_tried} samples"),
+        other => other.to_string(),
+    };
+    match safety {
+        EraseSafety::Yes => "no other data".to_owned(),
+        EraseSafety::Asks(evidence) => evidence.iter().map(summary).collect::<Vec<_>>().join("; "),
+        EraseSafety::No(_) => "not examined".to_owned(),
+    }
+}
+
+/// Why the device is not safe to test, a phrase.
+fn why(guard_report: &GuardReport) -> String {
+    match &guard_report.safety {
+        EraseSafety::Yes => String::new(),
+        EraseSafety::Asks(_) => format!(
+            "a test would erase it: needs --erase {}",
+            guard_report.erase_name
+        ),
+        EraseSafety::No(reasons) => {
+            let more = match reasons.len().saturating_sub(1) {
+                0 => String::new(),
+                n => format!(", and {n} more"),
+            };
+            format!("{}{more}", reasons.first().map(phrase).unwrap_or_default())
+        }
+    }
+}
+
+/// A reason without its advice, which follows the last semicolon.
+fn phrase(reason: &Reason) -> String {
+    let text = reason.to_string();
+    text.rsplit_once("; ")
+        .map_or(text.as_str(), |(why, _)| why)
+        .to_owned()
+}
+
+/// A device as JSON.
+fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
+    let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
+    match &guard_report.safety {
+        EraseSafety::Yes => {}
+        EraseSafety::Asks(of) => evidence.extend(of.iter().map(ToString::to_string)),
+        EraseSafety::No(of) => reasons.extend(of.iter().map(ToString::to_string)),
+    }
+    json!({
+        "path": guard_report.path,
+        "erase_name": guard_report.erase_name,
+        "safe": guard_report.safety.to_string(),
+        "on_it": evidence,
+        "refused_because": reasons,
+        "notes": guard_report.notes,
+        "facts": guard_report.facts,
+        "fdp": fdp.as_ref().ok(),
+    })
+}
+
+/// Prepares or verifies the devices, or prints the plan.
+pub fn prep(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
+    if args.dry_run {
+        return done(&args.preparation().plan()?);
+    }
+    let signal_handler = SignalHandler::install(
+        "recorded progress is kept; the same command resumes from there",
+        compat_mode,
+    )?;
+    let style = if compat_mode == CompatMode::Act && !args.quiet {
+        Style::Plain
+    } else {
+        Style::of(args.quiet)
+    };
+    let code = Preparation {
+        style,
+        ..args.preparation()
+    }
+    .run(&signal_handler)?;
+    match (compat_mode, signal_handler.signal_received()) {
+        (CompatMode::Act, Some(signal)) => end_by_signal(signal),
+        _ => Ok(code.unwrap_or(ExitCode::SUCCESS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
+        let [finding, reason, remedy] = Default::default();
+        Finding {
+            check: check.to_owned(),
+            level,
+            device: device.map(str::to_owned),
+            finding,
+            reason,
+            remedy,
+        }
+    }
+
+    #[test]
+    fn a_disk_in_use_that_nobody_named_is_no_problem_and_not_examined_for_a_test() {
+        let findings = vec![
+            finding(Level::Problem, "in-use", Some("/dev/x")),
+            finding(Level::Problem, "smart-critical", Some("/dev/x")),
+            finding(Level::Warning, "preparation", Some("/dev/x")),
+            finding(Level::Warning, "preparation", Some("/dev/y")),
+            finding(Level::Note, "run-directory-place", None),
+        ];
+        let told: Vec<(Level, String, Option<String>)> = relevant_to_unnamed_disks(findings)
+            .into_iter()
+            .map(|it| (it.level, it.check, it.device))
+            .collect();
+        let one = |level, check: &str, device: Option<&str>| {
+            (level, check.to_owned(), device.map(str::to_owned))
+        };
+        let expected = [
+            one(Level::Note, "in-use", Some("/dev/x")),
+            one(Level::Problem, "smart-critical", Some("/dev/x")),
+            one(Level::Warning, "preparation", Some("/dev/y")),
+            one(Level::Note, "run-directory-place", None),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {
+        let outlook = |path: &str, notes: &[&str]| GuardReport {
+            path: path.into(),
+            facts: None,
+            erase_name: path.into(),
+            safety: EraseSafety::Yes,
+            notes: notes.iter().map(|&note| note.to_owned()).collect(),
+        };
+        let outlooks = [
+            outlook("/dev/x", &["run as root"]),
+            outlook("/dev/y", &["few spots", "run as root"]),
+        ];
+        assert_eq!(notes(&outlooks), ["/dev/y: few spots", "run as root"]);
+    }
+
+    #[test]
+    fn a_refusal_is_one_phrase_and_the_number_of_others() {
+        let reasons = || vec![Reason::Claimed, Reason::FileWithoutSize];
+        let outlook = |safety| GuardReport {
+            path: "/dev/x".into(),
+            facts: None,
+            erase_name: "S123".into(),
+            safety,
+            notes: Vec::new(),
+        };
+        let text = why(&outlook(EraseSafety::No(reasons())));
+        assert!(
+            text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"),
+            "{text}"
+        );
+        assert!(!text.contains("name another device"), "{text}");
+        let asked = outlook(EraseSafety::Asks(vec![Evidence::Signature {
+            name: "ext4 file system",
+            details: Vec::new(),
+            place: None,
+            at: 1080,
+        }]));
+        assert_eq!(content(&asked.safety), "ext4 file system");
+        assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
+    }
+}

@@ -1,0 +1,747 @@
+//! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
+
+use crate::args::ServeArgs;
+use crate::commands::done;
+use crate::commands::engine::formatting;
+use device::guard::Request;
+use device::target::Target;
+use jiff::Timestamp;
+use results::files::{self, Links};
+use results::units::quoted;
+use session::console;
+use session::devices::consent;
+use session::failure::{Failure, collect_all};
+use session::signals::EndSignals;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Seek, SeekFrom};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
+use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
+use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
+use store::wire;
+use store::{
+    BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
+    WRITTEN_BYTES,
+};
+
+/// Maximum size of a configuration, bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Descriptors that are not client connections.
+const OWN_FILES: u64 = 64;
+
+/// Maximum number of queued log lines; more are dropped.
+const LINES_MAX: usize = 10_000;
+
+/// Poll interval for due log lines.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The last way out if the devices of a namespace cannot be used.
+const CLEAR_HINT: &str = "clear all devices of the namespace (blkdiscard -z; remove a file): its records are lost, unless \
+                          the other node of a pair has them";
+
+/// Maximum time for which a killed server may still hold the port.
+const PORT_RELEASE_MAX: Duration = Duration::from_secs(2);
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let (config, text) = read(args)?;
+    if args.dry_run {
+        return done(&described(&config));
+    }
+    check_files(&config);
+    let end_signals = EndSignals::listen("data that was only in memory is lost".to_owned())?;
+    let listeners = listen(&config)?;
+    let address = address(&config, &listeners)?;
+    let cluster = cluster(&config, address)?;
+    Logs::check(&config).map_err(cannot_log)?;
+    let devices = open(&config, args)?;
+    let mut logs = Logs::open(&config).map_err(cannot_log)?;
+    let batch = wire::Limits {
+        batch_requests: config.batch_max_requests,
+        ..wire::Limits::default()
+    };
+    let connections = config.proto_fd_max as usize;
+    let idle_ms = config.proto_fd_idle_ms.into();
+    let limits = Limits {
+        connections,
+        idle_ms,
+        batch,
+        ..Limits::default()
+    };
+    // A slow reader of the log must not block the serving threads.
+    let (sender, lines) = mpsc::sync_channel(LINES_MAX);
+    let log = Box::new(move |line| _ = sender.try_send(line));
+    let address = (address.ip(), address.port());
+    let accept_losses = args.accept_losses;
+    let setup = Setup {
+        config,
+        devices,
+        listeners,
+        address,
+        limits,
+        cluster,
+        accept_losses,
+        log,
+    };
+    let begin = Instant::now();
+    let server = Server::start(setup).map_err(Failure::environment)?;
+    let started = server.state().facts(|facts| start_lines(facts, &text));
+    write(&mut logs, &started);
+    serve(
+        &server,
+        begin,
+        &mut logs,
+        &lines,
+        &end_signals,
+        SocketAddr::from(address),
+    );
+    let damage = server.state().damage();
+    let stop_result = server.stop();
+    write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
+    stop_result.map_err(Failure::environment)?;
+    refuse(&damage)?;
+    write(
+        &mut logs,
+        &[Line::info(
+            "as",
+            "as.c",
+            "finished clean shutdown - exiting".to_owned(),
+        )],
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_log((path, error): (String, std::io::Error)) -> Failure {
+    Failure::environment(format!(
+        "cannot write the log {} - {error} - check the path, or log to the console",
+        quoted(&path)
+    ))
+}
+
+/// Waits for the end, and writes the log meanwhile.
+fn serve(
+    server: &Server,
+    begin: Instant,
+    logs: &mut Logs,
+    lines: &Receiver<Line>,
+    end_signals: &EndSignals,
+    address: SocketAddr,
+) {
+    let state = server.state();
+    let mut ticker: Option<Ticker> = None;
+    let now_ms = || begin.elapsed().as_millis() as u64;
+    let pause = |ticker: &Option<Ticker>| {
+        if ticker.is_some() {
+            POLL_INTERVAL
+        } else {
+            POLL_INTERVAL / 20
+        }
+    };
+    while end_signals.wait(pause(&ticker)).is_none()
+        && !server.has_ended()
+        && state.damage().is_empty()
+    {
+        write(logs, &lines.try_iter().collect::<Vec<_>>());
+        match &mut ticker {
+            None if state.is_ready() => {
+                ticker = Some(Ticker::new(now_ms()));
+                let objects = state.facts(|facts| {
+                    facts
+                        .counts
+                        .namespaces
+                        .iter()
+                        .map(|of| of.store.objects)
+                        .sum::<u64>()
+                });
+                let seconds = begin.elapsed().as_secs_f64();
+                let bytes = state.io().read_bytes;
+                let text = format!(
+                    "service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read"
+                );
+                write(logs, &[Line::info("as", "as.c", text)]);
+                write(logs, &state.facts(|facts| maybe_older(facts)));
+                console::note(&format!(
+                    "listening on {address}; {}",
+                    end_signals.stop_hint()
+                ));
+            }
+            None => {}
+            Some(ticker) => write(logs, &state.facts(|facts| ticker.tick(now_ms(), facts))),
+        }
+    }
+}
+
+/// Refuses to serve damaged devices.
+fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    let lines = damage
+        .iter()
+        .map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
+    Err(Failure::environment(format!(
+        "{} - the log lists the damaged blocks; none was overwritten - copy the devices if you may want to recover \
+         more, then start with --accept-losses, or clear the devices and lose all records",
+        lines.collect::<Vec<_>>().join("\n")
+    )))
+}
+
+/// Warnings at the start of a node with replication: if both nodes were killed at once, acknowledged data that was
+/// only in memory is lost.
+fn maybe_older(facts: &Facts) -> Vec<Line> {
+    let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
+    let doubtful = namespaces.filter(|(namespace, counts)| {
+        namespace.replication_factor > 1
+            && !namespace.settings.commit_to_device
+            && counts.store.objects > 0
+    });
+    doubtful.map(|(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
+        let text = format!(
+            "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
+             are lost, and a node does not fetch records that only the other has - with commit-to-device, no \
+             write is only in memory",
+            namespace.settings.name, counts.store.objects
+        );
+        Line::warning("hb", "hb.c", text)
+    }).collect()
+}
+
+/// Writes lines to the log. Errors do not end the service: the lines are lost.
+fn write(logs: &mut Logs, lines: &[Line]) {
+    if !lines.is_empty() {
+        let _ = logs.write(Timestamp::now(), lines);
+    }
+}
+
+fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
+    let name = quoted(&args.config.display().to_string());
+    let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
+    let ParsedConfig { config, notes } = conf::parse(&bytes).map_err(|problems| {
+        let lines: Vec<_> = problems
+            .0
+            .iter()
+            .map(|problem| format!("{name}, {problem}"))
+            .collect();
+        Failure::usage(lines.join("\n"))
+    })?;
+    notes
+        .iter()
+        .for_each(|note| console::warning(&format!("{name}, {note}")));
+    Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Describes the effect of a configuration.
+fn described(config: &Config) -> String {
+    let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
+    let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
+    let mut text = format!(
+        "{} cores; clients on {}\n",
+        cores(config),
+        addresses.join(", ")
+    );
+    for namespace in &config.namespaces {
+        let settings = &namespace.settings;
+        let devices = namespace.devices.join(", ");
+        text += &format!(
+            "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
+            settings.name,
+            settings.write_block_bytes,
+            if namespace.replication_factor > 1 {
+                "two copies"
+            } else {
+                "one copy"
+            }
+        );
+    }
+    text
+}
+
+/// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
+fn check_files(config: &Config) {
+    let needed_files = u64::from(config.proto_fd_max) + OWN_FILES;
+    match sys::process::raise_open_files() {
+        Ok(limit) if limit < needed_files => console::warning(&format!(
+            "only {} clients can connect at once, but proto-fd-max allows {}: the limit of open files is {limit} - \
+             raise the limit (ulimit -Hn, LimitNOFILE=)",
+            limit.saturating_sub(OWN_FILES),
+            config.proto_fd_max
+        )),
+        Ok(_) => {}
+        Err(error) => console::warning(&format!("cannot read the limit of open files - {error}")),
+    }
+}
+
+/// Listens at `socket_address`. Retries while a server that was just killed still holds the port: the kernel closes the
+/// ring of that server with a delay.
+fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind(socket_address) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse
+                    && begin.elapsed() < PORT_RELEASE_MAX =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
+    config
+        .listen
+        .addresses
+        .iter()
+        .map(|address: &_| {
+            let socket_address = SocketAddr::from((*address, config.listen.port));
+            bind_with_retries(socket_address).map_err(|error| {
+                let advice = match error.kind() {
+                    std::io::ErrorKind::AddrInUse => {
+                        "another program has the port (ss -ltnp); end it, or give another port"
+                    }
+                    std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
+                    std::io::ErrorKind::PermissionDenied => {
+                        "ports below 1024 need root; give a higher port"
+                    }
+                    _ => sys::remedy(&error, "give another address or port"),
+                };
+                Failure::environment(format!(
+                    "cannot listen on {socket_address} - {error} - {advice}"
+                ))
+            })
+        })
+        .collect()
+}
+
+/// Address advertised to clients.
+fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
+    if let Some(any) = config
+        .listen
+        .addresses
+        .iter()
+        .find(|address| address.is_unspecified() && config.access.is_none())
+    {
+        return Err(Failure::usage(format!(
+            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give a single \
+             address, or add access-address"
+        )));
+    }
+    let local_address = listeners[0].local_addr().map_err(|error| {
+        Failure::environment(format!(
+            "cannot read the port of the listening socket - {error}"
+        ))
+    })?;
+    Ok(config.access.map_or(local_address, SocketAddr::from))
+}
+
+fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
+    let mut nodes: Vec<_> = config
+        .nodes
+        .iter()
+        .map(|(host, port)| Node::new(host, *port))
+        .collect();
+    let is_own = |node: &Node| {
+        let at = node.host.parse().ok();
+        node.port == address.port()
+            && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
+    };
+    if nodes.is_empty() {
+        nodes.push(Node::new(&address.ip().to_string(), address.port()));
+    }
+    let Some(own_index) = nodes.iter().position(is_own) else {
+        return Err(Failure::usage(format!(
+            "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
+             the same lines on each node, including a line for this node",
+            address.ip(),
+            address.port()
+        )));
+    };
+    if let Some(id) = config.node_id.filter(|_| nodes.len() == 1) {
+        nodes[own_index].id = id;
+    }
+    Ok(Cluster::new(nodes, own_index))
+}
+
+/// A device of a namespace, and its expected header.
+struct ExpectedDevice<'a> {
+    name: &'a str,
+    file_bytes: Option<u64>,
+    /// True if another node also has each record.
+    has_copies: bool,
+    header: DeviceHeader,
+}
+
+/// Opens the devices of all namespaces of `config`, and writes the number of this start to their headers.
+///
+/// Errors: the guard refuses; the device was written with other settings, has a damaged header or an older state, or is
+/// too small.
+fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> {
+    let expected: Vec<_> = config
+        .namespaces
+        .iter()
+        .flat_map(|namespace| expected_devices(namespace, cores(config)))
+        .collect();
+    let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
+    check_sets(&expected, &existing)?;
+    let numbers = check_starts(&expected, &existing, args.accept_losses)?;
+    let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
+        file_size_bytes: expected.file_bytes,
+        uses_whole_device: true,
+        keeps_store: existing
+            .as_ref()
+            .is_some_and(|header| holds_only_records(expected.name, header)),
+        ..Request::new(
+            expected.name,
+            format!("records of namespace {}", expected.header.namespace),
+        )
+    };
+    let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
+    let consents = consent(&requests, &args.erase, &[])?;
+    let targets = consents.into_iter().map(|consent| {
+        consent
+            .notes()
+            .iter()
+            .for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
+        Arc::new(Target::writable(consent))
+    });
+    // All devices are checked before the first write.
+    let targets: Vec<_> = targets.collect();
+    let header = |((target, wanted), kept)| header(target, wanted, kept);
+    let headers = collect_all(
+        targets.iter().zip(&expected).zip(&existing).map(header),
+        Failure::environment,
+    )?;
+    let headers = headers
+        .into_iter()
+        .zip(numbers)
+        .map(|(header, number)| DeviceHeader {
+            starts: Starts::both(number),
+            ..header
+        });
+    let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
+    // Either all devices of a namespace are formatted, or none.
+    let of_kind = |is_new: bool| -> Vec<Device> {
+        let both = devices
+            .iter()
+            .zip(&existing)
+            .filter(|(_, existing)| existing.is_none() == is_new);
+        both.map(|(device, _)| device.clone()).collect()
+    };
+    let unformatted = of_kind(true);
+    formatting::format(&unformatted).map_err(Failure::environment)?;
+    formatting::write_headers(&of_kind(false)).map_err(Failure::environment)?;
+    for (target, header) in &unformatted {
+        console::note(&format!(
+            "{}: formatted for namespace {}",
+            target.name(),
+            header.namespace
+        ));
+    }
+    let mut devices = devices.into_iter();
+    Ok(config
+        .namespaces
+        .iter()
+        .map(|namespace| devices.by_ref().take(namespace.devices.len()).collect())
+        .collect())
+}
+
+fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevice<'_>> {
+    let devices = namespace.devices.len() as u16;
+    // Random identifier of the set of devices.
+    let set = RandomState::new().hash_one(&namespace.devices);
+    (0..)
+        .zip(&namespace.devices)
+        .map(|(index, name)| ExpectedDevice {
+            name,
+            file_bytes: namespace.file_bytes,
+            has_copies: namespace.replication_factor > 1,
+            header: DeviceHeader::new(&namespace.settings, devices, index, cores, set),
+        })
+        .collect()
+}
+
+/// The header of an existing store; `None` without a store. Warns of a damaged copy of the header. Errors: the store has
+/// other settings than expected, or no valid header.
+fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
+    // The guard refuses a path that cannot be read, or is neither file nor device.
+    let Ok(metadata) = fs::metadata(expected.name) else {
+        return Ok(None);
+    };
+    if !metadata.is_file() && !metadata.file_type().is_block_device() {
+        return Ok(None);
+    }
+    let Ok(mut device) = File::open(expected.name) else {
+        return Ok(None);
+    };
+    let Ok(size_bytes) = device.seek(SeekFrom::End(0)) else {
+        return Ok(None);
+    };
+    let copies = HEADER_OFFSETS.map(|at| read_at(&device, at, WRITTEN_BYTES));
+    let first_block = read_at(&device, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
+    let Some(header) = compare_header(expected, &copies, &first_block, size_bytes)? else {
+        return Ok(None);
+    };
+    let starts = [header.starts.first, header.starts.second];
+    for (copy, _) in copy_states(&copies)
+        .iter()
+        .zip(starts)
+        .filter(|(_, number)| number.is_none())
+    {
+        console::warning(&format!(
+            "{}: damaged header: {copy} - the other copy is valid, and this start restores the damaged copy",
+            expected.name
+        ));
+    }
+    // The position of each core's part depends on the size, so the size of an existing file must not change.
+    match expected
+        .file_bytes
+        .filter(|bytes| metadata.is_file() && *bytes != metadata.len())
+    {
+        Some(bytes) => Err(format!(
+            "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
+             the file, or remove the file and lose its records",
+            expected.name,
+            metadata.len()
+        )),
+        None => Ok(Some(header)),
+    }
+}
+
+/// True if samples of the device show only the store of `header`. Otherwise says so: the guard then asks.
+fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
+    let Ok(device) = File::open(name) else {
+        return false;
+    };
+    let foreign = header.foreign_block(RandomState::new().hash_one(name), |at, bytes| {
+        read_at(&device, at, bytes)
+    });
+    if let Some(at) = foreign {
+        console::warning(&format!(
+            "{name} has the header of namespace {}, but the write block at byte {at} holds data that the namespace did \
+             not write, and that the namespace would overwrite",
+            header.namespace
+        ));
+    }
+    foreign.is_none()
+}
+
+fn read_at(device: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    device.read_exact_at(&mut read, at).map(|()| read)
+}
+
+/// The state of each copy of a header, if the copy is not valid.
+fn copy_states(copies: &[io::Result<Vec<u8>>; 2]) -> [String; 2] {
+    std::array::from_fn(|copy| {
+        let place = format!("the copy at byte {}", HEADER_OFFSETS[copy]);
+        match &copies[copy] {
+            Err(error) => format!("{place} cannot be read ({error})"),
+            Ok(_) => format!("{place} is overwritten or has a wrong checksum"),
+        }
+    })
+}
+
+/// The header on the device, compared with the expected header; `None` if the device has no header.
+fn compare_header(
+    expected: &ExpectedDevice<'_>,
+    copies: &[io::Result<Vec<u8>>; 2],
+    first_block: &[u8],
+    size_bytes: u64,
+) -> Result<Option<DeviceHeader>, String> {
+    // A file that ends before the second copy is no device of the store.
+    let fails = |error: &io::Error| error.kind() != io::ErrorKind::UnexpectedEof;
+    let has_failed = copies.iter().any(|copy| copy.as_ref().is_err_and(fails));
+    let bytes = copies
+        .each_ref()
+        .map(|copy| copy.as_deref().map_or_else(|_| Vec::new(), <[u8]>::to_vec));
+    match expected
+        .header
+        .clone()
+        .sized(size_bytes)
+        .plan(&bytes, first_block)
+    {
+        HeaderCheck::Open(header) => Ok(Some(header)),
+        HeaderCheck::Differs(differences) => Err(format!(
+            "cannot open {} - it has records written with other settings: {} - use those settings, or \
+             {CLEAR_HINT}",
+            expected.name,
+            differences.join(", ")
+        )),
+        HeaderCheck::Format if !has_failed => Ok(None),
+        HeaderCheck::Format | HeaderCheck::Damaged => Err(format!(
+            "cannot open {} - damaged header: {} - the records behind the header are still there: first copy the device; \
+             then write the first {WRITTEN_BYTES} bytes of an earlier copy of the device to byte 0, or \
+             {CLEAR_HINT}",
+            expected.name,
+            copy_states(copies).join(", and ")
+        )),
+    }
+}
+
+/// Checks that no device of a namespace has an older state than the others. Returns the number of this start for each
+/// device. `accepts_losses` accepts older records, unless they could replace newer records of another node.
+fn check_starts(
+    expected: &[ExpectedDevice<'_>],
+    existing: &[Option<DeviceHeader>],
+    accepts_losses: bool,
+) -> Result<Vec<u64>, Failure> {
+    let mut numbers = Vec::new();
+    for devices in expected.chunk_by(|a, b| a.header.namespace == b.header.namespace) {
+        let existing = &existing[numbers.len()..][..devices.len()];
+        let starts: Vec<Starts> = existing
+            .iter()
+            .flatten()
+            .map(|header| header.starts)
+            .collect();
+        numbers.extend(devices.iter().map(|_| Starts::next(&starts)));
+        let Some([(older, begun), (newer, finished)]) = Starts::older(&starts) else {
+            continue;
+        };
+        let why = format!(
+            "namespace {} - {} has an older state than {}: its last start has number {begun}, but start {finished} reached \
+             all devices",
+            devices[older].header.namespace, devices[older].name, devices[newer].name
+        );
+        let may_accept = !devices[older].has_copies;
+        if accepts_losses && may_accept {
+            console::warning(&format!(
+                "{why} - newer records are missing, and deleted records may be back"
+            ));
+            continue;
+        }
+        let accept = if may_accept {
+            "start with --accept-losses to use the older records, or "
+        } else {
+            ""
+        };
+        return Err(Failure::environment(format!(
+            "cannot open {why} - give all devices the state of the same stop, or {accept}{CLEAR_HINT}"
+        )));
+    }
+    Ok(numbers)
+}
+
+/// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
+/// of the devices, records would be missing; with a device of another set, older records would reappear.
+fn check_sets(
+    expected: &[ExpectedDevice<'_>],
+    existing: &[Option<DeviceHeader>],
+) -> Result<(), Failure> {
+    for (device, header) in expected.iter().zip(existing) {
+        let namespace = &device.header.namespace;
+        let mut others = expected
+            .iter()
+            .zip(existing)
+            .filter(|(other, _)| other.header.namespace == *namespace);
+        let other = others.find_map(|(other, kept)| {
+            kept.as_ref()
+                .filter(|kept| {
+                    header
+                        .as_ref()
+                        .is_none_or(|own| own.device_set != kept.device_set)
+                })
+                .map(|kept| (other, kept))
+        });
+        let Some((other, kept)) = other else { continue };
+        return Err(Failure::environment(match header {
+            None => format!(
+                "cannot open namespace {namespace} - {} has records of the namespace and {} has none - give all devices of \
+                 the namespace, or clear {} and lose its records",
+                other.name, device.name, other.name
+            ),
+            Some(own) => format!(
+                "cannot open namespace {namespace} - {} and {} were not formatted together: they belong to the sets {:016x} \
+                 and {:016x} - give devices of one set, or clear all of them and lose their records",
+                device.name, other.name, own.device_set, kept.device_set
+            ),
+        }));
+    }
+    Ok(())
+}
+
+/// The header for a device that is now open for writing; an existing header is read again.
+fn header(
+    target: &Arc<Target>,
+    expected: &ExpectedDevice<'_>,
+    existing: &Option<DeviceHeader>,
+) -> Result<DeviceHeader, String> {
+    let cannot = |why: &str| format!("cannot open {} - {why}", expected.name);
+    let space = expected
+        .header
+        .space(target.size_bytes(), 0, 0, target.min_io_bytes());
+    space.map_err(|why| cannot(&why))?;
+    let copies = HEADER_OFFSETS.map(|at| formatting::read_at(target, at, WRITTEN_BYTES));
+    let first_block =
+        formatting::read_at(target, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
+    match (
+        existing,
+        compare_header(expected, &copies, &first_block, target.size_bytes())?,
+    ) {
+        // No records to keep: the device was empty, or the user consented to its erasure.
+        (None, None) => Ok(expected.header.clone().sized(target.size_bytes())),
+        (Some(before), Some(now)) if now == *before => Ok(now),
+        _ => Err(cannot(
+            "its header has changed since the first check - try again",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Namespace;
+
+    #[test]
+    fn a_header_that_cannot_be_read_is_damage_and_no_reason_to_format() {
+        let header = DeviceHeader::new(&Namespace::new("test"), 1, 0, 1, 7).sized(16 << 20);
+        let expected = ExpectedDevice {
+            name: "drive",
+            file_bytes: None,
+            has_copies: false,
+            header: header.clone(),
+        };
+        let compare = |first, second| compare_header(&expected, &[first, second], &[], 16 << 20);
+        let failed = || Err(io::Error::from_raw_os_error(5));
+        let zeros = || Ok(vec![0; WRITTEN_BYTES]);
+        for (first, second, at) in [
+            (failed(), zeros(), 0),
+            (zeros(), failed(), 8_384_512),
+            (failed(), failed(), 0),
+        ] {
+            let why = compare(first, second).unwrap_err();
+            let place =
+                format!("the copy at byte {at} cannot be read (Input/output error (os error 5))");
+            assert!(
+                why.contains("damaged header: ") && why.contains(&place),
+                "{why}"
+            );
+            assert!(
+                why.find("first copy the device") < why.find("clear all devices"),
+                "{why}"
+            );
+        }
+        let restored = compare(failed(), Ok(header.to_bytes())).unwrap().unwrap();
+        assert_eq!(
+            restored.starts,
+            Starts {
+                first: None,
+                second: Some(0)
+            }
+        );
+        let ends = || Err(io::ErrorKind::UnexpectedEof.into());
+        assert_eq!(
+            [compare(ends(), ends()), compare(zeros(), ends())],
+            [Ok(None), Ok(None)],
+            "a new or short file"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! `flashproof fleet`: campaigns.
+
+use super::report::{show, watch};
+use crate::args::{
+    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, check_words,
+};
+use crate::commands::done;
+use fleet::inventory::Inventory;
+use fleet::plan::Plan;
+use fleet::status::CampaignStatus;
+use fleet::{campaign, slurm, start, task};
+use session::console;
+use session::failure::Failure;
+use session::user_file::write_file;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs a command of the group.
+pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
+    match fleet {
+        Fleet::Inventory(args) => inventory(args)?,
+        Fleet::Init(args) => init_file(args)?,
+        Fleet::Plan(args) => console::result(&plan(args)?.text())?,
+        Fleet::Run(args) => return start_or_go_on(args),
+        Fleet::Status(args) => return status(args),
+        Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
+        Fleet::Task(args) => {
+            return task::run(
+                &plan(&args.campaign)?.start()?,
+                args.index,
+                args.step.as_deref(),
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `flashproof report` of a campaign.
+pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let plan = plan_in(dir)?;
+    let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
+    let base = plan.dir.display().to_string();
+    show(
+        &args.form,
+        &campaign,
+        || campaign.html(&base),
+        || campaign.markdown(),
+        || campaign.text(),
+    )?;
+    Ok(ExitCode::from(status.exit_code()))
+}
+
+/// The plan of a campaign, by an absolute path: tasks have other working directories.
+fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
+    plan_in(&args.dir)
+}
+
+pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
+    Plan::read(&absolute(dir)?, &|words| check_words(words))
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(dir).map_err(|error| {
+        let advice = "give the directory of a campaign; \"flashproof fleet inventory --out DIR\" creates one";
+        Failure::usage(format!("cannot open the campaign {} - {error} - {advice}", dir.display()))
+    })
+}
+
+fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
+    if args.slurm {
+        let dir = args.out.clone().unwrap_or_default();
+        results::files::create_dirs(&dir).map_err(|error| {
+            Failure::environment(format!(
+                "cannot create the directory {} - {error} - give another --out",
+                dir.display()
+            ))
+        })?;
+        let dir = absolute(&dir)?;
+        let down_nodes = slurm::inventory(&dir, &args.slurm_option)?;
+        if !down_nodes.is_empty() {
+            console::warning(&format!(
+                "no inventory of {}: these nodes are not up - \"sinfo -R\" shows the reasons",
+                down_nodes.join(", ")
+            ));
+        }
+        let inventories: Vec<Inventory> = Inventory::read_all(&dir)?
+            .into_iter()
+            .map(|(_, inventory)| inventory)
+            .collect();
+        return console::result(&Inventory::table(&inventories));
+    }
+    let inventory = match &args.simulated {
+        Some(spec) => Inventory::simulated(spec, args.count)?,
+        None => Inventory::of_this_host(),
+    };
+    if let Some(dir) = &args.out {
+        let path = inventory.write(dir)?;
+        console::note(&format!("inventory: {}", path.display()));
+    }
+    match args.json {
+        true => console::result(&crate::commands::json(&inventory)?),
+        false if args.quiet && args.out.is_some() => Ok(()),
+        false => console::result(&Inventory::table(&[inventory])),
+    }
+}
+
+fn init_file(args: &InitArgs) -> Result<(), Failure> {
+    let dir = absolute(&args.campaign.dir)?;
+    let text = campaign::template(&dir, &Inventory::read_all(&dir)?, args.slurm);
+    let path = dir.join(campaign::CAMPAIGN);
+    write_file("campaign", &path, Some(&text), args.force)?;
+    console::result(&format!(
+        "{} is written; edit it, then run\n  flashproof fleet plan {}\n",
+        path.display(),
+        console::shell_quoted(&dir.display().to_string())
+    ))
+}
+
+fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(&args.campaign)?.start()?;
+    match start::run(&plan, args.failed)? {
+        None => {
+            let status = CampaignStatus::read(&plan)?;
+            console::result(&status.text())?;
+            Ok(ExitCode::from(status.exit_code()))
+        }
+        Some(0) => done("nothing to submit: every step has a result or is in the queue\n"),
+        Some(tasks) => done(&format!(
+            "submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n",
+            plan.campaign.name
+        )),
+    }
+}
+
+fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(&args.campaign)?;
+    let mut code = 0;
+    watch(args.watch, args.json, || {
+        let status = CampaignStatus::read(&plan)?;
+        code = status.exit_code();
+        let text = if args.json {
+            serde_json::to_string(&status).map_err(Failure::environment)? + "\n"
+        } else {
+            status.text()
+        };
+        Ok((text, status.is_over()))
+    })?;
+    Ok(ExitCode::from(code))
+}

@@ -1,0 +1,500 @@
+//! `flashproof rate`: the highest multiple of a load that devices hold.
+//!
+//! ```text
+//! options, CONFIG -> Request   load, bounds, terms; nothing touched
+//!                 -> SeriesDir the directory of the series, started or resumed
+//!                 -> SearchRun the search, replayed from the steps done
+//!                     next load -> an observed run -> its result -> next load ...
+//!                 -> conclusion
+//! ```
+//! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
+//! with the runner, and saves the state before and after each step.
+
+pub mod predict;
+mod search;
+
+use crate::configuration::percent;
+use crate::series::{
+    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase,
+};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use conclusions::rating::{
+    Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome,
+    conclude, three_digits,
+};
+use conclusions::series::{Identity, Purpose, Series, State, Step};
+use load::factor::Factor;
+use load::workload::Load;
+use load::workload::act::ActWorkload;
+use load::workload::act::load_summary::LoadSummary;
+use report::table::Table;
+use results::judge::{Outcome, Sla, round_sec};
+use results::units::{seconds, span};
+use search::SearchRun;
+use session::failure::Failure;
+use session::signals::SignalHandler;
+use session::{CompatMode, console};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of a search for the highest rating.
+#[derive(Args, Debug)]
+pub struct RateOptions {
+    /// Device to rate: ALL its data is erased. Several devices get the load at the same time
+    #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// Configuration (of any ACT version) with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
+    /// on each device]
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// First load to try, a multiple of 1x that the device surely holds
+    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub from: Factor,
+    /// Highest load to try, as a multiple of 1x
+    #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub up_to: Factor,
+    /// Maximum time under load: 8h, 90m, or a number of seconds; the result is the rating found by then [default:
+    /// no limit]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub max_duration: Option<u32>,
+    /// Maximum distance between the highest load held and the lowest not held, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = resolution)]
+    pub resolution: f64,
+    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Time over which a load is judged and the final rating is confirmed: 1h, 30m, or a number of seconds; a round
+    /// is a twelfth of this time, at most 60 s [default: 3600; less on simulated drives if 3600 s take over a minute
+    /// of CPU]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
+    pub slice: Option<u32>,
+    /// Pace and distribute operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    #[command(flatten)]
+    pub series: Options,
+    /// Do not prepare devices; the rating is then not comparable with published ones
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each step
+    /// [default: flashproof-results/rate-SERIAL, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Parses the time of the confirmation, which takes at least twelve rounds of a second.
+fn confirmation(text: &str) -> Result<u32, String> {
+    match seconds(text)? {
+        seconds if seconds < 12 => Err(
+            "give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more"
+                .to_owned(),
+        ),
+        seconds => Ok(seconds),
+    }
+}
+
+/// Parses a resolution, at least 1 %: below that, multiples of three digits cannot be distinguished.
+fn resolution(text: &str) -> Result<f64, String> {
+    percent(text, 1.0..=50.0)
+}
+
+/// Rates devices, resuming from the state on disk.
+pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
+    let request = Request::of(args)?;
+    let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
+    let first = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
+    let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
+    let mut series_dir = SeriesDir::open(
+        &first,
+        args.series.clone(),
+        new_series,
+        &[NOT_PREPARED],
+        |options| may_erase(&request.base, args.no_prep, options),
+    )?;
+    series_dir.series.interrupt_running_steps();
+    if series_dir
+        .series
+        .conclusion
+        .as_ref()
+        .is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid)
+    {
+        console::note(&format!(
+            "the search in {} is complete; --fresh starts a new one",
+            series_dir.dir.display()
+        ));
+        return series_dir.show_conclusion("", &steps(&series_dir));
+    }
+    if args.series.dry_run {
+        return show_plan(&series_dir, &request, &drives);
+    }
+    let signal_handler = SignalHandler::install(
+        "run the same command to repeat the step",
+        CompatMode::Native,
+    )?;
+    series_dir.series.conclusion = None;
+    series_dir.save()?;
+    if let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
+        return Ok(code);
+    }
+    series_dir.examine();
+    series_dir.print_findings();
+    console::note(&summary(&series_dir, &request));
+    let Some(finding) = climb(&request, &mut series_dir, &signal_handler)? else {
+        return series_dir.show_interruption(
+            ": run the same command to repeat the interrupted step",
+            &steps(&series_dir),
+        );
+    };
+    let caveats = request.not_comparable(series_dir.term(NOT_PREPARED), &drives.virtual_kinds);
+    let mut conclusion = conclude(&series_dir.series, &finding, &args.sla, &caveats);
+    conclusion
+        .remarks
+        .extend(finding.held.and_then(|held| request.shortened(held)));
+    series_dir.conclude(conclusion)?;
+    series_dir.show_conclusion("", &steps(&series_dir))
+}
+
+/// Runs loads until the rating is found; `None`: interrupted.
+fn climb(
+    request: &Request,
+    series_dir: &mut SeriesDir,
+    signal_handler: &SignalHandler,
+) -> Result<Option<SearchResult>, Failure> {
+    let mut search = SearchRun::replayed(request, &series_dir.series);
+    loop {
+        // A signal that arrived while the last step or preparation was being recorded takes effect here.
+        if signal_handler.signal_received().is_some() {
+            return Ok(None);
+        }
+        let next_run = match search.next() {
+            Ok(next_run) => next_run,
+            Err(finding) => return Ok(Some(finding)),
+        };
+        if search.run(next_run, series_dir, signal_handler)?.is_break() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Duration of the confirmation, seconds: ACT's slice.
+const SLICE_SEC: u32 = 3_600;
+/// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
+const SIMULATED_OPS_MAX: f64 = 250e6;
+/// Minimum length of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute of load shows the drive's behaviour
+/// at that rate.
+const SIMULATED_SLICE_SEC_MIN: u64 = 60;
+
+/// The requested search.
+pub struct Request {
+    /// The load of 1x, on all devices.
+    pub base: Base1x,
+    /// First load to try.
+    pub first_load: f64,
+    /// Highest load to try.
+    pub highest_load: f64,
+    /// Maximum distance of the result from the true rating, as a fraction.
+    pub resolution: f64,
+    /// Duration of the confirmation.
+    slice: Slice,
+    /// Operations per second at 1x on simulated drives, if they limit the length of a step.
+    bounding_iops: Option<f64>,
+    /// Maximum time under load, seconds.
+    pub max_sec: Option<f64>,
+    pub simulated: bool,
+    /// Name of CONFIG; empty without one.
+    pub config_name: String,
+    sla: Sla,
+    as_act: bool,
+    no_prep: bool,
+}
+
+/// Time in which a load is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Seconds, in whole rounds.
+    pub sec: u64,
+    /// Length of a round, seconds.
+    pub round_sec: u64,
+}
+
+impl Slice {
+    /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
+    fn of(sec: u64, interval_sec: u64) -> Self {
+        let round_sec = round_sec(None, sec, interval_sec);
+        Self {
+            sec: sec.div_ceil(round_sec) * round_sec,
+            round_sec,
+        }
+    }
+}
+
+impl Request {
+    /// The request in `args`. Errors: invalid options or files.
+    pub fn of(args: &RateOptions) -> Result<Self, Failure> {
+        let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
+        let spec = base.spec();
+        let first_load = three_digits(args.from.as_f64());
+        let highest_load = three_digits(args.up_to.as_f64());
+        if first_load > highest_load {
+            return Err(Failure::usage(format!(
+                "cannot search from {first_load}x (--from) up to {highest_load}x (--up-to) - the first load is the higher one - \
+                 give a lower --from"
+            )));
+        }
+        let simulated = spec.is_simulated();
+        let summary = || LoadSummary::of(base.config(), &[]).ok();
+        let file_name = args.config.as_deref().and_then(|path| path.file_name());
+        let request = Self {
+            first_load,
+            highest_load,
+            resolution: args.resolution / 100.0,
+            slice: Slice::of(
+                args.slice.unwrap_or(SLICE_SEC).into(),
+                spec.report_interval_sec,
+            ),
+            bounding_iops: if simulated && args.slice.is_none() {
+                summary().map(|summary: LoadSummary| {
+                    summary
+                        .flows
+                        .iter()
+                        .map(|flow| flow.rate.per_sec_f64())
+                        .sum()
+                })
+            } else {
+                None
+            },
+            max_sec: args.max_duration.map(f64::from),
+            simulated,
+            config_name: file_name
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            sla: args.sla.clone(),
+            as_act: base.is_paced_as_published(),
+            no_prep: args.no_prep,
+            base,
+        };
+        // Check the first rate now, before hours are spent.
+        request.load(first_load, request.slice(first_load).sec)?;
+        Ok(request)
+    }
+
+    /// Slice in which `multiple` times 1x is judged.
+    pub fn slice(&self, multiple: f64) -> Slice {
+        match self.bounding_iops {
+            Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
+                let sec = (SIMULATED_OPS_MAX / (iops * multiple)) as u64;
+                Slice::of(
+                    sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec),
+                    self.base.spec().report_interval_sec,
+                )
+            }
+            _ => self.slice,
+        }
+    }
+
+    /// Maximum duration of a run of the search, seconds; `wait_sec` is the longest time so far before a slow spell. On
+    /// a real drive, a confirmation contains several spells.
+    pub fn longest_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
+        let Slice { sec, round_sec } = self.slice(next_run.multiple());
+        match next_run {
+            NextRun::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
+            NextRun::Confirm(_) if !self.simulated => {
+                let spells_sec = (SPELLS_IN_WINDOW as f64 * wait_sec) as u64;
+                sec.max(spells_sec.div_ceil(round_sec) * round_sec)
+            }
+            NextRun::Try(_) | NextRun::Confirm(_) => sec,
+        }
+    }
+
+    /// Minimum time in which a run of the search can have a result, seconds.
+    pub fn least_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
+        match next_run {
+            NextRun::Confirm(_) => self.longest_sec(next_run, wait_sec),
+            NextRun::Try(_) | NextRun::Recover(_) => {
+                ROUNDS_MIN as u64 * self.slice(next_run.multiple()).round_sec
+            }
+        }
+    }
+
+    /// Why a confirmation of `multiple` is shorter than normal; `None` if it has the normal length.
+    pub fn shortened(&self, multiple: f64) -> Option<String> {
+        let sec = self.slice(multiple).sec;
+        (sec < self.slice.sec).then(|| {
+            let sec = span(sec);
+            let normal = span(self.slice.sec);
+            let hours = self.slice.sec / 3_600;
+            format!(
+                "the load was judged over {sec}, not {normal}, to take at most a minute of CPU (--slice {hours}h judges \
+                 the whole time)"
+            )
+        })
+    }
+
+    /// The load of `multiple` times 1x on all devices, for at most `seconds`.
+    pub fn load(&self, multiple: f64, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
+        let mut base = self.base.clone();
+        base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
+        let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
+        let factor: Factor = multiple.to_string().parse().map_err(Failure::usage)?;
+        base.multiplied(factor, &devices).map_err(|errors| {
+            let errors: Vec<_> = errors
+                .iter()
+                .map(|error| format!("{multiple}x: {error}"))
+                .collect();
+            Failure::usage(errors.join("\n"))
+        })
+    }
+
+    /// A new series of this request on `devices`.
+    pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+        let terms = [
+            ("limits", self.sla.to_string()),
+            ("first load", format!("{}x", self.first_load)),
+            ("highest load", format!("{}x", self.highest_load)),
+            ("resolution", format!("{} %", self.resolution * 100.0)),
+            ("length of a round", span(self.slice.round_sec)),
+            ("confirmed for", span(self.slice.sec)),
+            (
+                "pacing",
+                if self.as_act { "as ACT" } else { "even" }.to_owned(),
+            ),
+            (
+                "load of 1x",
+                if self.base.is_standard() {
+                    "ACT's"
+                } else {
+                    "its own"
+                }
+                .to_owned(),
+            ),
+            (
+                "preparation",
+                if self.no_prep {
+                    "none (--no-prep)"
+                } else {
+                    "before the first step"
+                }
+                .to_owned(),
+            ),
+            (NOT_PREPARED, unprepared.join(", ")),
+        ];
+        series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
+    }
+
+    /// Why a rating must not be compared with published ones. `unprepared`: names of the unprepared devices;
+    /// `virtual_kinds`: kinds of devices that are not drives.
+    pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
+        let reasons = [
+            (
+                !self.as_act,
+                "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)",
+            ),
+            (!self.base.is_standard(), "the load of 1x was not ACT's"),
+            (self.sla != Sla::default(), "the limits were not ACT's"),
+            (self.simulated, "the drive was simulated"),
+            (!unprepared.is_empty(), "the drive was not prepared"),
+            (
+                self.slice.sec < SLICE_SEC.into(),
+                "the rating was confirmed for less than an hour",
+            ),
+        ];
+        let reasons = reasons
+            .into_iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, why)| why.to_owned());
+        reasons.chain(virtual_kinds.iter().cloned()).collect()
+    }
+}
+
+/// Prints the plan of a dry run. Returns the exit code.
+fn show_plan(
+    series_dir: &SeriesDir,
+    request: &Request,
+    drives: &Drives,
+) -> Result<ExitCode, Failure> {
+    let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec();
+    let devices = drives.plan(&drives.to_prepare(series_dir.has_begun()));
+    let time_note = if request.simulated {
+        " of simulated time"
+    } else {
+        ""
+    };
+    console::page(&format!(
+        "{}\n{devices}the rating is confirmed over {}\ntime under load: from {} to {}{time_note}, depending on the \
+         rating; slow spells of a drive add to this time\nnothing was written\n",
+        summary(series_dir, request),
+        span(request.slice(request.first_load).sec),
+        span(least_sec),
+        span(most_sec)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+    let bound = match request.max_sec {
+        Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
+        None => String::new(),
+    };
+    format!(
+        "searching for the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
+        request.first_load,
+        span(request.slice(request.first_load).round_sec),
+        series_dir.dir.display(),
+        series_dir.done_before()
+    )
+}
+
+/// Table of the steps, and their directories.
+fn steps(series_dir: &SeriesDir) -> String {
+    let headings = ["step", "result", "rounds", "worst share", "run directory"];
+    format!(
+        "\n{}\n{}",
+        Table::new("")
+            .text(headings)
+            .rows(series_dir.series.steps.iter().map(row)),
+        series_dir.format_paths()
+    )
+}
+
+fn row(step: &Step) -> Vec<String> {
+    let details = Details::of(step);
+    let rounds = details
+        .as_ref()
+        .map_or(String::new(), |details| details.judged.rounds.to_string());
+    // The table has only the share at the lowest threshold; the report has the others.
+    let shares = details
+        .iter()
+        .flat_map(|details| &details.judged.shares)
+        .filter_map(|shares| shares.share.first());
+    let worst = shares
+        .copied()
+        .reduce(f64::max)
+        .map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
+    vec![
+        step.name.clone(),
+        result_word(step).to_owned(),
+        rounds,
+        worst,
+        step.dir.clone(),
+    ]
+}
+
+/// Result of a step, in a word or two.
+fn result_word(step: &Step) -> &'static str {
+    match (
+        step.state,
+        Details::of(step).map(|details| details.judged.seen),
+    ) {
+        (State::Done, Some(StepOutcome::Held)) => "held",
+        (State::Done, Some(StepOutcome::Failed)) => "not held",
+        (State::Done, Some(StepOutcome::Broken)) => "operations failed",
+        (State::Done, Some(StepOutcome::NotSteady)) => "not steady",
+        (State::Done, Some(StepOutcome::OurLimit)) => "limited by host",
+        (State::Running, _) => "running",
+        _ => "interrupted",
+    }
+}

@@ -1,0 +1,93 @@
+//! `flashproof report --parquet`: runs, series and campaigns as tables, for SQL.
+
+use crate::commands::fleet::plan_in;
+use export::{TaskRow, VIEWS, export};
+use fleet::campaign::CAMPAIGN;
+use fleet::plan::Plan;
+use fleet::status::CampaignStatus;
+use results::units::{bytes, count};
+use session::console;
+use session::failure::Failure;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exports `dirs` to `out`. Prints warnings about unreadable files, and a summary of the export.
+pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
+    let mut campaigns = Vec::new();
+    for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
+        let plan = plan_in(dir)?;
+        let status = CampaignStatus::read(&plan)?;
+        campaigns.push((step_states(&status, &plan, dir), status, plan));
+    }
+    let tasks: Vec<_> = campaigns
+        .iter()
+        .flat_map(|(words, status, plan)| rows(status, plan, words))
+        .collect();
+    let exported = export(dirs, &tasks, out, force).map_err(Failure::environment)?;
+    for path in &exported.repeated {
+        console::warning(&format!(
+            "{path} is left out: it is a copy of a run or series that is already exported"
+        ));
+    }
+    exported
+        .unreadable
+        .iter()
+        .for_each(|why| console::warning(why));
+    console::result(&format!(
+        "exported {} and {} series to {}: {}, {}; to query: cd {} && duckdb -init {VIEWS}\n",
+        count(exported.runs, "run"),
+        exported.series,
+        out.display(),
+        count(exported.rows, "row"),
+        bytes(exported.bytes as f64),
+        console::shell_quoted(&out.to_string_lossy()),
+    ))?;
+    Ok(ExitCode::from(if exported.unreadable.is_empty() {
+        0
+    } else {
+        3
+    }))
+}
+
+/// For each step of each drive: the path of the step's results, beginning with the name of the directory, and the state
+/// of the step.
+fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+    let words = status.steps().map(|(task, step)| {
+        let results = plan.results_dir(task.index, &step.step);
+        let below = results.strip_prefix(&plan.dir).unwrap_or(&results);
+        (
+            format!("{name}/{}", below.display()),
+            step.now.text().to_lowercase(),
+        )
+    });
+    words.collect()
+}
+
+fn rows<'a>(
+    status: &'a CampaignStatus,
+    plan: &'a Plan,
+    words: &'a [(String, String)],
+) -> impl Iterator<Item = TaskRow<'a>> {
+    status
+        .steps()
+        .zip(words)
+        .map(|((task, step), (path, state))| {
+            let drive = &plan.drives[task.index].drive;
+            TaskRow {
+                campaign: &status.name,
+                task: task.index as u64,
+                step: &step.step,
+                path,
+                hostname: step.host.as_deref(),
+                drive: &drive.id,
+                model: drive.model.as_deref(),
+                serial: drive.serial.as_deref(),
+                firmware: drive.firmware.as_deref(),
+                slot: drive.slot.as_deref(),
+                state,
+                note: &step.note,
+                attempts: step.attempts as u64,
+            }
+        })
+}

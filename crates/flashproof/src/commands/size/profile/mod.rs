@@ -1,0 +1,515 @@
+//! `flashproof size profile`: derives a load profile of a live cluster from its logs, and writes test configurations.
+//! Also `flashproof size align` and `flashproof size select`.
+
+mod page;
+
+use crate::args::{Instant, SelectArgs, SizeArgs};
+use crate::commands::size::select;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use load::factor::Factor;
+use load::workload::act::options::Test;
+use results::files;
+use results::judge::Outcome;
+use session::console;
+use session::failure::Failure;
+use session::user_file::{check_page, write_file, write_page};
+use sizing::configuration::{
+    Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
+};
+use sizing::info::{self, InfoReplies};
+use sizing::profile::Profile;
+use sizing::profile::derive::{id, profile};
+use sizing::profile::sources::{NamespaceFacts, ProfileOptions, Sources};
+use sizing::select::SizingTerms;
+use sizing::server_log::ServerLog;
+use sizing::source::Source;
+use sizing::{iostat, pasted, server_log};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit code of a profile whose numbers contradict each other: such a profile says nothing about the drives.
+const IN_DOUBT: u8 = 4;
+
+/// Name of the profile in the folder.
+const PROFILE: &str = "profile.json";
+
+/// Derives the profile, shows it, and writes the files.
+pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
+    args.html.as_deref().map(check_page).transpose()?;
+    let sources = read(args)?;
+    let profile =
+        profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
+    let test_options = TestOptions {
+        device: args.device.clone(),
+        duration_sec: args.duration,
+        factor: args.scale,
+    };
+    let node = args
+        .node
+        .as_deref()
+        .or_else(|| busiest_node(&profile))
+        .unwrap_or_default();
+    let configured = configurations(&profile, node, &test_options);
+    let json = crate::commands::json(&profile)?;
+    let balances = profile.doubts().is_empty();
+    console::result(&if args.json {
+        json.clone()
+    } else {
+        page::page(&profile, configured.as_deref().unwrap_or_default())
+    })?;
+    let configurations = match configured {
+        // The doubts have the reason.
+        Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),
+        configured => configured.map_err(Failure::usage)?,
+    };
+    let is_accepted = balances || args.accept_unbalanced;
+    let accepted = if is_accepted {
+        &configurations[..]
+    } else {
+        &[]
+    };
+    if let Some(dir) = &args.out {
+        write(dir, args.force, &json, accepted)?;
+    }
+    if let Some(path) = &args.html {
+        write_page(path, &page::html(&profile, &configurations))?;
+    }
+    if let Some(dir) = &args.out {
+        print_next_steps(args, &profile, node, dir, &configurations, is_accepted);
+    }
+    Ok(if balances {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(IN_DOUBT)
+    })
+}
+
+/// Writes the profile and the configurations, or nothing.
+fn write(
+    dir: &Path,
+    force: bool,
+    json: &str,
+    configurations: &[Configuration],
+) -> Result<(), Failure> {
+    let cannot = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::environment(format!(
+            "cannot write {} - {error} - give --out another folder",
+            path.display()
+        ))
+    };
+    let new_dirs = files::create_dirs(dir).map_err(|error| cannot(dir, &error))?;
+    let texts = configurations
+        .iter()
+        .map(|one| (file_name(&one.namespace), one.text.as_str()));
+    let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json))
+        .chain(texts)
+        .collect();
+    let write = |name: &str, text| write_file("load profile", &dir.join(name), text, force);
+    let checked = texts.iter().try_for_each(|(name, _)| write(name, None));
+    checked.inspect_err(|_| new_dirs.remove())?;
+    texts
+        .iter()
+        .try_for_each(|(name, text)| write(name, Some(*text)))
+}
+
+/// File name for a namespace. Namespaces contain no slash, but a log may come from anywhere.
+fn file_name(namespace: &str) -> String {
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "{}.conf",
+        namespace
+            .chars()
+            .map(safe)
+            .collect::<String>()
+            .trim_start_matches('.')
+    )
+}
+
+fn print_next_steps(
+    args: &SizeArgs,
+    profile: &Profile,
+    node: &str,
+    dir: &Path,
+    configurations: &[Configuration],
+    is_accepted: bool,
+) {
+    let dir = dir.display();
+    let missing = match (configurations, is_accepted) {
+        ([], _) => Some(
+            "the log has no reads, writes and sizes of records - turn the storage histograms on",
+        ),
+        (_, false) => {
+            Some("the profile does not balance - resolve the doubts, or give --accept-unbalanced")
+        }
+        _ => None,
+    };
+    if let Some(why) = missing {
+        console::warning(&format!(
+            "{dir}/{PROFILE} is written, but no configuration: {why}"
+        ));
+        return;
+    }
+    let files_of = |test: Test| -> Vec<String> {
+        let of_test = configurations.iter().filter(|one| one.test == test);
+        of_test
+            .map(|one| format!("{dir}/{}", file_name(&one.namespace)))
+            .collect()
+    };
+    let files = files_of(Test::Storage);
+    let index_files = files_of(Test::Index);
+    let node_option = if profile.nodes.len() > 1 {
+        format!(" --node {node}")
+    } else {
+        String::new()
+    };
+    let device = if args.device.is_none() {
+        "set device-names to your drive, then: "
+    } else {
+        ""
+    };
+    // Alignment needs the cluster's own load. A configuration at another scale does not fit the target.
+    let align = files.first().filter(|_| args.scale == Factor::ONE);
+    let align = align
+        .map(|file| format!("flashproof size align {file} --target {dir}/{PROFILE}{node_option}"));
+    let together_hint = if files.len() > 1 {
+        " (several at once, if they share a drive)"
+    } else {
+        ""
+    };
+    let storage = (!files.is_empty())
+        .then(|| format!("flashproof storage {}{together_hint}", files.join(" ")));
+    let index = index_files
+        .iter()
+        .map(|file| format!("flashproof index {file}"));
+    let commands: Vec<String> = align.into_iter().chain(storage).chain(index).collect();
+    console::notice(&format!(
+        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{}",
+        [&files[..], &index_files].concat().join(", "),
+        commands.join(", and: "),
+    ));
+}
+
+/// Command that reads a log from standard input.
+const PIPED: &str = "flashproof size profile --log -";
+const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
+
+/// Files by kind.
+#[derive(Debug, Default)]
+struct Files {
+    logs: Vec<PathBuf>,
+    iostats: Vec<(Option<String>, PathBuf)>,
+    replies: Vec<PathBuf>,
+}
+
+/// Reads all given inputs.
+fn read(args: &SizeArgs) -> Result<Sources, Failure> {
+    let mut files = Files {
+        logs: args.log.clone(),
+        replies: args.info.clone(),
+        ..Files::default()
+    };
+    files
+        .iostats
+        .extend(args.iostat.iter().map(|path: &PathBuf| {
+            let (node, file) = iostat::of_node(path);
+            (node, file.to_owned())
+        }));
+    for dir in &args.dirs {
+        files.take_folder(dir)?;
+    }
+    if files.logs.is_empty() {
+        let why = "no server log is given - give a folder of \"flashproof size collect\", or the servers' logs by --log";
+        return Err(Failure::usage(why));
+    }
+    let mut sources = Sources {
+        tool: session::runner::tool(),
+        ..Sources::default()
+    };
+    let paths = files
+        .logs
+        .iter()
+        .chain(files.iostats.iter().map(|(_, path)| path))
+        .chain(&files.replies);
+    sources.names = paths.map(|path| path.display().to_string()).collect();
+    let log_sources = files
+        .logs
+        .iter()
+        .map(|path| Source::open(path, PIPED))
+        .collect::<Result<Vec<_>, _>>();
+    let log_sources = log_sources.map_err(Failure::usage)?;
+    sources.logs = if files.logs.iter().any(|path| pasted::is_pasted(path)) {
+        vec![pasted::read(log_sources).map_err(Failure::usage)?]
+    } else {
+        server_log::read(log_sources).map_err(Failure::usage)?
+    };
+    let nodes: Vec<String> = sources.logs.iter().map(id).collect();
+    for (node, path) in &files.iostats {
+        let node = node_of(node.as_deref(), path, &nodes)?;
+        let day = sources
+            .logs
+            .iter()
+            .find(|log| id(log) == node)
+            .and_then(|log| log.span);
+        let date = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
+        let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
+        let iostat_report = iostat::read(source, date).map_err(Failure::usage)?;
+        if sources
+            .iostats
+            .insert(node.clone(), iostat_report)
+            .is_some()
+        {
+            return Err(Failure::usage(format!(
+                "cannot use {} - it is a second iostat output of node {node} - give only the output of the time to \
+                 analyse, by --log and --iostat instead of a folder",
+                path.display()
+            )));
+        }
+    }
+    for path in &files.replies {
+        sources.facts.extend(facts(path, &nodes)?);
+    }
+    if let Some(given_facts) = given_block_sizes(args) {
+        for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
+            sources
+                .facts
+                .entry((String::new(), namespace.clone()))
+                .or_default();
+            let of_namespace = sources
+                .facts
+                .iter_mut()
+                .filter(|((_, of), _)| *of == namespace);
+            of_namespace
+                .for_each(|(_, known)| *known = given_facts.clone().or(std::mem::take(known)));
+        }
+    }
+    Ok(sources)
+}
+
+impl Files {
+    /// Adds each file of a folder by the kind that its name shows.
+    fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| {
+            Failure::usage(format!(
+                "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
+                 --log, --iostat and --info",
+                dir.display()
+            ))
+        };
+        let entries = std::fs::read_dir(dir).map_err(cannot)?;
+        let mut paths = entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(cannot)?;
+        paths.sort();
+        for path in paths.into_iter().filter(|path| path.is_file()) {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .to_ascii_lowercase();
+            match name {
+                _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
+                _ if name.contains("iostat") => self.iostats.push((None, path)),
+                _ if name.contains(".log") => self.logs.push(path),
+                _ => {}
+            }
+        }
+        if self.logs.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} holds no server log (a file name with .log) - record sizes are only in the log: copy the log of \
+                 each node, and give it by --log",
+                dir.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Node of a file: the given node, the node whose id starts the file's name, or the only node.
+fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_ascii_uppercase();
+    match (node, nodes) {
+        (Some(node), _) => Ok(node.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (None, _) => nodes
+            .iter()
+            .find(|id| name.starts_with(id.as_str()))
+            .cloned()
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "cannot assign {0} to a node - the logs are of {1} - give --iostat NODE={0}",
+                    path.display(),
+                    nodes.join(", "),
+                ))
+            }),
+    }
+}
+
+/// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
+fn facts(
+    path: &Path,
+    nodes: &[String],
+) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
+    let read_result = if path.is_dir() {
+        info::read_folder(path)
+    } else {
+        info::read_file(path).map(|replies| vec![replies])
+    };
+    let replies = read_result.map_err(|error| {
+        Failure::usage(format!(
+            "cannot read {} - {error} - give a NODE.info file, or a folder of them",
+            path.display()
+        ))
+    })?;
+    if replies.iter().all(|replies| replies.namespaces.is_empty()) {
+        return Err(Failure::usage(format!(
+            "{} has no replies about a namespace - give the output of \"asinfo -v namespace/NS\" and \"asinfo -v \
+             'get-config:context=namespace;id=NS'\", each after the name of its request, or a folder of \"flashproof \
+             size collect\"",
+            path.display()
+        )));
+    }
+    Ok(replies
+        .iter()
+        .flat_map(|replies: &InfoReplies| {
+            let node = match &replies.node_id {
+                Some(id) if nodes.contains(id) => id.clone(),
+                // Logs of old server versions do not name the node.
+                _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => {
+                    String::new()
+                }
+                _ => {
+                    console::warning(&format!(
+                        "{} is left out: it belongs to node {}, which has no log",
+                        path.display(),
+                        replies.name()
+                    ));
+                    return Vec::new();
+                }
+            };
+            let facts = replies
+                .namespaces
+                .iter()
+                .map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
+            facts
+                .map(|(name, facts)| ((node.clone(), name), facts))
+                .collect::<Vec<_>>()
+        })
+        .collect())
+}
+
+/// True if a node is named by its id, false if by its log.
+fn is_id(node: &str) -> bool {
+    node.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Block sizes given by the user.
+fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
+    let write_block_bytes = args.write_block_size;
+    let flush_bytes = args.flush_size;
+    (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| NamespaceFacts {
+        origin: "the command line".to_owned(),
+        write_block_bytes,
+        flush_bytes,
+        ..NamespaceFacts::default()
+    })
+}
+
+/// Options of the profile; times of day get the dates of the logs.
+fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
+    let last = logs
+        .iter()
+        .filter_map(|log| log.span)
+        .map(|(_, last)| last)
+        .max();
+    let first = logs
+        .iter()
+        .filter_map(|log| log.span)
+        .map(|(first, _)| first)
+        .min();
+    // A time of day means the log's last day. If the log ends before that time, the day before is meant.
+    let timestamp_of = |instant: Option<Instant>, earliest: Option<Timestamp>| match instant? {
+        Instant::At(at) => Some(at),
+        Instant::Of(time) => {
+            let day = last?.to_zoned(TimeZone::UTC).date();
+            let at = |day: Date| {
+                Some(
+                    day.to_datetime(time)
+                        .to_zoned(TimeZone::UTC)
+                        .ok()?
+                        .timestamp(),
+                )
+            };
+            let today = at(day);
+            let yesterday = day.yesterday().ok().and_then(at);
+            let is_meant =
+                |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
+            yesterday.filter(is_meant).or(today)
+        }
+    };
+    let from = timestamp_of(args.from, first);
+    let to = timestamp_of(args.to, from.or(first));
+    ProfileOptions {
+        namespaces: args.namespace.clone(),
+        from,
+        to,
+        at_least_sec: args.at_least,
+        drives: args
+            .drive
+            .iter()
+            .map(|(drive, device)| (device.clone(), drive.clone()))
+            .collect(),
+        iostat_zone: args.iostat_zone,
+    }
+}
+
+pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
+    let input = select::SelectionInput {
+        candidates: &args.candidates,
+        published: &args.published,
+        ratings: args.ratings.as_deref(),
+        operator_data: args.given.given(args.warranty),
+    };
+    let terms = SizingTerms {
+        scale: args.scale,
+        data_scale: args.data_scale,
+        fill: args.fill / 100.0,
+        years: args.warranty,
+    };
+    let selection = select::select(&args.profile, args.accept_unbalanced, &input, terms)?;
+    console::result(&if args.json {
+        crate::commands::json(&selection)?
+    } else if args.markdown {
+        format!(
+            "{}\n{}",
+            selection.table().markdown(),
+            selection.notes("* ")
+        )
+    } else {
+        format!("{}\n{}", selection.table(), selection.notes(""))
+    })?;
+    if !args.published.is_empty() {
+        console::warning(
+            "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
+             estimates - run the load itself before buying",
+        );
+    }
+    Ok(ExitCode::from(if selection.damaged {
+        Outcome::Invalid.exit_code()
+    } else {
+        0
+    }))
+}

@@ -1,0 +1,525 @@
+//! A selection: the number of drives of each candidate that a cluster's load needs, and the limit that binds.
+//!
+//! `compare` and `select` read candidates in the same way; `sizing::select` does the arithmetic. A number that was not
+//! measured with this exact load is called an estimate.
+
+use crate::commands::size::align::{balanced, read_profile};
+use report::comparison::{
+    Candidate, CandidateDir, Comparison, OperatorData, PublishedRating, ValueOrReason, built_in,
+    compare, read_published,
+};
+use report::table::Table;
+use results::units::{multiple, number, percent, percent_exact};
+use serde::Serialize;
+use session::console;
+use session::failure::Failure;
+use sizing::drive_io::{DriveIo, NAMES};
+use sizing::select::{self, Demand, Need, SizingTerms, Supply};
+use std::path::Path;
+
+/// Basis of a candidate's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    /// Measured with this load, or a multiple of it.
+    Measured,
+    /// Measured with another load.
+    Estimate,
+    /// From a published rating.
+    Published,
+}
+
+/// Distance of a candidate from a limit.
+#[derive(Debug, Serialize)]
+struct Margin {
+    threshold: String,
+    /// Worst share of operations over the threshold, a fraction.
+    share: Option<f64>,
+    /// Limit; `None` if unknown.
+    share_max: Option<f64>,
+}
+
+impl Margin {
+    fn text(&self) -> String {
+        let share = self.share.map_or("-".to_owned(), percent);
+        self.share_max.map_or(share.clone(), |max| {
+            format!("{share} of {}", percent_exact(max))
+        })
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Choice {
+    name: String,
+    basis: ValueOrReason<Basis>,
+    /// Measured I/O of one drive.
+    #[serde(rename = "does")]
+    supply: ValueOrReason<Supply>,
+    /// Measured I/O as a multiple of the busiest drive's current load.
+    times_the_busiest: ValueOrReason<f64>,
+    now: ValueOrReason<Need>,
+    scaled: ValueOrReason<Need>,
+    margins: Vec<Margin>,
+    /// Price of one drive.
+    price: Option<f64>,
+    /// Remarks, each a sentence.
+    remarks: Vec<String>,
+    simulated: bool,
+}
+
+/// Number of drives of each candidate that a cluster needs.
+#[derive(Debug, Serialize)]
+pub struct Selection {
+    demand: Demand,
+    /// Conditions of the selection, such as the future load.
+    terms: SizingTerms,
+    choices: Vec<Choice>,
+    /// True if the record of a candidate is damaged.
+    #[serde(skip)]
+    pub damaged: bool,
+}
+
+/// Candidates of a selection.
+#[derive(Debug, Clone)]
+pub struct SelectionInput<'a> {
+    /// Runs and series.
+    pub candidates: &'a [CandidateDir],
+    /// Published ratings to include: each entry is a part of a drive's name, or `all`.
+    pub published: &'a [String],
+    /// List of published ratings; `None`: the built-in list.
+    pub ratings: Option<&'a Path>,
+    /// Endurance and prices given by the user, for candidates and published drives.
+    pub operator_data: OperatorData,
+}
+
+/// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
+///
+/// Errors: the profile is unreadable, has no load, or does not balance (without `accept_unbalanced`); a candidate or
+/// list is unreadable; a name matches no published drive.
+pub fn select(
+    path: &Path,
+    accept_unbalanced: bool,
+    input: &SelectionInput<'_>,
+    terms: SizingTerms,
+) -> Result<Selection, Failure> {
+    let profile = read_profile(path)?;
+    balanced(&profile, accept_unbalanced)?;
+    let demand = Demand::of(&profile);
+    if demand
+        .nodes
+        .iter()
+        .all(|node| node.drives.iter().all(|io| *io == DriveIo::default()))
+    {
+        return Err(Failure::usage(format!(
+            "cannot select for {} - it has no load",
+            path.display()
+        )));
+    }
+    let ratings = ratings(input.ratings)?;
+    let published = chosen(&ratings, input.published)?;
+    // Prices given for a published drive do not apply to candidates.
+    let is_published = |name: &String| published.iter().any(|rating| rating.device == *name);
+    let (published_prices, prices): (Vec<_>, Vec<_>) = input
+        .operator_data
+        .prices
+        .iter()
+        .cloned()
+        .partition(|(name, _)| is_published(name));
+    let operator_data = OperatorData {
+        prices: prices.clone(),
+        ..input.operator_data.clone()
+    };
+    let comparison = compared(input.candidates, &operator_data, &ratings)?;
+    let candidate_choices = comparison
+        .candidates
+        .iter()
+        .map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
+    let published_choices = published
+        .iter()
+        .map(|rating| published_choice(rating, &demand, &terms, &published_prices));
+    let choices = candidate_choices.chain(published_choices).collect();
+    let damaged = comparison
+        .candidates
+        .iter()
+        .any(|candidate| candidate.damaged);
+    Ok(Selection {
+        demand,
+        terms,
+        choices,
+        damaged,
+    })
+}
+
+/// Published ratings, in the file `path` or the built-in list.
+pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
+    match path {
+        Some(path) => read_published(path).map_err(Failure::usage),
+        None => built_in().map_err(Failure::environment),
+    }
+}
+
+/// The comparison of `candidates`; prints its warnings and remarks.
+pub fn compared(
+    candidates: &[CandidateDir],
+    operator_data: &OperatorData,
+    ratings: &[PublishedRating],
+) -> Result<Comparison, Failure> {
+    let comparison = compare(candidates, operator_data, ratings).map_err(|error| {
+        if error.is_usage() {
+            Failure::usage(error)
+        } else {
+            Failure::environment(error)
+        }
+    })?;
+    comparison
+        .warnings
+        .iter()
+        .for_each(|warning| console::warning(warning));
+    comparison
+        .remarks
+        .iter()
+        .for_each(|remark| console::note(remark));
+    Ok(comparison)
+}
+
+/// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.
+fn chosen(
+    ratings: &[PublishedRating],
+    patterns: &[String],
+) -> Result<Vec<PublishedRating>, Failure> {
+    let has = |rating: &PublishedRating, words: &str| {
+        words.eq_ignore_ascii_case("all")
+            || rating
+                .device
+                .to_lowercase()
+                .contains(&words.trim().to_lowercase())
+    };
+    for words in patterns {
+        if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
+            return Err(Failure::usage(format!(
+                "no published rating has {} in its drive's name - give other words, or \"all\"",
+                results::units::quoted(words)
+            )));
+        }
+    }
+    Ok(ratings
+        .iter()
+        .filter(|rating| patterns.iter().any(|words| has(rating, words)))
+        .cloned()
+        .collect())
+}
+
+fn candidate_choice(
+    candidate: &Candidate,
+    demand: &Demand,
+    terms: &SizingTerms,
+    prices: &[(String, f64)],
+) -> Choice {
+    let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
+    // The smallest value of several devices; none if any device lacks a value.
+    let min_over_devices = |value_of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
+        wear.iter()
+            .map(value_of)
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .min_by(f64::total_cmp)
+    };
+    let io = candidate.load.and_then(|_| candidate.io.clone());
+    let supply = io.map(|io| Supply {
+        io: DriveIo {
+            reads_per_sec: io.reads_per_sec,
+            writes_per_sec: io.writes_per_sec,
+            read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
+            written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
+        },
+        capacity_bytes: min_over_devices(&|wear| {
+            wear.capacity_bytes.value().map(|bytes| *bytes as f64)
+        }),
+        rated_bytes: min_over_devices(&|wear| wear.rated_bytes.value().copied()),
+    });
+    let basis = io.map(|it| {
+        let same = supply
+            .value()
+            .is_some_and(|supply| select::is_same_mix(demand, &supply.io));
+        if same && it.histograms {
+            Basis::Measured
+        } else {
+            Basis::Estimate
+        }
+    });
+    let mut remarks = Vec::new();
+    if basis.value() == Some(&Basis::Estimate) {
+        remarks.push(format!(
+            "it ran another load than the cluster's ({}): the estimate is the largest number of drives that reads, \
+             writes, bytes read or bytes written per second require",
+            supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
+        ));
+    }
+    if candidate.load.value().is_some_and(|load| !load.highest) {
+        remarks.push(
+            "a run shows a load that a drive holds, not its highest load: fewer drives may be enough (flashproof rate \
+             finds the highest load)"
+                .to_owned(),
+        );
+    }
+    let test = candidate.test.value();
+    let devices = test.map_or(&[][..], |test| &test.devices[..]);
+    let price_of = |name: &str| {
+        prices
+            .iter()
+            .find(|(priced_device, _)| priced_device == name)
+            .map(|(_, price)| *price)
+    };
+    let device_prices: Option<Vec<f64>> = devices.iter().map(|device| price_of(device)).collect();
+    let mean_price = device_prices
+        .filter(|all| !all.is_empty())
+        .map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let margins = candidate
+        .margins
+        .value()
+        .map_or(&[][..], |margins| &margins[..])
+        .iter()
+        .map(|margin| Margin {
+            threshold: margin.threshold.clone(),
+            share: margin.worst.value().map(|worst| worst.share),
+            share_max: Some(margin.share_max),
+        });
+    Choice {
+        price: mean_price.or_else(|| price_of(&candidate.name)),
+        margins: margins.collect(),
+        remarks,
+        simulated: test.is_some_and(|test| test.simulated),
+        ..choice(candidate.name.clone(), basis, supply, demand, terms)
+    }
+}
+
+fn published_choice(
+    rating: &PublishedRating,
+    demand: &Demand,
+    terms: &SizingTerms,
+    prices: &[(String, f64)],
+) -> Choice {
+    let supply = Supply {
+        io: select::published(rating.x),
+        ..Supply::default()
+    };
+    let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
+    let margins = shares.filter_map(|(threshold, pct): (&str, Option<f64>)| {
+        Some(Margin {
+            threshold: threshold.to_owned(),
+            share: Some(pct? / 100.0),
+            share_max: None,
+        })
+    });
+    let endurance_text = rating
+        .endurance
+        .as_ref()
+        .map(|endurance| format!("; its endurance is {endurance}"))
+        .unwrap_or_default();
+    Choice {
+        price: prices
+            .iter()
+            .find(|(name, _)| *name == rating.device)
+            .map(|(_, price)| *price),
+        margins: margins.collect(),
+        remarks: vec![format!(
+            "published as {}{endurance_text}; its capacity and wear are not considered",
+            multiple(rating.x)
+        )],
+        ..choice(
+            rating.device.clone(),
+            ValueOrReason::Value(Basis::Published),
+            ValueOrReason::Value(supply),
+            demand,
+            terms,
+        )
+    }
+}
+
+fn choice(
+    name: String,
+    basis: ValueOrReason<Basis>,
+    supply: ValueOrReason<Supply>,
+    demand: &Demand,
+    terms: &SizingTerms,
+) -> Choice {
+    let need = |terms: SizingTerms| {
+        supply.and_then(|supply| {
+            ValueOrReason::or_missing(
+                select::need(demand, supply, &terms),
+                "it was not measured with every kind of I/O of this load",
+            )
+        })
+    };
+    Choice {
+        name,
+        basis,
+        times_the_busiest: supply.and_then(|supply| {
+            ValueOrReason::or_missing(
+                select::times_the_busiest(demand, supply),
+                "the cluster's drives have no I/O",
+            )
+        }),
+        now: need(SizingTerms {
+            scale: 1.0,
+            data_scale: 1.0,
+            ..*terms
+        }),
+        scaled: need(*terms),
+        supply,
+        margins: Vec::new(),
+        price: None,
+        remarks: Vec::new(),
+        simulated: false,
+    }
+}
+
+fn io_text(io: &DriveIo) -> String {
+    let numbers = io.numbers().map(number);
+    NAMES
+        .iter()
+        .zip(numbers)
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl Selection {
+    /// A row for each candidate.
+    pub fn table(&self) -> Table {
+        let scaled = multiple(self.terms.scale);
+        let mut thresholds: Vec<&str> = Vec::new();
+        for Margin { threshold, .. } in self.choices.iter().flat_map(|choice| &choice.margins) {
+            if !thresholds.contains(&threshold.as_str()) {
+                thresholds.push(threshold);
+            }
+        }
+        let has_prices = self.choices.iter().any(|choice| choice.price.is_some());
+        let mut table = Table::new("")
+            .text(["candidate", "basis"])
+            .numbers(["one holds", "drives per node"])
+            .text(["limited by"])
+            .numbers([format!("at {scaled}")])
+            .text(["limited by"])
+            .numbers(
+                thresholds
+                    .iter()
+                    .map(|threshold| format!("over {threshold}")),
+            );
+        if has_prices {
+            table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
+        }
+        for choice in &self.choices {
+            let count = |need: &ValueOrReason<Need>| {
+                need.value()
+                    .map_or("-".to_owned(), |need| need.per_node.to_string())
+            };
+            let limit = |need: &ValueOrReason<Need>| {
+                need.value()
+                    .map_or("-", |need| need.limit.name())
+                    .to_owned()
+            };
+            let price = |need: &ValueOrReason<Need>| {
+                let price = need
+                    .value()
+                    .zip(choice.price)
+                    .map(|(need, price)| number(need.in_all as f64 * price));
+                price.unwrap_or_else(|| "-".to_owned())
+            };
+            let holds = choice
+                .times_the_busiest
+                .value()
+                .map_or("-".to_owned(), |times| multiple(round(*times)));
+            let mut row = vec![choice.name.clone(), basis_text(choice), holds];
+            row.extend([
+                count(&choice.now),
+                limit(&choice.now),
+                count(&choice.scaled),
+                limit(&choice.scaled),
+            ]);
+            row.extend(thresholds.iter().map(|threshold: &&str| {
+                let found = choice
+                    .margins
+                    .iter()
+                    .find(|margin| margin.threshold == *threshold);
+                found.map_or("-".to_owned(), Margin::text)
+            }));
+            if has_prices {
+                row.extend([price(&choice.now), price(&choice.scaled)]);
+            }
+            table.row(row);
+        }
+        table
+    }
+
+    /// Explanation of the table, and remarks; each line starts with `bullet`.
+    pub fn notes(&self, bullet: &str) -> String {
+        let Self {
+            demand,
+            terms,
+            choices,
+            ..
+        } = self;
+        let mut lines = vec![format!(
+            "now: {} on {}; \"one holds\" is a multiple of the busiest drive's load; prices are for all nodes together",
+            results::units::count(demand.drives() as u64, "drive"),
+            results::units::count(demand.nodes.len() as u64, "node"),
+        )];
+        if choices.iter().any(|choice| {
+            choice
+                .supply
+                .value()
+                .is_some_and(|supply| supply.capacity_bytes.is_some())
+        }) {
+            lines.push(
+                if demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
+                    "capacity is not checked on nodes whose data size is not in the profile"
+                        .to_owned()
+                } else {
+                    format!(
+                        "a drive is filled to {} of its capacity at most",
+                        percent(terms.fill)
+                    )
+                },
+            );
+        }
+        if !choices.iter().any(|choice| {
+            choice
+                .supply
+                .value()
+                .is_some_and(|supply| supply.rated_bytes.is_some())
+        }) {
+            lines.push("wear is not considered: give --dwpd or --tbw".to_owned());
+        }
+        for choice in choices {
+            let prefixed = |text: &str| format!("{}: {text}", choice.name);
+            if let ValueOrReason::Missing { why_not } = &choice.now {
+                lines.push(prefixed(why_not));
+            }
+            lines.extend(choice.remarks.iter().map(|remark| prefixed(remark)));
+        }
+        lines
+            .iter()
+            .map(|line| format!("{bullet}{line}\n"))
+            .collect()
+    }
+}
+
+fn basis_text(choice: &Choice) -> String {
+    let text = match choice.basis.value() {
+        Some(Basis::Measured) => "this load",
+        Some(Basis::Estimate) => "estimate",
+        Some(Basis::Published) => "published",
+        None => "-",
+    };
+    if choice.simulated {
+        format!("{text}, simulated")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Rounds to two decimals, the precision of a multiple.
+fn round(times: f64) -> f64 {
+    (times * 100.0).round() / 100.0
+}
