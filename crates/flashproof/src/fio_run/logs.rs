@@ -195,26 +195,22 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
 
 /// Writes `text` as a log to `path`; `None`: only checks. Replaces an earlier log; any other file only with `force`.
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
-    let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
-    write_file(
-        "log",
-        path,
-        text,
-        force
-            || is_ours(path, |text: &str| {
-                // The text may end within a long histogram line, so only the first fields are checked.
-                let fields = text.lines().next().unwrap_or_default().split(',').take(6);
-                let is_hex = |field: &str| {
-                    field
-                        .trim()
-                        .strip_prefix("0x")
-                        .is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok())
-                };
-                let is_field = |field: &str| is_number(field) || is_hex(field);
-                text.starts_with(IOLOG)
-                    || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
-            }),
-    )
+    write_file("log", path, text, force || is_ours(path, is_log))
+}
+
+/// True if `text`, the beginning of a file, begins like a log.
+fn is_log(text: &str) -> bool {
+    // The text may end within a long histogram line, so only the first fields are checked.
+    let mut fields = text.lines().next().unwrap_or_default().split(',').take(6);
+    text.starts_with(IOLOG) || (fields.clone().count() >= 4 && fields.all(is_log_field))
+}
+
+fn is_log_field(field: &str) -> bool {
+    let field = field.trim();
+    let is_hex = field
+        .strip_prefix("0x")
+        .is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
+    is_hex || field.parse::<i64>().is_ok()
 }
 
 #[derive(Debug, Default)]

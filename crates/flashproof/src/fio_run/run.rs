@@ -90,30 +90,27 @@ impl FioRun {
 
     /// Goals that jobs missed, a sentence each. A stopped search has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
-        let missed = |thread: &JobClone| {
-            Some((
-                thread.job.name.clone(),
-                thread.progress.failure()?.to_owned(),
-            ))
-        };
-        let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
-        let unmeasured = if is_complete {
-            self.unmeasured()
-        } else {
-            Vec::new()
-        };
-        let too_slow = missed
-            .iter()
-            .map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
-        let too_short = unmeasured.iter().filter(|name| missed.iter().all(|(of, _)| of != *name)).map(|name| {
-            format!(
-                "job {} did not measure at the depth for latency_target: its runtime ended before it had run at that \
-                 depth for a whole second, so its report covers the search, or nothing - give more runtime, a shorter \
-                 latency_window or a higher latency_target",
-                quoted(name)
-            )
-        });
-        too_slow.chain(too_short).collect()
+        let mut sentences = Vec::new();
+        let mut ended_jobs = Vec::new();
+        for thread in &self.load.threads {
+            if let Some(why) = thread.progress.failure() {
+                sentences.push(format!("job {} ended: {why}", quoted(&thread.job.name)));
+                ended_jobs.push(thread.job.name.as_str());
+            }
+        }
+        if is_complete {
+            for name in self.unmeasured() {
+                if !ended_jobs.contains(&name) {
+                    sentences.push(format!(
+                        "job {} did not measure at the depth for latency_target: its runtime ended before it had run at \
+                         that depth for a whole second, so its report covers the search, or nothing - give more runtime, \
+                         a shorter latency_window or a higher latency_target",
+                        quoted(name)
+                    ));
+                }
+            }
+        }
+        sentences
     }
 
     /// Jobs whose runtime ended before all their operations were done, a sentence each.
@@ -144,13 +141,6 @@ impl FioRun {
 
     /// Jobs that did less than their size because their devices end earlier, a sentence each.
     fn beyond_the_end(&self) -> Vec<String> {
-        let bytes_of = |entry: usize| {
-            self.kinds(entry)[..KINDS - 1]
-                .iter()
-                .flatten()
-                .map(|kind| kind.bytes)
-                .sum::<u64>()
-        };
         let entries = self
             .load
             .entries
@@ -165,7 +155,11 @@ impl FioRun {
                     return None;
                 };
                 let threads = || self.load.threads_of(number);
-                let done_bytes = bytes_of(number);
+                let done_bytes: u64 = self.kinds(number)[..KINDS - 1]
+                    .iter()
+                    .flatten()
+                    .map(|kind| kind.bytes)
+                    .sum();
                 let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
                 let is_measured =
                     job.ramp_ns == 0 || (self.is_done_in_ramp(number) && done_bytes > 0);
@@ -226,12 +220,7 @@ impl FioRun {
                      clones with parts after the ramp time - give a shorter ramp_time, or more work"
                 );
             }
-            if self
-                .kinds(number)
-                .into_iter()
-                .flatten()
-                .any(|kind| kind.ops > 0)
-            {
+            if self.ops(number) > 0 {
                 format!(
                     "job {name} ended within its ramp_time of {ramp}, so its report covers the whole job, without a warm-up"
                 )
@@ -278,36 +267,20 @@ impl FioRun {
     /// Time of an entry for each kind of operation, nanoseconds. In a job that reads its writes back, writes and
     /// read-backs have separate times, as in fio.
     fn kinds_ns(&self, entry: usize, begin_ns: u64, end_ns: u64) -> [u64; KINDS] {
-        let kind_ns = |thread: &JobClone, kind: usize| {
-            let [own_ns, read_back_ns] = thread.progress.phases_ns.each_ref().map(Counter::get);
-            match (thread.job.reads_back_at_end(), kind) {
-                (false, _) => end_ns.saturating_sub(begin_ns),
-                (true, READS) if thread.job.reads_meanwhile() => own_ns + read_back_ns,
-                (true, READS) => read_back_ns,
-                (true, _) => own_ns,
-            }
-        };
-        let longest_ns = |kind| {
-            self.load
-                .threads_of(entry)
-                .map(|thread| kind_ns(thread, kind))
-                .max()
-        };
-        std::array::from_fn(|kind| longest_ns(kind).unwrap_or(0).max(1))
+        let span_ns = end_ns.saturating_sub(begin_ns);
+        std::array::from_fn(|kind| {
+            let threads = self.load.threads_of(entry);
+            let longest_ns = threads.map(|thread| kind_ns(thread, kind, span_ns)).max();
+            longest_ns.unwrap_or(0).max(1)
+        })
     }
 
     /// Names of jobs that searched for a depth, but did not measure at the depth found.
     fn unmeasured(&self) -> Vec<&str> {
-        let has_ops = |number| {
-            self.kinds(number)
-                .into_iter()
-                .flatten()
-                .any(|kind| kind.ops > 0)
-        };
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
             entry.job.target().is_some()
-                && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
+                && (counts_from_ns(&self.load, *number) == 0 || self.ops(*number) == 0)
         });
         unmeasured
             .map(|(_, entry)| entry.job.name.as_str())
@@ -325,6 +298,12 @@ impl FioRun {
             }
         }
         kinds
+    }
+
+    /// Operations of an entry, of all kinds.
+    fn ops(&self, entry: usize) -> u64 {
+        let kinds = self.kinds(entry).into_iter().flatten();
+        kinds.map(|kind| kind.ops).sum()
     }
 
     /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
@@ -391,14 +370,8 @@ impl FioRun {
     }
 
     fn jobs(&self) -> impl Iterator<Item = JobReport<'_>> {
-        let ops_of = |number| {
-            self.kinds(number)
-                .into_iter()
-                .flatten()
-                .map(|kind| kind.ops)
-                .sum::<u64>()
-        };
-        let total_ops: u64 = (0..self.load.entries.len()).map(ops_of).sum();
+        let entries = 0..self.load.entries.len();
+        let total_ops: u64 = entries.map(|number| self.ops(number)).sum();
         self.load
             .entries
             .iter()
@@ -457,7 +430,7 @@ impl FioRun {
                     steady: steady_state(first_thread),
                     priorities: by_priority(threads()),
                     // Threads serve several jobs: each job gets CPU time in proportion to its operations.
-                    cpu: self.cpu.part(ops_of(number), total_ops),
+                    cpu: self.cpu.part(self.ops(number), total_ops),
                 }
             })
     }
@@ -587,22 +560,31 @@ impl RunObserver for FioRunObserver<'_> {
     }
 }
 
+/// Time of a thread for a kind of operation, nanoseconds. `span_ns`: the whole time of its entry.
+fn kind_ns(thread: &JobClone, kind: usize, span_ns: u64) -> u64 {
+    let [own_ns, read_back_ns] = thread.progress.phases_ns.each_ref().map(Counter::get);
+    match (thread.job.reads_back_at_end(), kind) {
+        (false, _) => span_ns,
+        (true, READS) if thread.job.reads_meanwhile() => own_ns + read_back_ns,
+        (true, READS) => read_back_ns,
+        (true, _) => own_ns,
+    }
+}
+
 /// Counters of the disks under `load`.
 fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
-    let number = |name: &str| -> Option<DeviceNumber> {
-        let metadata = fs::metadata(name).ok()?;
-        let device = if metadata.file_type().is_block_device() {
+    let mut numbers = HashSet::new();
+    for device in &load.devices {
+        let Ok(metadata) = fs::metadata(device.as_str()) else {
+            continue;
+        };
+        let number = if metadata.file_type().is_block_device() {
             metadata.rdev()
         } else {
             metadata.dev()
         };
-        Some(DeviceNumber::of_stat(device))
-    };
-    let numbers: HashSet<_> = load
-        .devices
-        .iter()
-        .filter_map(|name| number(name.as_str()))
-        .collect();
+        numbers.insert(DeviceNumber::of_stat(number));
+    }
     let disks = if numbers.is_empty() {
         Vec::new()
     } else {

@@ -185,32 +185,28 @@ fn opened(
 /// need the record.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
-    let refuse = |why: &str| {
-        Err(format!(
-            "cannot prepare {path} - its preparation cannot be recorded, {why} - make the state directory writable and \
-             start again"
-        ))
-    };
     let Prepared {
         used_bytes,
         size_bytes,
         ..
     } = resume.prepared;
-    match facts.identity() {
-        Some(identity) if records.has(&identity) => {
-            refuse("and its existing record would become wrong")
-        }
+    let why = match facts.identity() {
+        Some(identity) if records.has(&identity) => "and its existing record would become wrong",
         Some(_) if used_bytes < size_bytes => {
-            refuse("so later runs would not know which part must stay unused")
+            "so later runs would not know which part must stay unused"
         }
         _ => {
             console::warning(&format!(
                 "{path}: this preparation cannot be recorded, so it can neither be resumed after an interruption nor \
                  be verified later"
             ));
-            Ok(())
+            return Ok(());
         }
-    }
+    };
+    Err(format!(
+        "cannot prepare {path} - its preparation cannot be recorded, {why} - make the state directory writable and \
+         start again"
+    ))
 }
 
 /// Refuses to resume with a stamp key other than that of the data written so far, because the two halves of the device
@@ -253,60 +249,67 @@ fn warn_failed_read_back(records: &Records, facts: &DeviceFacts) {
 /// Opens for reading the devices that are recorded as prepared.
 pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Failure> {
     let records = Records::open(None);
-    let drives = devices.iter().map(|name| {
-        let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
-        let facts = target.facts();
-        let cannot = |why: String| {
-            format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})")
-        };
-        let identity = facts
-            .identity()
-            .ok_or_else(|| cannot("it has no lasting name, so there is no record of it".into()))?;
-        warn_unusable_record(&records, name, Some(&identity));
-        let record = records
-            .find(&identity)
-            .filter(|record| record.prepared.is_some());
-        let record = record
-            .ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
-        let key = record.key;
-        let Some(prepared) = record
-            .prepared
-            .filter(|prepared| prepared.size_bytes == facts.size_bytes)
-        else {
-            return Err(cannot(format!(
-                "it had another size when it was prepared, and has {} bytes now",
-                facts.size_bytes
-            )));
-        };
-        if let Some(writer) = &prepared.written_since {
-            return Err(cannot(format!(
-                "it was written to since its preparation ({writer})"
-            )));
-        }
-        if !prepared.is_complete() {
-            return Err(cannot(format!(
-                "its preparation is not complete ({}): interrupted, or still running",
-                prepared.progress()
-            )));
-        }
-        if let Some(contradiction) = PreparationState::of(facts, &records).contradiction() {
-            return Err(cannot(contradiction));
-        }
-        let prepared = Prepared {
-            path: name.clone(),
-            ..prepared
-        };
-        let name = DeviceName::Path(name.clone());
-        let devices = Devices::Real(vec![Arc::new(target)]);
-        Ok(OpenedDrive {
-            name,
-            devices,
-            prepared,
-            key,
-            identity: Some(identity),
-        })
-    });
+    let drives = devices
+        .iter()
+        .map(|name| open_prepared_drive(name, &records));
     collect_all(drives, Failure::environment)
+}
+
+fn open_prepared_drive(name: &str, records: &Records) -> Result<OpenedDrive, String> {
+    let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
+    let facts = target.facts();
+    let (identity, key, prepared) = completed_preparation(facts, name, records).map_err(|why| {
+        format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})")
+    })?;
+    let prepared = Prepared {
+        path: name.to_owned(),
+        ..prepared
+    };
+    Ok(OpenedDrive {
+        name: DeviceName::Path(name.to_owned()),
+        devices: Devices::Real(vec![Arc::new(target)]),
+        prepared,
+        key,
+        identity: Some(identity),
+    })
+}
+
+/// The identity of a drive, the key of its record, and its preparation. Errors: why the drive is not as prepared.
+fn completed_preparation(
+    facts: &DeviceFacts,
+    name: &str,
+    records: &Records,
+) -> Result<(String, u64, Prepared), String> {
+    let identity = facts
+        .identity()
+        .ok_or("it has no lasting name, so there is no record of it")?;
+    warn_unusable_record(records, name, Some(&identity));
+    let recorded = records
+        .find(&identity)
+        .and_then(|record| Some((record.key, record.prepared?)));
+    let (key, prepared) =
+        recorded.ok_or_else(|| format!("there is no record of a preparation of {identity}"))?;
+    if prepared.size_bytes != facts.size_bytes {
+        return Err(format!(
+            "it had another size when it was prepared, and has {} bytes now",
+            facts.size_bytes
+        ));
+    }
+    if let Some(writer) = &prepared.written_since {
+        return Err(format!(
+            "it was written to since its preparation ({writer})"
+        ));
+    }
+    if !prepared.is_complete() {
+        return Err(format!(
+            "its preparation is not complete ({}): interrupted, or still running",
+            prepared.progress()
+        ));
+    }
+    match PreparationState::of(facts, records).contradiction() {
+        Some(contradiction) => Err(contradiction),
+        None => Ok((identity, key, prepared)),
+    }
 }
 
 /// Simulated drives; nothing is recorded about them.

@@ -265,26 +265,36 @@ fn check_same_work(
     let DeviceFacts {
         path, size_bytes, ..
     } = facts;
-    let refuse = |why: String, instead: &str| {
-        let progress = prepared.progress();
-        Err(format!(
-            "cannot resume {path} - its preparation was interrupted {progress} (or still runs in another process), \
-             {why} - {instead}--restart to start from the beginning"
-        ))
+    let (why, instead) = if prepared.size_bytes != *size_bytes {
+        let had_bytes = prepared.size_bytes;
+        let why = format!("when it had {had_bytes} bytes, and it has {size_bytes} now");
+        (why, "give ")
+    } else if let Some(writer) = &prepared.written_since {
+        let why = format!("and it was written to since ({writer})");
+        (why, "give ")
+    } else {
+        let differences = changed_options(facts, prepared, options)?;
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let why = format!("with other options: {}", differences.join(", "));
+        (why, "give the same options to resume, or ")
     };
-    if prepared.size_bytes != *size_bytes {
-        return refuse(
-            format!(
-                "when it had {} bytes, and it has {size_bytes} now",
-                prepared.size_bytes
-            ),
-            "give ",
-        );
-    }
-    if let Some(writer) = &prepared.written_since {
-        return refuse(format!("and it was written to since ({writer})"), "give ");
-    }
-    let used = used_bytes(path, *size_bytes, options.use_pct)?;
+    let progress = prepared.progress();
+    Err(format!(
+        "cannot resume {path} - its preparation was interrupted {progress} (or still runs in another process), {why} - \
+         {instead}--restart to start from the beginning"
+    ))
+}
+
+/// The options that differ from those of `prepared`, each with both values.
+fn changed_options(
+    facts: &DeviceFacts,
+    prepared: &Prepared,
+    options: &PrepOptions,
+) -> Result<Vec<String>, String> {
+    let size_bytes = facts.size_bytes;
+    let used = used_bytes(&facts.path, size_bytes, options.use_pct)?;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let compared = [
         (
@@ -311,21 +321,14 @@ fn check_same_work(
         (
             "random writes (--for)",
             describe(prepared.random),
-            describe(options.random.map(|it| it.order(*size_bytes, used))),
+            describe(options.random.map(|it| it.order(size_bytes, used))),
         ),
     ];
-    let differences: Vec<_> = compared.iter().filter(|(_, was, is)| was != is).collect();
-    if differences.is_empty() {
-        return Ok(());
-    }
-    let words: Vec<_> = differences
+    Ok(compared
         .iter()
+        .filter(|(_, was, is)| was != is)
         .map(|(name, was, is)| format!("{name} was {was} and is now {is}"))
-        .collect();
-    refuse(
-        format!("with other options: {}", words.join(", ")),
-        "give the same options to resume, or ",
-    )
+        .collect())
 }
 
 fn describe(random: Option<RandomOrder>) -> String {

@@ -121,23 +121,11 @@ impl SeriesDir {
     ///
     /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
-        let missing = || {
-            let reason = match fs::metadata(dir) {
-                Err(error) => error.to_string(),
-                Ok(found) if !found.is_dir() => "it is not a directory".to_owned(),
-                Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
-                Ok(_) => "it has no series.json".to_owned(),
-            };
-            Failure::usage(format!(
-                "there is no series in {} - {reason} - give the directory of a series",
-                dir.display()
-            ))
-        };
         if !dir.is_dir() {
-            return Err(missing());
+            return Err(no_series_in(dir));
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
-        let series = recorded_in(dir)?.ok_or_else(missing)?;
+        let series = recorded_in(dir)?.ok_or_else(|| no_series_in(dir))?;
         require_agreement(dir, &series)?;
         Ok(Self {
             dir: dir.to_owned(),
@@ -286,6 +274,20 @@ fn recorded_in(dir: &Path) -> Result<Option<Series>, Failure> {
         })?;
     }
     Ok(series)
+}
+
+/// The error for a directory without a series.
+fn no_series_in(dir: &Path) -> Failure {
+    let reason = match fs::metadata(dir) {
+        Err(error) => error.to_string(),
+        Ok(found) if !found.is_dir() => "it is not a directory".to_owned(),
+        Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
+        Ok(_) => "it has no series.json".to_owned(),
+    };
+    Failure::usage(format!(
+        "there is no series in {} - {reason} - give the directory of a series",
+        dir.display()
+    ))
 }
 
 fn has_begun(series: &Series) -> bool {

@@ -67,31 +67,9 @@ impl<'a> JobObserver<'a> {
 
     /// The point of `job`, which has the index `job_index` in the load. The run must have begun.
     pub(super) fn point(&self, job_index: usize, job: &Job, doubt: Option<String>) -> Point {
-        let seconds = self.totals.ran_ns as f64 / 1e9;
-        let done_of = |direction: usize| {
-            let kind_index = self.load.reported_at(job_index, direction)?;
-            let streams = self.load.streams();
-            let offered = self
-                .run_state
-                .as_ref()
-                .map(|begun: &RunState| {
-                    let all = streams
-                        .iter()
-                        .zip(&begun.streams)
-                        .filter(|(stream, _)| **stream == (job_index, direction));
-                    all.map(|(_, (_, iops))| iops).sum()
-                })
-                .filter(|iops: &f64| *iops > 0.0);
-            Some(done(
-                &self.totals.kinds[kind_index],
-                job.bytes[direction],
-                offered,
-                seconds,
-            ))
-        };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
-        let reads = done_of(0);
-        let writes = done_of(1);
+        let reads = self.direction_done(job_index, 0, job.bytes[0]);
+        let writes = self.direction_done(job_index, 1, job.bytes[1]);
         let doubt = doubt.or_else(|| {
             self.lacked_cpu()
                 .or_else(|| self.was_busy(job))
@@ -104,7 +82,7 @@ impl<'a> JobObserver<'a> {
             read_pct: job.read_pct.into(),
             depth: job.depth * job.numjobs,
             round: job.round,
-            seconds,
+            seconds: self.ran_sec(),
             reads,
             writes,
             mean_in_flight: self
@@ -121,6 +99,27 @@ impl<'a> JobObserver<'a> {
                 .filter(|_| job.part == Part::Watch)
                 .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
         }
+    }
+
+    fn ran_sec(&self) -> f64 {
+        self.totals.ran_ns as f64 / 1e9
+    }
+
+    /// Results of the reads (direction 0) or writes (1) of `bytes` of the job with the index `job_index`; `None` if the
+    /// job has none.
+    fn direction_done(&self, job_index: usize, direction: usize, bytes: u64) -> Option<Done> {
+        let kind_index = self.load.reported_at(job_index, direction)?;
+        let mut offered_iops = 0.0;
+        if let Some(run_state) = &self.run_state {
+            for (stream, (_, iops)) in self.load.streams().iter().zip(&run_state.streams) {
+                if *stream == (job_index, direction) {
+                    offered_iops += iops;
+                }
+            }
+        }
+        let offered_iops = (offered_iops > 0.0).then_some(offered_iops);
+        let kind = &self.totals.kinds[kind_index];
+        Some(done(kind, bytes, offered_iops, self.ran_sec()))
     }
 
     /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.
@@ -192,16 +191,17 @@ impl<'a> JobObserver<'a> {
             .run_state
             .as_ref()
             .filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
-        let streams = self.load.streams();
-        let is_own = |name: &str| {
-            let mut named = streams.iter().zip(&run_state.streams);
-            named.any(|((entry, _), (stream, _))| *entry == job_index && stream == name)
-        };
+        let mut own_streams = Vec::new();
+        for ((entry, _), (name, _)) in self.load.streams().iter().zip(&run_state.streams) {
+            if *entry == job_index {
+                own_streams.push(name);
+            }
+        }
         let windows = Steadiness::of(&run_state.rounds).windows;
         Some(
             windows
                 .iter()
-                .filter(|window| is_own(&window.group.stream))
+                .filter(|window| own_streams.contains(&&window.group.stream))
                 .all(|window| window.is_steady()),
         )
     }
@@ -303,17 +303,16 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
         return vec![None; load.devices.len()];
     }
     let disks = diskstats::read(Path::new("/")).unwrap_or_default();
-    let counters_of = |name: &str| {
-        let number = DeviceNumber::of_stat(fs::metadata(name).ok()?.rdev());
-        disks
-            .iter()
-            .find(|disk| disk.device == number)
-            .map(|disk| disk.counters)
-    };
     load.devices
         .iter()
-        .map(|device| counters_of(device.as_str()))
+        .map(|device| counters_of(device.as_str(), &disks))
         .collect()
+}
+
+fn counters_of(device: &str, disks: &[diskstats::Disk]) -> Option<Counters> {
+    let number = DeviceNumber::of_stat(fs::metadata(device).ok()?.rdev());
+    let disk = disks.iter().find(|disk| disk.device == number)?;
+    Some(disk.counters)
 }
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {

@@ -381,24 +381,21 @@ fn jobs_ended(series_dir: &SeriesDir, index: usize) {
 
 /// Result of a job in one line.
 fn result_line(point: &Point) -> String {
-    let direction_text = |done: &Option<Done>, kind: &str| {
-        let done = done.as_ref()?;
+    let mut texts = Vec::new();
+    for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {
+        let Some(done) = done else { continue };
         let undone = if done.undone > 0 {
             format!(", {} not done", number(done.undone as f64))
         } else {
             String::new()
         };
-        Some(format!(
+        texts.push(format!(
             "{} {kind} per second, p99 {}{undone}",
             achieved(done),
             done.answer_at(99.0)
-        ))
-    };
-    let sides = [
-        direction_text(&point.reads, "reads"),
-        direction_text(&point.writes, "writes"),
-    ];
-    sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        ));
+    }
+    texts.join("; ")
 }
 
 /// Achieved operations per second, and the offered rate if it was higher.
@@ -494,10 +491,10 @@ fn table(series_dir: &SeriesDir) -> String {
 
 /// A row for reads and a row for writes.
 fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
-    let row = |done: &Option<Done>, kind: &str| {
-        let done = done.as_ref()?;
-        let in_flight = point.mean_in_flight.map_or(String::new(), number);
-        Some(vec![
+    let mut rows = Vec::new();
+    for (kind, done) in [("reads", &point.reads), ("writes", &point.writes)] {
+        let Some(done) = done else { continue };
+        rows.push(vec![
             name.to_owned(),
             kind.to_owned(),
             achieved(done),
@@ -506,11 +503,8 @@ fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
             done.answer_at(50.0).to_string(),
             done.answer_at(99.0).to_string(),
             done.answer_at(99.99).to_string(),
-            in_flight,
-        ])
-    };
-    [row(&point.reads, "reads"), row(&point.writes, "writes")]
-        .into_iter()
-        .flatten()
-        .collect()
+            point.mean_in_flight.map_or(String::new(), number),
+        ]);
+    }
+    rows
 }

@@ -26,8 +26,9 @@ use load::workload::Load;
 use load::workload::act::ActWorkload;
 use report::step_outcome;
 use report::table::Table;
+use results::device_numbers::{DeviceNumbers, device_numbers};
 use results::judge::{End, Outcome, Sla, Verdict};
-use results::run_dir::{self, Run};
+use results::run_dir::{self, RunDirError};
 use results::units::{self, seconds, span};
 use serde_json::json;
 use session::devices::Consents;
@@ -408,13 +409,12 @@ impl<'a> Certification<'a> {
             if step.state != State::Running {
                 continue;
             }
-            let run = run_dir::read(&self.series_dir.dir.join(&step.dir));
-            let is_own = |run: &Run| {
-                difference(&self.series_dir.series, step, &run.manifest, &run.verdict).is_none()
+            let Ok(run) = run_dir::read(&self.series_dir.dir.join(&step.dir)) else {
+                continue;
             };
-            if let Some(run) = run
-                .ok()
-                .filter(|run| run.agrees() == Some(true) && is_own(run))
+            let series = &self.series_dir.series;
+            if run.agrees() == Some(true)
+                && difference(series, step, &run.manifest, &run.verdict).is_none()
             {
                 let ended_unix_ms = run
                     .manifest
@@ -483,19 +483,21 @@ impl<'a> Certification<'a> {
         let alone_step = self.steps().iter().find(|step: &&Step| {
             step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done
         })?;
-        // Names may have changed at a reboot between the two runs; the number in the series is permanent.
-        let numbers = |step: &Step| {
-            let run = run_dir::read(&self.series_dir.dir.join(&step.dir))?;
-            results::device_numbers::device_numbers(&run, &self.device_names(step))
-        };
-        let compared =
-            numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
+        let compared = self
+            .device_numbers(alone_step)
+            .and_then(|alone| Ok(certify::linearity(&alone, &self.device_numbers(step)?)));
         compared.unwrap_or_else(|error| {
             console::warning(&format!(
                 "cannot compare the devices of this stage with the device tested alone - {error}"
             ));
             None
         })
+    }
+
+    fn device_numbers(&self, step: &Step) -> Result<Vec<DeviceNumbers>, RunDirError> {
+        let run = run_dir::read(&self.series_dir.dir.join(&step.dir))?;
+        // Names may have changed at a reboot between the two runs; the number in the series is permanent.
+        device_numbers(&run, &self.device_names(step))
     }
 
     /// Prints the plan of a dry run. Returns the exit code.

@@ -426,11 +426,14 @@ pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure
 
 /// The check of a database with the other name `alias`.
 fn builtin_of_alias(alias: &str) -> Option<&'static str> {
-    let has_alias = |name: &str| {
+    for name in builtin_names() {
         let check_file = toml::from_str::<CheckFile>(builtin_text(name).unwrap_or_default());
-        check_file.is_ok_and(|check_file| check_file.aliases.iter().any(|known| known == alias))
-    };
-    builtin_names().find(|name| has_alias(name))
+        if check_file.is_ok_and(|check_file| check_file.aliases.iter().any(|known| known == alias))
+        {
+            return Some(name);
+        }
+    }
+    None
 }
 
 /// The file of a check; `None` if there is none of that name.

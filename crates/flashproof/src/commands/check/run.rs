@@ -240,13 +240,14 @@ fn lay_out(
     run: &str,
     signal_handler: &SignalHandler,
 ) -> Result<(), Failure> {
-    let is_due = |used: &FileUse| {
-        used.state == state
+    for (file, used) in files {
+        let is_due = used.state == state
             && (state == FileState::Shared || used.run == run)
-            && (site.files_bytes.is_some() || used.is_read)
-    };
-    for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| is_due(used)) {
-        let bytes = bytes.next_multiple_of(LAYOUT_BLOCK);
+            && (site.files_bytes.is_some() || used.is_read);
+        if !is_due {
+            continue;
+        }
+        let bytes = used.bytes.next_multiple_of(LAYOUT_BLOCK);
         let (target, offset) = site.place(file);
         let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?;
         if site.files_bytes.is_none() {
@@ -362,15 +363,8 @@ fn perform_run(
     {
         judged.outcome = Outcome::Invalid;
     }
-    let bytes_moved = |kind: &str| -> u64 {
-        figures
-            .iter()
-            .filter(|(name, _)| name.contains(kind))
-            .map(|(_, figures)| figures.bytes)
-            .sum()
-    };
-    let read_bytes = bytes_moved("-reads");
-    let written_bytes = bytes_moved("-writes");
+    let read_bytes = bytes_moved(&figures, "-reads");
+    let written_bytes = bytes_moved(&figures, "-writes");
     let disk = fio_run.disk_bytes();
     let cached = disk.and_then(|by_disk| {
         let each = [
@@ -414,6 +408,15 @@ fn perform_run(
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
     })
+}
+
+/// Bytes of all streams whose name contains `kind`.
+fn bytes_moved(figures: &[(String, Figures)], kind: &str) -> u64 {
+    figures
+        .iter()
+        .filter(|(name, _)| name.contains(kind))
+        .map(|(_, figures)| figures.bytes)
+        .sum()
 }
 
 /// A sentence if a job wrote its new file more than once.
@@ -580,27 +583,32 @@ fn fill_line(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (placeholder, rest) = part.split_once('}').ok_or("its text has a { without }")?;
-        let figure = || {
-            let (run, of_stream) = placeholder.split_once('/')?;
-            let (stream, metric) = of_stream.split_once('.')?;
-            let completed_run = runs.iter().find(|done| done.run.name == run)?;
-            let (_, figures) = completed_run
-                .figures
-                .iter()
-                .find(|(name, _)| name == stream)?;
-            figures
-                .value(Metric::try_from(metric.to_owned()).ok()?)
-                .filter(|value| *value >= 1.0)
-        };
         text += &match placeholder {
             "path" => fs::canonicalize(path).map_or_else(
                 |_| path.to_owned(),
                 |path| path.to_string_lossy().into_owned(),
             ),
-            _ => (figure().ok_or_else(|| format!("there is no value for {placeholder}"))? as u64)
-                .to_string(),
+            _ => {
+                let value = placeholder_value(placeholder, runs)
+                    .ok_or_else(|| format!("there is no value for {placeholder}"))?;
+                (value as u64).to_string()
+            }
         };
         text += rest;
     }
     Ok(text)
+}
+
+/// Value of the placeholder `RUN/STREAM.METRIC`; `None` if there is none, or if it is less than 1.
+fn placeholder_value(placeholder: &str, runs: &[CompletedRun]) -> Option<f64> {
+    let (run, of_stream) = placeholder.split_once('/')?;
+    let (stream, metric) = of_stream.split_once('.')?;
+    let completed_run = runs.iter().find(|done| done.run.name == run)?;
+    let (_, figures) = completed_run
+        .figures
+        .iter()
+        .find(|(name, _)| name == stream)?;
+    figures
+        .value(Metric::try_from(metric.to_owned()).ok()?)
+        .filter(|value| *value >= 1.0)
 }

@@ -251,17 +251,12 @@ impl OwnDir {
         let parent = Dir::open(parent).map_err(|error| error.to_string())?;
         refuse_memory(&parent)?;
         let path = parent.path().join(&name);
-        let foreign = || {
-            format!(
-                "{} exists, but no check created it; rename it",
-                path.display()
-            )
-        };
         let (dir, is_new) = match parent.create_dir(&name, 0o700) {
             Ok(dir) => (dir, true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                (parent.open_dir(&name).map_err(|_| foreign())?, false)
-            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (
+                parent.open_dir(&name).map_err(|_| foreign_dir(&path))?,
+                false,
+            ),
             Err(error) => {
                 return Err(format!(
                     "cannot create {} ({error}); name a directory that this user may write to",
@@ -283,7 +278,7 @@ impl OwnDir {
         let names = || dir.names().map_err(|error| error.to_string());
         let had_lock = names()?.iter().any(|name| name == LOCK);
         if !is_new && !had_lock && !names()?.is_empty() {
-            return Err(foreign());
+            return Err(foreign_dir(&path));
         }
         let cannot_lock =
             |error: io::Error| format!("cannot create {} ({error})", path.join(LOCK).display());
@@ -296,7 +291,8 @@ impl OwnDir {
                 path.display()
             ));
         }
-        remove_all(&dir, &listed(&lock).ok_or_else(foreign)?)?;
+        let earlier_files = listed(&lock).ok_or_else(|| foreign_dir(&path))?;
+        remove_all(&dir, &earlier_files)?;
         if let Some(foreign_file) = names()?.into_iter().find(|name| name != LOCK) {
             let name = quoted(&foreign_file.to_string_lossy()).to_string();
             return Err(format!(
@@ -378,6 +374,14 @@ fn remove_all(dir: &Dir, names: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The error for a directory that no check created.
+fn foreign_dir(path: &Path) -> String {
+    format!(
+        "{} exists, but no check created it; rename it",
+        path.display()
+    )
 }
 
 /// Refuses a directory in memory: a check there would not reach a disk.

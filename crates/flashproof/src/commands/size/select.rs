@@ -5,8 +5,8 @@
 
 use crate::commands::size::align::{balanced, read_profile};
 use report::comparison::{
-    Candidate, CandidateDir, Comparison, OperatorData, PublishedRating, ValueOrReason, built_in,
-    compare, read_published,
+    Candidate, CandidateDir, Comparison, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
+    built_in, compare, read_published,
 };
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
@@ -187,15 +187,8 @@ fn chosen(
     ratings: &[PublishedRating],
     patterns: &[String],
 ) -> Result<Vec<PublishedRating>, Failure> {
-    let has = |rating: &PublishedRating, words: &str| {
-        words.eq_ignore_ascii_case("all")
-            || rating
-                .device
-                .to_lowercase()
-                .contains(&words.trim().to_lowercase())
-    };
     for words in patterns {
-        if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
+        if words.trim().is_empty() || !ratings.iter().any(|rating| has_words(rating, words)) {
             return Err(Failure::usage(format!(
                 "no published rating has {} in its drive's name - give other words, or \"all\"",
                 results::units::quoted(words)
@@ -204,9 +197,14 @@ fn chosen(
     }
     Ok(ratings
         .iter()
-        .filter(|rating| patterns.iter().any(|words| has(rating, words)))
+        .filter(|rating| patterns.iter().any(|words| has_words(rating, words)))
         .cloned()
         .collect())
+}
+
+fn has_words(rating: &PublishedRating, words: &str) -> bool {
+    let device = rating.device.to_lowercase();
+    words.eq_ignore_ascii_case("all") || device.contains(&words.trim().to_lowercase())
 }
 
 fn candidate_choice(
@@ -216,14 +214,6 @@ fn candidate_choice(
     prices: &[(String, f64)],
 ) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
-    // The smallest value of several devices; none if any device lacks a value.
-    let min_over_devices = |value_of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
-        wear.iter()
-            .map(value_of)
-            .collect::<Option<Vec<_>>>()?
-            .into_iter()
-            .min_by(f64::total_cmp)
-    };
     let io = candidate.load.and_then(|_| candidate.io.clone());
     let supply = io.map(|io| Supply {
         io: DriveIo {
@@ -232,10 +222,10 @@ fn candidate_choice(
             read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
             written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
         },
-        capacity_bytes: min_over_devices(&|wear| {
+        capacity_bytes: min_over_devices(wear, |wear| {
             wear.capacity_bytes.value().map(|bytes| *bytes as f64)
         }),
-        rated_bytes: min_over_devices(&|wear| wear.rated_bytes.value().copied()),
+        rated_bytes: min_over_devices(wear, |wear| wear.rated_bytes.value().copied()),
     });
     let basis = io.map(|it| {
         let same = supply
@@ -264,13 +254,10 @@ fn candidate_choice(
     }
     let test = candidate.test.value();
     let devices = test.map_or(&[][..], |test| &test.devices[..]);
-    let price_of = |name: &str| {
-        prices
-            .iter()
-            .find(|(priced_device, _)| priced_device == name)
-            .map(|(_, price)| *price)
-    };
-    let device_prices: Option<Vec<f64>> = devices.iter().map(|device| price_of(device)).collect();
+    let device_prices: Option<Vec<f64>> = devices
+        .iter()
+        .map(|device| price_of(device, prices))
+        .collect();
     let mean_price = device_prices
         .filter(|all| !all.is_empty())
         .map(|all| all.iter().sum::<f64>() / all.len() as f64);
@@ -285,12 +272,23 @@ fn candidate_choice(
             share_max: Some(margin.share_max),
         });
     Choice {
-        price: mean_price.or_else(|| price_of(&candidate.name)),
+        price: mean_price.or_else(|| price_of(&candidate.name, prices)),
         margins: margins.collect(),
         remarks,
         simulated: test.is_some_and(|test| test.simulated),
         ..choice(candidate.name.clone(), basis, supply, demand, terms)
     }
+}
+
+/// The smallest value of several devices; `None` if a device lacks the value.
+fn min_over_devices(wear: &[DeviceWear], value_of: fn(&DeviceWear) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = wear.iter().map(value_of).collect::<Option<_>>()?;
+    values.into_iter().min_by(f64::total_cmp)
+}
+
+fn price_of(name: &str, prices: &[(String, f64)]) -> Option<f64> {
+    let (_, price) = prices.iter().find(|(device, _)| device == name)?;
+    Some(*price)
 }
 
 fn published_choice(
@@ -343,14 +341,6 @@ fn choice(
     demand: &Demand,
     terms: &SizingTerms,
 ) -> Choice {
-    let need = |terms: SizingTerms| {
-        supply.and_then(|supply| {
-            ValueOrReason::or_missing(
-                select::need(demand, supply, &terms),
-                "it was not measured with every kind of I/O of this load",
-            )
-        })
-    };
     Choice {
         name,
         basis,
@@ -360,18 +350,35 @@ fn choice(
                 "the cluster's drives have no I/O",
             )
         }),
-        now: need(SizingTerms {
-            scale: 1.0,
-            data_scale: 1.0,
-            ..*terms
-        }),
-        scaled: need(*terms),
+        now: need(
+            demand,
+            &supply,
+            &SizingTerms {
+                scale: 1.0,
+                data_scale: 1.0,
+                ..*terms
+            },
+        ),
+        scaled: need(demand, &supply, terms),
         supply,
         margins: Vec::new(),
         price: None,
         remarks: Vec::new(),
         simulated: false,
     }
+}
+
+fn need(
+    demand: &Demand,
+    supply: &ValueOrReason<Supply>,
+    terms: &SizingTerms,
+) -> ValueOrReason<Need> {
+    supply.and_then(|supply| {
+        ValueOrReason::or_missing(
+            select::need(demand, supply, terms),
+            "it was not measured with every kind of I/O of this load",
+        )
+    })
 }
 
 fn io_text(io: &DriveIo) -> String {
@@ -410,33 +417,17 @@ impl Selection {
             table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
         }
         for choice in &self.choices {
-            let count = |need: &ValueOrReason<Need>| {
-                need.value()
-                    .map_or("-".to_owned(), |need| need.per_node.to_string())
-            };
-            let limit = |need: &ValueOrReason<Need>| {
-                need.value()
-                    .map_or("-", |need| need.limit.name())
-                    .to_owned()
-            };
-            let price = |need: &ValueOrReason<Need>| {
-                let price = need
-                    .value()
-                    .zip(choice.price)
-                    .map(|(need, price)| number(need.in_all as f64 * price));
-                price.unwrap_or_else(|| "-".to_owned())
-            };
             let holds = choice
                 .times_the_busiest
                 .value()
                 .map_or("-".to_owned(), |times| multiple(round(*times)));
             let mut row = vec![choice.name.clone(), basis_text(choice), holds];
-            row.extend([
-                count(&choice.now),
-                limit(&choice.now),
-                count(&choice.scaled),
-                limit(&choice.scaled),
-            ]);
+            for need in [&choice.now, &choice.scaled] {
+                row.extend(match need.value() {
+                    Some(need) => [need.per_node.to_string(), need.limit.name().to_owned()],
+                    None => ["-".to_owned(), "-".to_owned()],
+                });
+            }
             row.extend(thresholds.iter().map(|threshold: &&str| {
                 let found = choice
                     .margins
@@ -445,7 +436,12 @@ impl Selection {
                 found.map_or("-".to_owned(), Margin::text)
             }));
             if has_prices {
-                row.extend([price(&choice.now), price(&choice.scaled)]);
+                for need in [&choice.now, &choice.scaled] {
+                    let price = need.value().zip(choice.price);
+                    row.push(price.map_or("-".to_owned(), |(need, price)| {
+                        number(need.in_all as f64 * price)
+                    }));
+                }
             }
             table.row(row);
         }

@@ -33,35 +33,32 @@ pub(super) struct MeasuredDrive {
 impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
     pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
-        let cannot = |why: &str| {
-            Failure::environment(format!(
-                "cannot measure write amplification on {path} - {why}"
-            ))
-        };
-        let facts = discover(path, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
+        let facts = discover(path, Path::new("/"))
+            .map_err(|error| cannot_measure(path, &error.to_string()))?;
         if !facts.is_nvme() {
-            return Err(cannot(
+            return Err(cannot_measure(
+                path,
                 "it is not an NVMe drive, and other drives do not report media writes - name an NVMe drive, or a \
                  simulated drive: sim:ftl+...",
             ));
         }
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
-            return Err(cannot(
+            return Err(cannot_measure(
+                path,
                 "it does not support deallocation, with which every arrangement begins - name another drive",
             ));
         }
         let gone = "the drive has no device number in the kernel - check that it is still there";
-        let number = facts.number.ok_or_else(|| cannot(gone))?;
+        let number = facts.number.ok_or_else(|| cannot_measure(path, gone))?;
         let controller = Controller::find(Path::new("/"), number)
-            .ok_or_else(|| cannot("its controller cannot be opened - run as root"))?;
+            .ok_or_else(|| cannot_measure(path, "its controller cannot be opened - run as root"))?;
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
                       look for newer firmware, or name another drive";
         let counters = controller.lifetime_bytes().map_err(|error| {
-            cannot(&format!(
-                "its counters cannot be read: {error} - run as root"
-            ))
+            let why = format!("its counters cannot be read: {error} - run as root");
+            cannot_measure(path, &why)
         })?;
-        let (_, counted_by) = counters.ok_or_else(|| cannot(no_log))?;
+        let (_, counted_by) = counters.ok_or_else(|| cannot_measure(path, no_log))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
         let mut spaces_bytes = 0;
@@ -103,24 +100,24 @@ impl MeasuredDrive {
         opened_identity: Option<&str>,
         size_bytes: u64,
     ) -> Result<(), Failure> {
-        let cannot = |why: &str| {
-            Err(Failure::environment(format!(
-                "cannot measure write amplification on {} - {why}; nothing was erased",
-                self.facts.path
-            )))
-        };
-        if opened_identity.is_none() || opened_identity != self.facts.identity().as_deref() {
-            return cannot("another drive took its place - start again");
-        }
-        if size_bytes != self.facts.size_bytes {
-            return cannot(&format!(
+        let why = if opened_identity.is_none()
+            || opened_identity != self.facts.identity().as_deref()
+        {
+            "another drive took its place - start again".to_owned()
+        } else if size_bytes != self.facts.size_bytes {
+            format!(
                 "only {} of its {} are prepared for use (prep --use-pct), but a drive fill needs all of it - prepare \
                  it again, to 100 %",
                 bytes(size_bytes as f64),
                 bytes(self.facts.size_bytes as f64)
-            ));
-        }
-        Ok(())
+            )
+        } else {
+            return Ok(());
+        };
+        Err(cannot_measure(
+            &self.facts.path,
+            &format!("{why}; nothing was erased"),
+        ))
     }
 
     /// Remarks for readers of a result on this drive.
@@ -270,6 +267,12 @@ impl Pace {
     }
 }
 
+fn cannot_measure(path: &str, why: &str) -> Failure {
+    Failure::environment(format!(
+        "cannot measure write amplification on {path} - {why}"
+    ))
+}
+
 /// Description of a drive.
 fn describe_drive(
     DeviceFacts {
@@ -281,13 +284,9 @@ fn describe_drive(
         ..
     }: &DeviceFacts,
 ) -> String {
-    let known = |what: &Option<String>| {
-        what.as_deref()
-            .map_or("unknown".to_owned(), |it| printable(it).into())
-    };
-    let model = known(model);
-    let serial = known(serial);
-    let firmware = known(firmware);
+    let model = printable(model.as_deref().unwrap_or("unknown"));
+    let serial = printable(serial.as_deref().unwrap_or("unknown"));
+    let firmware = printable(firmware.as_deref().unwrap_or("unknown"));
     let path = in_one_line(path);
     let size = bytes(*size_bytes as f64);
     format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")

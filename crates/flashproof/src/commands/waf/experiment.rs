@@ -11,7 +11,7 @@ use load::memory;
 use load::waf::prepared::{PreparationMethod, SteadyDrive};
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout};
 use load::workload::CannotRun;
-use load::workload::tenants::{self, Reuse, Tenant, Tenants};
+use load::workload::tenants::{self, Reuse, Tenants};
 use report::waf::{
     Arranged, FORMAT_VERSION, Latency, Preparations, Sweep, SweepPoint, Timed, Worn,
 };
@@ -215,100 +215,98 @@ fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
 /// `setup` with `parameter` set to `value`.
 fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure> {
     let mut setup = setup.clone();
-    let wrong = |expected: &str| {
+    let is_known = set_parameter(&mut setup, parameter, value).map_err(|expected| {
         Failure::usage(format!(
             "cannot sweep {parameter} over {} - give {expected}",
             quoted(value)
         ))
-    };
-    let number = |range: std::ops::RangeInclusive<u32>, expected: &str| {
-        value
-            .trim_end_matches('%')
-            .parse::<u32>()
-            .ok()
-            .filter(|n| range.contains(n))
-            .ok_or_else(|| wrong(expected))
-    };
-    let mut set_each =
-        |change: &dyn Fn(&mut Tenant)| setup.tenants.tenants.iter_mut().for_each(change);
+    })?;
+    if is_known {
+        return Ok(setup);
+    }
+    setup.drive_text = with_parameter(&setup.drive_text, parameter, value);
+    (setup.base, setup.drive) = simulated(&setup.drive_text)?;
+    let handles = usize::from(setup.drive.spec.handles);
+    let tenants = setup.tenants.tenants.len();
+    // With fewer handles than tenants, adjacent tenants share a handle.
+    if parameter == "handles" && handles < tenants {
+        for (number, tenant) in setup.tenants.tenants.iter_mut().enumerate() {
+            tenant.placement = Some((number * handles / tenants) as u16 + 1);
+            tenant.defrag_placement = None;
+        }
+    }
+    Ok(setup)
+}
+
+/// Sets `parameter` of the tenants or of their interleaving; false if it is a parameter of the drive. Errors: the
+/// values that can be given.
+fn set_parameter(setup: &mut Setup, parameter: &str, value: &str) -> Result<bool, &'static str> {
+    let tenants = &mut setup.tenants.tenants;
+    let percent = value.trim_end_matches('%');
+    let number = percent.parse::<u32>().ok();
     match parameter {
         "fill" => {
-            let fill = value
-                .trim_end_matches('%')
-                .parse::<f64>()
-                .ok()
-                .filter(|fill| *fill > 0.0 && *fill < 100.0);
-            let fill =
-                fill.ok_or_else(|| wrong("percent of the space, more than 0 and less than 100"))?;
-            set_each(&|tenant| tenant.fill = fill / 100.0);
+            let fill = percent.parse::<f64>().ok();
+            let fill = fill
+                .filter(|fill| *fill > 0.0 && *fill < 100.0)
+                .ok_or("percent of the space, more than 0 and less than 100")?;
+            tenants
+                .iter_mut()
+                .for_each(|tenant| tenant.fill = fill / 100.0);
         }
         "lwm" => {
-            let lwm = number(1..=99, "percent from 1 to 99")?;
-            set_each(&|tenant| tenant.defrag_lwm_pct = lwm);
+            let lwm = number.filter(|lwm| (1..=99).contains(lwm));
+            let lwm = lwm.ok_or("percent from 1 to 99")?;
+            tenants
+                .iter_mut()
+                .for_each(|tenant| tenant.defrag_lwm_pct = lwm);
         }
         "record" => {
+            let bytes = number.filter(|bytes| (1..=32 << 10).contains(bytes));
             // Records are stored in multiples of 16 bytes.
-            let bytes = number(1..=32 << 10, "bytes from 1 to 32768")?.next_multiple_of(16);
-            set_each(&|tenant| tenant.record_bytes = bytes);
+            let bytes = bytes.ok_or("bytes from 1 to 32768")?.next_multiple_of(16);
+            tenants
+                .iter_mut()
+                .for_each(|tenant| tenant.record_bytes = bytes);
         }
         "keys" => {
             let keys = match value {
                 "uniform" => Keys::Uniform,
                 "zipfian" => Keys::Zipfian { theta: 0.99 },
                 "sequential" => Keys::Sequential,
-                _ => return Err(wrong("uniform, zipfian or sequential")),
+                _ => return Err("uniform, zipfian or sequential"),
             };
-            set_each(&|tenant| tenant.keys = keys);
+            tenants.iter_mut().for_each(|tenant| tenant.keys = keys);
         }
         "reuse" => {
             let all = [Reuse::Fifo, Reuse::Lowest, Reuse::Random];
             let reuse = all.into_iter().find(|reuse| reuse.to_string() == value);
-            let reuse = reuse.ok_or_else(|| wrong("fifo, lowest or random"))?;
-            set_each(&|tenant| tenant.reuse = reuse);
+            let reuse = reuse.ok_or("fifo, lowest or random")?;
+            tenants.iter_mut().for_each(|tenant| tenant.reuse = reuse);
         }
         "rates" => {
-            let mut rates: Vec<_> = setup
-                .tenants
-                .tenants
-                .iter()
-                .map(|tenant| tenant.writes)
-                .collect();
+            let mut rates: Vec<_> = tenants.iter().map(|tenant| tenant.writes).collect();
             match value {
                 "given" => {}
                 "equal" => rates = vec![rates[0]; rates.len()],
                 "reversed" => rates.reverse(),
-                _ => return Err(wrong("given, equal or reversed")),
+                _ => return Err("given, equal or reversed"),
             }
-            setup
-                .tenants
-                .tenants
-                .iter_mut()
-                .zip(rates)
-                .for_each(|(tenant, rate)| tenant.writes = rate);
+            for (tenant, rate) in tenants.iter_mut().zip(rates) {
+                tenant.writes = rate;
+            }
         }
         "command" => {
             let bytes = size_bytes(value).filter(|bytes| (4 << 10..=64 << 20).contains(bytes));
-            setup.interleaving.command_bytes =
-                bytes.ok_or_else(|| wrong("a size such as 128KiB"))? as u32;
+            setup.interleaving.command_bytes = bytes.ok_or("a size such as 128KiB")? as u32;
         }
         "in-flight" => {
-            setup.interleaving.in_flight = number(1..=4_096, "a number of blocks from 1 to 4096")?
+            let in_flight = number.filter(|blocks| (1..=4_096).contains(blocks));
+            setup.interleaving.in_flight = in_flight.ok_or("a number of blocks from 1 to 4096")?;
         }
-        _ => {
-            setup.drive_text = with_parameter(&setup.drive_text, parameter, value);
-            (setup.base, setup.drive) = simulated(&setup.drive_text)?;
-            let handles = usize::from(setup.drive.spec.handles);
-            let tenants = setup.tenants.tenants.len();
-            // With fewer handles than tenants, adjacent tenants share a handle.
-            if parameter == "handles" && handles < tenants {
-                for (number, tenant) in setup.tenants.tenants.iter_mut().enumerate() {
-                    tenant.placement = Some((number * handles / tenants) as u16 + 1);
-                    tenant.defrag_placement = None;
-                }
-            }
-        }
+        _ => return Ok(false),
     }
-    Ok(setup)
+    Ok(true)
 }
 
 /// The description of a drive with a parameter changed.
@@ -370,33 +368,29 @@ pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement
 
 /// Values as numbers on an axis, and their unit: for sizes, that of the largest. `None`: a value is not a number.
 fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
-    let parse_all = |number: &dyn Fn(&str) -> Option<f64>| {
-        values
-            .iter()
-            .map(|value| number(value))
-            .collect::<Option<Vec<f64>>>()
-    };
     // Over-provisioning without `%` is a fraction, as in the drive's description.
     let percent_factor = if parameter.starts_with("op") {
         100.0
     } else {
         1.0
     };
-    if let Some(numbers) = parse_all(&|value| value.parse().ok()).filter(|_| percent_factor == 1.0)
-    {
+    let numbers: Option<_> = values.iter().map(|value| value.parse().ok()).collect();
+    if let Some(numbers) = numbers.filter(|_| percent_factor == 1.0) {
         return (Some(numbers), "");
     }
     let percent = |value: &str| match value.strip_suffix('%') {
         Some(percent) => percent.parse().ok(),
         None => value.parse().ok().map(|share: f64| share * percent_factor),
     };
-    if let Some(numbers) = parse_all(&percent) {
-        return (Some(numbers), "%");
+    let percents: Option<_> = values.iter().map(|value| percent(value)).collect();
+    if let Some(percents) = percents {
+        return (Some(percents), "%");
     }
-    let Some(bytes) = parse_all(&|value| size_bytes(value).map(|bytes| bytes as f64)) else {
+    let bytes: Option<Vec<_>> = values.iter().map(|value| size_bytes(value)).collect();
+    let Some(bytes) = bytes else {
         return (None, "");
     };
-    let largest = bytes.iter().copied().fold(0.0, f64::max);
+    let largest = bytes.iter().copied().max().unwrap_or(0) as f64;
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)]
         .map(|(name, shift)| (name, (1_u64 << shift) as f64));
     let (unit, factor) = units
@@ -404,7 +398,7 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
         .find(|(_, unit)| largest >= *unit)
         .unwrap_or(("bytes", 1.0));
     (
-        Some(bytes.iter().map(|bytes| bytes / factor).collect()),
+        Some(bytes.iter().map(|bytes| *bytes as f64 / factor).collect()),
         unit,
     )
 }

@@ -498,16 +498,18 @@ impl<'a> WafObserver<'a> {
             ns += fill.ns;
         }
         let seconds = ns as f64 / 1e9;
-        let streams = || {
-            self.layout
-                .iter()
-                .flat_map(|layout| &layout.streams)
-                .zip(&cells)
-        };
-        let cell_streams = streams()
+        let layouts = self.layout.iter();
+        let streams: Vec<_> = layouts
+            .flat_map(|layout| &layout.streams)
+            .zip(&cells)
+            .collect();
+        let cell_streams = streams
+            .iter()
             .zip(&last.backlogs)
-            .map(|((stream, cell), end)| (stream, cell, *end));
-        let writes = streams().filter(|(stream, _)| stream.name.ends_with("writes"));
+            .map(|((stream, cell), end)| (*stream, *cell, *end));
+        let writes = streams
+            .iter()
+            .filter(|(stream, _)| stream.name.ends_with("writes"));
         let written_bytes: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
         Timed {
             seconds,

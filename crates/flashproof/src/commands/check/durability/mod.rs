@@ -116,10 +116,6 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
         .map(Secret::session)
         .or(on_target.map(|(session, _)| session));
     let secrets = [given_secret, on_target.and_then(|(_, secret)| secret)];
-    let secret_of = |record: &Record| {
-        let is_of_record = |secret: &Secret| secret.session() == record.session.id;
-        secrets.into_iter().flatten().find(is_of_record)
-    };
     let ask = Message::Ask {
         format_version: FORMAT_VERSION,
         subject: durability_target.subject.clone(),
@@ -141,14 +137,18 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
             )))
         }
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
-            give_up(request.witness, record.session.id, secret_of(&record))?;
+            give_up(
+                request.witness,
+                record.session.id,
+                secret_of(&record, secrets),
+            )?;
             Err(write::run(request, &durability_target, end_signals)?)
         }
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record
                 .check()
                 .map_err(|why| cannot_ask(request.witness, &why))?;
-            let secret = secret_of(&record);
+            let secret = secret_of(&record, secrets);
             if secret.is_none() && record.session.has_secret() {
                 return Err(without_secret(request, &record));
             }
@@ -189,6 +189,12 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
             "its reply does not fit the request",
         )),
     }
+}
+
+/// The secret of the session of `record`.
+fn secret_of(record: &Record, secrets: [Option<Secret>; 2]) -> Option<Secret> {
+    let mut secrets = secrets.into_iter().flatten();
+    secrets.find(|secret| secret.session() == record.session.id)
 }
 
 /// Removes the files of a directory. The witness, if given, gives up the session of these files. Returns false if there

@@ -414,14 +414,19 @@ pub(super) struct Connection {
 impl Connection {
     /// A connection to the witness at `HOST:PORT`.
     pub(super) fn to(witness: &str) -> Result<Self, Failure> {
-        let failed = |why: String| {
+        Self::connect(witness).map_err(|why| {
             Failure::environment(format!(
-                "cannot reach the witness {witness} - {why} - start it there: flashproof check witness --listen {witness} --file FILE"
+                "cannot reach the witness {witness} - {why} - start it there: flashproof check witness --listen \
+                 {witness} --file FILE"
             ))
-        };
+        })
+    }
+
+    /// Tries the addresses in turn. Errors: the reason for the last.
+    fn connect(witness: &str) -> Result<Self, String> {
         let addresses = witness
             .to_socket_addrs()
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| error.to_string())?;
         let mut why = "the name has no address".to_owned();
         for address in addresses {
             match TcpStream::connect_timeout(&address, REPLY_TIMEOUT).and_then(Self::new) {
@@ -429,7 +434,7 @@ impl Connection {
                 Err(error) => why = error.to_string(),
             }
         }
-        Err(failed(why))
+        Err(why)
     }
 
     pub(super) fn new(stream: TcpStream) -> std::io::Result<Self> {

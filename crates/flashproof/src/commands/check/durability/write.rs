@@ -199,10 +199,12 @@ pub(super) fn run(
 fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
     let mut offset = 0;
     let mut lanes = Vec::new();
-    let is_wanted = |mode: &Mode| {
-        (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename)
-    };
-    for mode in Mode::ALL.into_iter().filter(is_wanted) {
+    for mode in Mode::ALL {
+        let is_wanted =
+            (modes.is_empty() || modes.contains(&mode)) && (has_files || mode != Mode::Rename);
+        if !is_wanted {
+            continue;
+        }
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
             let slots = if mode == Mode::Rename {
                 SLOTS_OF_FILES

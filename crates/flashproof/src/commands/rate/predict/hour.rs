@@ -71,18 +71,10 @@ impl<'a> HourSearch<'a> {
         load: &'a PredictedLoad,
         signal_handler: &'a SignalHandler,
     ) -> Result<Self, Failure> {
-        // A fixed seed, so that the same baseline predicts the same rating.
-        let base = |name: &str| {
-            series::load_1x(
-                load.config.as_deref(),
-                &[format!("{name}+seed=1")],
-                load.as_act,
-                "predict",
-            )
-        };
-        let steady = console::quietly(|| base(&drive.steady))?;
+        let steady = base_1x(&drive.steady, load)?;
         let period_sec = period_sec(drive)?;
-        let stalled = |(ms, every_s): (f64, f64)| {
+        let mut stalled = None;
+        if let Some((ms, every_s)) = drive.stalls {
             let window_sec = (WINDOW_STALLS * ms / 1e3)
                 .clamp(*WINDOW_SEC.start(), *WINDOW_SEC.end())
                 .max(2.0 * ms / 1e3);
@@ -91,17 +83,12 @@ impl<'a> HourSearch<'a> {
                 "{}+stall-ms={ms:.3}+stall-every-s={window_sec}",
                 drive.steady
             );
-            Ok::<_, Failure>((
-                console::quietly(|| base(&name))?,
-                window_sec,
-                stalls_from_mean(HOUR_SEC / every_s),
-            ))
-        };
-        let stalled = drive
-            .stalls
-            .map(stalled)
-            .transpose()?
-            .filter(|(_, _, stalls)| *stalls > 0.0);
+            let base = base_1x(&name, load)?;
+            let stalls = stalls_from_mean(HOUR_SEC / every_s);
+            if stalls > 0.0 {
+                stalled = Some((base, window_sec, stalls));
+            }
+        }
         let mut search = Self {
             steady,
             stalled,
@@ -177,26 +164,18 @@ impl<'a> HourSearch<'a> {
 
     /// True if an hour is within the limits when `part` of it is like `stalled` and the remainder like `steady`.
     fn mixed_holds(&self, steady: &Verdict, stalled: &Verdict, part: f64) -> bool {
-        let shares = |verdict: &Verdict| -> Vec<Vec<f64>> {
-            let of = verdict
-                .groups
-                .iter()
-                .map(|group| group.slices.first()?.judged_share.clone());
-            of.map(Option::unwrap_or_default).collect()
-        };
-        let is_within = |steady: &Vec<f64>, stalled: &Vec<f64>| {
+        let mut groups = judged_shares(steady)
+            .into_iter()
+            .zip(judged_shares(stalled));
+        groups.all(|(steady, stalled)| {
             let mixed = steady
                 .iter()
-                .zip(stalled)
+                .zip(&stalled)
                 .map(|(steady, stalled)| steady + (stalled - steady) * part);
             mixed
                 .zip(self.load.sla.limits())
                 .all(|(share, limit)| share < limit.share_max())
-        };
-        shares(steady)
-            .iter()
-            .zip(&shares(stalled))
-            .all(|(steady, stalled)| is_within(steady, stalled))
+        })
     }
 
     /// Verdict on `seconds` at `multiple` times the load of `base`.
@@ -254,6 +233,20 @@ impl RunObserver for Offered {
         self.iops = rates.clone().sum();
         self.stream_iops = rates.fold(self.iops, f64::min);
     }
+}
+
+/// The 1x load on the simulated drive `name`.
+fn base_1x(name: &str, load: &PredictedLoad) -> Result<Base1x, Failure> {
+    // A fixed seed, so that the same baseline predicts the same rating.
+    let devices = [format!("{name}+seed=1")];
+    console::quietly(|| series::load_1x(load.config.as_deref(), &devices, load.as_act, "predict"))
+}
+
+/// Shares of the first slice of each stream over each limit.
+fn judged_shares(verdict: &Verdict) -> Vec<Vec<f64>> {
+    let first_slices = verdict.groups.iter().map(|group| group.slices.first());
+    let shares = first_slices.map(|slice| slice?.judged_share.clone());
+    shares.map(Option::unwrap_or_default).collect()
 }
 
 /// Period of the rate limit of `drive`, or of its frequent stalls, seconds.

@@ -77,21 +77,11 @@ pub fn predict(
     }
     let mut predictions = Vec::new();
     let devices = &series_dir.series.devices;
-    let path = |number: usize| {
-        let name = if devices.len() == 1 {
-            "drive.sim".to_owned()
-        } else {
-            format!("drive-{}.sim", number + 1)
-        };
-        series_dir.dir.join(name)
-    };
-    let replaces = |path: &Path| force || is_ours(path, |text| text.starts_with("sim:"));
-    let write = |number: usize, text: Option<&str>| {
-        let path = path(number);
-        write_file("simulated drive", &path, text, replaces(&path))
-    };
-    (0..devices.len()).try_for_each(|number| write(number, None))?;
-    for (number, device) in devices.iter().enumerate() {
+    let paths = simulated_paths(&series_dir);
+    for path in &paths {
+        write_simulated(path, None, force)?;
+    }
+    for (number, (device, path)) in devices.iter().zip(&paths).enumerate() {
         let points = points_of(&series_dir.series, number);
         console::note(&format!(
             "fitting a simulated drive to the behaviour of {} in {}",
@@ -102,9 +92,9 @@ pub fn predict(
             return Ok(None);
         };
         match &prediction.simulated {
-            Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
+            Some(simulated) => write_simulated(path, Some(&format!("{simulated}\n")), force)?,
             // A file from an earlier prediction no longer describes the drive.
-            None if replaces(&path(number)) => drop(files::remove_file(&path(number))),
+            None if is_replaceable(path, force) => drop(files::remove_file(path)),
             None => {}
         }
         predictions.push(prediction);
@@ -118,6 +108,26 @@ pub fn predict(
         series_dir.write_report();
     }
     Ok(Some(predictions))
+}
+
+/// Files for the simulated drives of the baseline in `series_dir`.
+fn simulated_paths(series_dir: &SeriesDir) -> Vec<PathBuf> {
+    let dir = &series_dir.dir;
+    match series_dir.series.devices.len() {
+        1 => vec![dir.join("drive.sim")],
+        drives => (1..=drives)
+            .map(|number| dir.join(format!("drive-{number}.sim")))
+            .collect(),
+    }
+}
+
+/// Writes `text` as a simulated drive to `path`; `None`: only checks.
+fn write_simulated(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
+    write_file("simulated drive", path, text, is_replaceable(path, force))
+}
+
+fn is_replaceable(path: &Path, force: bool) -> bool {
+    force || is_ours(path, |text| text.starts_with("sim:"))
 }
 
 /// The prediction for a drive; `None`: interrupted.
@@ -140,14 +150,11 @@ fn of_drive(
         limits: load.sla.to_string(),
         ..Prediction::default()
     };
-    let declined = |declined: Declined| {
-        Ok(Some(Prediction {
-            declined: Some(declined),
-            ..blank.clone()
-        }))
-    };
     if let Some(drift) = observations.drift() {
-        return declined(drift);
+        return Ok(Some(Prediction {
+            declined: Some(drift),
+            ..blank
+        }));
     }
     let fit = fit(
         points,
@@ -172,7 +179,10 @@ fn of_drive(
         return Ok(None);
     };
     let Some([rating, low, high]) = interval(ratings) else {
-        return declined(observations.undecided(&fit, ratings));
+        return Ok(Some(Prediction {
+            declined: Some(observations.undecided(&fit, ratings)),
+            ..blank
+        }));
     };
     let mut remarks = vec![
         "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
@@ -275,13 +285,10 @@ pub(super) struct Observations<'a> {
 
 impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
-        let watches = || points.iter().filter(|point| point.part == Part::Watch);
-        let watch_of = |round: u32| {
-            watches()
-                .rfind(|point| point.round == round)
-                .and_then(|point| point.watch.as_ref())
-        };
-        let stalls = watches().find(|point| point.round == 0).and_then(|point| {
+        let first_watch = points
+            .iter()
+            .find(|point| point.part == Part::Watch && point.round == 0);
+        let stalls = first_watch.and_then(|point| {
             let sum_of = |value_of: fn(&Done) -> f64| point.directions().map(value_of).sum::<f64>();
             let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64)
                 / sum_of(|done| done.ops as f64);
@@ -291,8 +298,8 @@ impl<'a> Observations<'a> {
                 .stalls(sum_of(|done| done.iops), mean_us)
         });
         Self {
-            watch: watch_of(0),
-            second_watch: watch_of(1),
+            watch: watch_in(points, 0),
+            second_watch: watch_in(points, 1),
             stalls,
             loaded_sec: points.iter().map(|point| point.seconds).sum(),
             written_bytes: points
@@ -459,6 +466,13 @@ fn without_bound(fit: &Fit) -> String {
     } else {
         format!(" (no bound: {})", names.join(", "))
     }
+}
+
+/// The last watch in `round`.
+fn watch_in(points: &[Point], round: u32) -> Option<&Watch> {
+    let mut watches = points.iter().filter(|point| point.part == Part::Watch);
+    let last = watches.rfind(|point| point.round == round)?;
+    last.watch.as_ref()
 }
 
 /// Describes how the median latency changed from one watch to a `later` watch; `None` if it did not change.

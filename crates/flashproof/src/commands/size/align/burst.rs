@@ -118,16 +118,13 @@ pub(super) struct BurstMeasurement {
 impl BurstMeasurement {
     /// The issued I/O, in iostat's numbers.
     pub(super) fn issued_io(&self) -> DriveIo {
-        let sum = |reads: bool, rate: fn(&StreamRates) -> f64| {
-            self.issued
-                .iter()
-                .filter(|issued| issued.reads() == reads)
-                .map(rate)
-                .sum::<f64>()
-        };
-        let ops = |reads| sum(reads, |it| it.per_sec);
-        let kib = |reads| sum(reads, |it| it.kib_per_sec);
-        DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
+        let mut numbers = [0.0; 4];
+        for issued in &self.issued {
+            let direction = usize::from(!issued.reads());
+            numbers[direction] += issued.per_sec;
+            numbers[direction + 2] += issued.kib_per_sec;
+        }
+        DriveIo::from(numbers)
     }
 
     /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
@@ -381,10 +378,10 @@ impl BurstObserver {
         let positions = &self.positions;
         let block_sectors = self.block_sectors;
         let read_result = trace.read(&mut |event: Event| {
-            let is_ours = |place: &BlockPosition| {
+            let is_ours = positions.iter().any(|place: &BlockPosition| {
                 place.disk == event.device && place.sectors.contains(&event.sector)
-            };
-            if event.sectors == 0 || !positions.iter().any(is_ours) {
+            });
+            if event.sectors == 0 || !is_ours {
                 return;
             }
             match (event.op, event.sectors == block_sectors) {

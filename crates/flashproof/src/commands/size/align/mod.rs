@@ -242,21 +242,17 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
 
 /// Checks that offsets affect the configuration, and that the configuration determines the I/O of a device.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
-    let refused = |why: &str| {
-        Err(Failure::usage(format!(
-            "cannot align this configuration - {why}"
-        )))
+    let why = if !config.has_histograms() {
+        "it has no histograms, which offsets need - \"flashproof size profile\" writes such a configuration from a \
+         cluster's log"
+    } else if config.arrival == Arrival::Closed {
+        "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out"
+    } else {
+        return Ok(());
     };
-    match config {
-        _ if !config.has_histograms() => refused(
-            "it has no histograms, which offsets need - \"flashproof size profile\" writes such a configuration from a \
-             cluster's log",
-        ),
-        _ if config.arrival == Arrival::Closed => refused(
-            "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out",
-        ),
-        _ => Ok(()),
-    }
+    Err(Failure::usage(format!(
+        "cannot align this configuration - {why}"
+    )))
 }
 
 /// Runs the bursts.

@@ -160,12 +160,7 @@ impl Page<'_> {
     /// Implausible offsets, and problems that they may hide; `None` if there are none.
     pub(super) fn implausible(&self) -> Option<String> {
         let best = self.best();
-        let implausible_in = |offsets: Offsets| {
-            let all = offsets.by_key().into_iter();
-            all.filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct))
-                .collect::<Vec<_>>()
-        };
-        let outliers = implausible_in(best.offsets());
+        let outliers = implausible_offsets(best.offsets());
         if outliers.is_empty() {
             return None;
         }
@@ -187,7 +182,7 @@ impl Page<'_> {
         );
         for (rule, offsets) in rules
             .iter()
-            .filter(|(_, offsets)| implausible_in(*offsets).is_empty())
+            .filter(|(_, offsets)| implausible_offsets(*offsets).is_empty())
         {
             let offsets: Vec<_> = offsets
                 .by_key()
@@ -210,6 +205,14 @@ impl Page<'_> {
         );
         Some(lines.join("\n"))
     }
+}
+
+/// The offsets outside of [`PLAUSIBLE_PCT`], by key.
+fn implausible_offsets(offsets: Offsets) -> Vec<(&'static str, u32)> {
+    let by_key = offsets.by_key().into_iter();
+    by_key
+        .filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct))
+        .collect()
 }
 
 fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {

@@ -118,20 +118,20 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
 /// Checks that the profile balances, or that the user accepted the imbalance.
 pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
     let doubts = profile.doubts();
-    match doubts.is_empty() {
-        true => Ok(()),
-        false if is_accepted => {
-            doubts.iter().for_each(|doubt| {
-                console::warning(&format!("the profile does not balance: {doubt}"))
-            });
-            Ok(())
-        }
-        false => Err(Failure::invalid(format!(
+    if doubts.is_empty() {
+        return Ok(());
+    }
+    if !is_accepted {
+        return Err(Failure::invalid(format!(
             "the profile does not balance, so it is not used:\n  {}\ntake a steadier window (flashproof size profile \
              --from --to), or give --accept-unbalanced",
             doubts.join("\n  ")
-        ))),
+        )));
     }
+    for doubt in &doubts {
+        console::warning(&format!("the profile does not balance: {doubt}"));
+    }
+    Ok(())
 }
 
 /// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes are subtracted from w/s if w/s includes them.
@@ -201,11 +201,6 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         .drive
         .as_deref()
         .map(|drive| drive.trim_start_matches("/dev/"));
-    let is_busy = |reports: &[&DeviceRates]| {
-        reports
-            .iter()
-            .any(|rates| rates.io.reads_per_sec + rates.io.writes_per_sec > 0.0)
-    };
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
     drives.retain(|name, reports| device_name.map_or(is_busy(reports), |wanted| wanted == *name));
@@ -232,50 +227,46 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     })
 }
 
+fn is_busy(reports: &[&DeviceRates]) -> bool {
+    reports
+        .iter()
+        .any(|rates| rates.io.reads_per_sec + rates.io.writes_per_sec > 0.0)
+}
+
 /// Target from a profile: a namespace's part of one drive, averaged over the drives that the user selected.
 fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
-    let drives_text = || {
-        let drives = profile
-            .drives
-            .iter()
-            .map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
-        drives.collect::<Vec<_>>().join(", ")
-    };
-    let is_match = |selected: Option<&str>, actual: &str| {
-        selected.is_none_or(|given| {
-            given
-                .trim_start_matches("/dev/")
-                .eq_ignore_ascii_case(actual)
-        })
-    };
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
     let drives: Vec<_> = profile
         .drives
         .iter()
         .filter(|drive: &&DriveTarget| {
-            is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive)
+            is_selected(node, &drive.node) && is_selected(args.drive.as_deref(), &drive.drive)
         })
         .collect();
     if drives.is_empty() {
+        let drives = profile
+            .drives
+            .iter()
+            .map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
         return Err(Failure::usage(format!(
             "the profile has no such drive - it has {}",
-            drives_text()
+            drives.collect::<Vec<_>>().join(", ")
         )));
     }
-    let loads_on = |drive: &DriveTarget| {
-        let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
-        profile.loads.iter().filter(on).collect::<Vec<_>>()
-    };
-    let names: BTreeSet<_> = drives
+    let names: BTreeSet<_> = profile
+        .loads
         .iter()
-        .flat_map(|drive| loads_on(drive))
+        .filter(|load| drives.iter().any(|drive| is_on(load, drive)))
         .map(|load| &*load.namespace)
         .collect();
     let name = namespace(&names, args)?;
     let drives: Vec<_> = drives
         .into_iter()
         .filter(|drive: &&DriveTarget| {
-            name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name))
+            name.is_none_or(|name| {
+                let mut loads = profile.loads.iter();
+                loads.any(|load| is_on(load, drive) && load.namespace == name)
+            })
         })
         .collect();
     let mut sum = [0.0; 4];
@@ -299,10 +290,12 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         let part = predicted(&own_loads).numbers();
         let io = drive.io().numbers();
         for (n, (sum, raider)) in sum.iter_mut().zip(raider.numbers()).enumerate() {
-            *sum += match is_alone {
-                true => (io[n] - raider).max(0.0),
-                false if total[n] > 0.0 => io[n] * (part[n] - raider) / total[n],
-                false => 0.0,
+            *sum += if is_alone {
+                (io[n] - raider).max(0.0)
+            } else if total[n] > 0.0 {
+                io[n] * (part[n] - raider) / total[n]
+            } else {
+                0.0
             };
         }
         large_block_reads += own_loads
@@ -339,6 +332,18 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
             args.target
         ),
     })
+}
+
+/// True if the option's value `selected` is `actual`, or if the option is not given.
+fn is_selected(selected: Option<&str>, actual: &str) -> bool {
+    selected.is_none_or(|selected| {
+        let selected = selected.trim_start_matches("/dev/");
+        selected.eq_ignore_ascii_case(actual)
+    })
+}
+
+fn is_on(load: &DeviceLoad, drive: &DriveTarget) -> bool {
+    load.node == drive.node && load.drive == drive.drive
 }
 
 /// The namespace among `names` that the configuration models; `None` if the profile has no loads.
