@@ -8,7 +8,7 @@ use load::workload::Workload;
 use load::workload::fio::{
     FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs,
 };
-pub use logs::{Logs, check as check_logs, left_out};
+pub use logs::{check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::units::{binary_bytes, in_one_line, quoted};

@@ -446,7 +446,7 @@ fn builtin_text(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::site::needed_bytes;
+    use crate::commands::check::site::{Site, needed_bytes};
     use super::*;
     use conclusions::check::Criterion;
     use results::units::span;
