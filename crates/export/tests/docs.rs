@@ -1,6 +1,6 @@
 //! Compares the tables in docs/data.md with their declarations.
 
-use std::fs;
+use crate::docs_page::{assert_page, with_part};
 
 /// Lines of docs/data.md around the generated part.
 const BEGIN: &str = "<!-- Generated from the tables. To update: UPDATE_DOCS=1 cargo test -p flashproof-export --test export docs -->\n";
@@ -10,17 +10,12 @@ pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/d
 
 #[test]
 fn the_page_has_the_tables_as_they_are_declared() {
-    let page = fs::read_to_string(PATH).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
     let tables: Vec<String> = export::TABLES.iter().map(export::Table::markdown).collect();
-    let renewed = format!("{before}{BEGIN}\n{}\n{END}{after}", tables.join("\n"));
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(PATH, renewed).unwrap();
-    } else {
-        let update = "docs/data.md is out of date: UPDATE_DOCS=1 cargo test -p flashproof-export --test export docs";
-        assert!(page == renewed, "{update}");
-    }
+    assert_page(
+        "data.md",
+        "flashproof-export --test export docs",
+        |written| with_part(written, BEGIN, &format!("\n{}\n", tables.join("\n")), END),
+    );
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! Reads the inputs of a command, and prints warnings about them. Inputs are configurations of ACT's tests (of any ACT
 //! version, from a file or standard input), files of tenants, and block traces.
 
+use act::dialect::{FILE_BYTES_MAX, line_of};
+use act::legacy::{self, ReadOptions, Translation};
+use act::options::Test;
+use act::{ActConfig, Arrival, ConfigErrors, Problem, parse};
 use device::observe::trace::{Request, TraceText};
-use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
-use load::workload::act::legacy::{self, ReadOptions, Translation};
-use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, Arrival, ConfigErrors, Problem, parse};
-use load::workload::tenants::Tenants;
 use results::act_log::Input;
 use results::files::{self, Links};
 use results::units::{self, quoted};
@@ -17,6 +16,7 @@ use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use tenants::Tenants;
 
 /// Maximum size of a file of tenants, bytes.
 const TENANTS_BYTES_MAX: u64 = 1 << 20;

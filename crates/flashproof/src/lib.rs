@@ -15,6 +15,9 @@ mod access;
 mod args;
 mod commands;
 mod configuration;
+#[cfg(test)]
+#[path = "../../results/tests/common/docs_page.rs"]
+mod docs_page;
 mod fio_run;
 mod preparation;
 mod record;

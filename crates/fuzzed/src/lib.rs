@@ -13,11 +13,11 @@
     reason = "properties make files of their own"
 )]
 
-#[path = "../../load/tests/common/config_property.rs"]
+#[path = "../../act/tests/common/config_property.rs"]
 mod config_property;
 #[path = "../../store/tests/common/device_property.rs"]
 mod device_property;
-#[path = "../../load/tests/common/fio_property.rs"]
+#[path = "../../fio/tests/common/fio_property.rs"]
 mod fio_property;
 #[path = "../../sizing/tests/common/info_property.rs"]
 mod info_property;

@@ -5,7 +5,7 @@ use device::observe::trace::{
     EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time,
 };
 use load::factor::Factor;
-use load::workload::replay::TraceBuilder;
+use load::replay::TraceBuilder;
 use std::io::{self, Read};
 
 /// Reader that returns a few bytes at a time, like a pipe.

@@ -1,17 +1,17 @@
 //! Properties of small texts that a command line or a file has: limits, factors, devices, mixes, hosts, sizes, tenants.
 
 use crate::assert_one_line;
+use act::sizes::SizeHistogram;
 use engine::DeviceName;
 use load::factor::Factor;
-use load::waf::Arrangement;
-use load::workload::act::sizes::SizeHistogram;
-use load::workload::records::Mix;
-use load::workload::tenants::Tenants;
+use load::records::Mix;
 use results::judge::Sla;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use store::nodes::Host;
 use store::object::ValueType;
+use tenants::Tenants;
+use tenants::waf::Arrangement;
 
 /// Parses `bytes` as each kind of text. Returns true if the text is valid for at least one kind.
 pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {

@@ -1,11 +1,12 @@
-//! Declarations for configurations of any kind: options whose value is one of a few words, and structs with defaults.
+//! Declarations for configurations of any kind: options whose value is one of a few words, structs with
+//! defaults, and names that a user may have meant.
 //!
 //! Each such option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
 
 use results::cell::Arrivals;
 
 /// An enum whose variants are written as words.
-pub(crate) trait Choice: Copy + Sized + 'static {
+pub trait Choice: Copy + Sized + 'static {
     /// Every variant with its word, the default first.
     const WORDS: &'static [&'static str];
 
@@ -15,6 +16,7 @@ pub(crate) trait Choice: Copy + Sized + 'static {
     fn word(self) -> &'static str;
 }
 
+#[macro_export]
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -48,9 +50,10 @@ macro_rules! choice {
     };
 }
 
-pub(crate) use choice;
+pub use choice;
 
 /// Declares a struct and its `Default`, with the default of each field beside the field.
+#[macro_export]
 macro_rules! with_defaults {
     ($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $type:ty = $default:expr,)+ }) => {
         $(#[$doc])*
@@ -66,7 +69,7 @@ macro_rules! with_defaults {
     };
 }
 
-pub(crate) use with_defaults;
+pub use with_defaults;
 
 choice! {
     /// When the operations of a stream are intended to start.
@@ -85,7 +88,7 @@ choice! {
 
 impl Arrival {
     /// The same in the record of a run.
-    pub(crate) fn recorded(self) -> Arrivals {
+    pub fn recorded(self) -> Arrivals {
         match self {
             Self::Paced => Arrivals::Even,
             Self::Poisson | Self::Act => Arrivals::Random,
@@ -120,4 +123,29 @@ choice! {
         /// NVMe commands on the namespace's character device, past the block layer.
         Passthrough = "passthrough",
     }
+}
+
+/// The name most similar to `word`; `None` if no name is close: each differs in more than a third of its letters, and
+/// none begins with `word`.
+pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    // Longer words resemble no name, and the cost grows with the product of the lengths.
+    const LEN_MAX: usize = 64;
+    if word.len() > LEN_MAX {
+        return None;
+    }
+    let is_prefix = |name: &str| word.len() >= 4 && name.starts_with(word);
+    names
+        .map(|name| {
+            (
+                if is_prefix(name) {
+                    1
+                } else {
+                    strsim::osa_distance(word, name)
+                },
+                name,
+            )
+        })
+        .filter(|(distance, name)| distance * 3 <= name.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }

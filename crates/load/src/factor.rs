@@ -7,11 +7,11 @@ use thiserror::Error;
 /// A factor above 0, exact: a decimal of at most 9 digits before and after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Factor {
-    pub(crate) billionths: u64,
+    pub billionths: u64,
 }
 
 /// Billionths in a factor of 1.
-pub(crate) const ONE: u64 = 1_000_000_000;
+pub const ONE: u64 = 1_000_000_000;
 const DIGITS_MAX: usize = 9;
 
 /// Why a text is not a factor.
@@ -105,7 +105,7 @@ impl fmt::Display for Factor {
 }
 
 /// Billionths as the shortest decimal.
-pub(crate) fn decimal(billionths: u128) -> String {
+pub fn decimal(billionths: u128) -> String {
     let whole = billionths / u128::from(ONE);
     let part = billionths % u128::from(ONE);
     let text = format!("{whole}.{part:09}");

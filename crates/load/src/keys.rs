@@ -104,7 +104,7 @@ impl From<KeysForm> for Keys {
 
 /// Draws keys; key 0 is the most popular.
 #[derive(Debug, Clone)]
-pub(crate) enum KeyGenerator {
+pub enum KeyGenerator {
     Uniform { keys: u32 },
     Zipfian(Zipfian),
     HotCold { keys: u32, hot: u32, traffic: f64 },
@@ -112,7 +112,7 @@ pub(crate) enum KeyGenerator {
 }
 
 impl KeyGenerator {
-    pub(crate) fn new(keys: Keys, count: u32) -> Self {
+    pub fn new(keys: Keys, count: u32) -> Self {
         match keys {
             Keys::Uniform => Self::Uniform { keys: count },
             Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count.into(), theta)),
@@ -131,12 +131,12 @@ impl KeyGenerator {
         }
     }
 
-    pub(crate) fn is_sequential(&self) -> bool {
+    pub fn is_sequential(&self) -> bool {
         matches!(self, Self::Sequential { .. })
     }
 
     #[inline]
-    pub(crate) fn next(&mut self, random: &mut Random) -> u32 {
+    pub fn next(&mut self, random: &mut Random) -> u32 {
         match self {
             Self::Uniform { keys } => random.below(u64::from(*keys)) as u32,
             Self::Zipfian(zipfian) => zipfian.draw(random) as u32,
@@ -165,17 +165,17 @@ fn hot_keys(keys_pct: f64, count: u32) -> u32 {
 
 /// Keys that are updated (nearly) equally often.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Class {
+pub struct Class {
     /// Number of keys.
-    pub(crate) keys: f64,
+    pub keys: f64,
     /// Share of the updates that go to these keys.
-    pub(crate) updates: f64,
+    pub updates: f64,
 }
 
 impl Class {
     /// Divides `count` keys into classes. Each of the most popular Zipfian keys is a class of its own; the ranks in any
     /// other class differ by at most 1 %.
-    pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
+    pub fn of(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {
             Keys::Uniform | Keys::Sequential => vec![Self {
@@ -238,7 +238,7 @@ impl Class {
 /// Draws rank k (from 1) with a probability proportional to k^-theta, exactly and without a table. Source: Hoermann,
 /// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 #[derive(Debug, Clone)]
-pub(crate) struct Zipfian {
+pub struct Zipfian {
     theta: f64,
     keys: f64,
     area_first: f64,
@@ -247,7 +247,7 @@ pub(crate) struct Zipfian {
 }
 
 impl Zipfian {
-    pub(crate) fn new(keys: u64, theta: f64) -> Self {
+    pub fn new(keys: u64, theta: f64) -> Self {
         let keys = keys as f64;
         let parameters = Self {
             theta,
@@ -265,7 +265,7 @@ impl Zipfian {
         }
     }
 
-    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+    pub fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let u = self.area + random.unit() * (self.area_first - self.area);
             let x = self.inverse(u);

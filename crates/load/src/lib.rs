@@ -4,8 +4,8 @@
 //! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
 //! ```
 //!
-//! * [`workload`]: the interface between a configuration of any kind and the run loop; a folder for each kind
-//! * [`baseline`]: the next fio job of a baseline
+//! * [`workload`]: the interface between a configuration of any kind and the run loop
+//! * [`prepare`], [`records`], [`replay`]: workloads without a configuration of their own
 //! * [`choice`]: words that configurations share; [`factor`]: multiples of a load
 //! * [`keys`]: choice of the next record, by popularity
 //! * [`rate`]: exact rates; [`schedule`]: the instants that follow from rates
@@ -13,7 +13,6 @@
 //! * [`plan`]: lanes, limits and buffers: the input of one shard
 //! * [`run`]: the run loop
 //! * [`memory`]: check for enough free memory
-//! * [`waf`]: tenants on drives with a simulated FTL, without time
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -21,16 +20,18 @@
     allow(clippy::disallowed_methods, reason = "tests make files of their own")
 )]
 
-pub mod baseline;
 pub mod choice;
 pub mod factor;
 pub mod keys;
 pub mod memory;
 pub mod plan;
+pub mod prepare;
 pub mod rate;
+pub mod records;
+pub mod replay;
 pub mod run;
 pub mod schedule;
 pub mod sizes;
 pub mod stream;
-pub mod waf;
+pub mod testing;
 pub mod workload;

@@ -51,7 +51,7 @@ pub struct Limit {
 }
 
 /// Buffers that are salted ahead, in addition to the buffers of the operations in flight.
-pub(crate) const SALTED_AHEAD: u32 = 8;
+pub const SALTED_AHEAD: u32 = 8;
 
 /// Buffers of one size and use.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +117,7 @@ impl BufferClass {
 }
 
 /// Number of buffers for `slots` salted operations in flight, plus a few buffers that are salted ahead.
-pub(crate) fn salted_ahead(slots: u32) -> u32 {
+pub fn salted_ahead(slots: u32) -> u32 {
     slots + slots.min(SALTED_AHEAD)
 }
 

@@ -15,7 +15,7 @@ const NS_PER_SEC: u128 = 1_000_000_000;
 pub const PHASE_ONE: u32 = 1 << 16;
 
 /// Phase of the `stream`-th stream of a run: multiples of the golden ratio are far apart for any number of streams.
-pub(crate) fn phase(stream: usize) -> u32 {
+pub fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
 

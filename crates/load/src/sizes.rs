@@ -15,6 +15,16 @@
 use std::collections::BTreeMap;
 use sys::random::Random;
 
+/// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
+pub const RECORD_STEP_BYTES: u32 = 16;
+
+/// Size of a record of `record_bytes` as stored, in bytes.
+pub fn stored_bytes(record_bytes: u32) -> u32 {
+    record_bytes
+        .checked_next_multiple_of(RECORD_STEP_BYTES)
+        .unwrap_or(u32::MAX)
+}
+
 /// Sizes with their probabilities. Drawing takes one random number and no floating point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeTable {
@@ -122,8 +132,7 @@ impl SizeTable {
     }
 
     /// Every size that can be drawn, ascending, in bytes.
-    #[cfg(test)]
-    pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
+    pub fn sizes(&self) -> impl Iterator<Item = u32> {
         let all = self
             .columns
             .iter()

@@ -2,12 +2,5 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
-mod act_bad_input;
-mod act_docs;
-mod act_examples;
-mod act_keys;
-mod act_properties;
 mod coordinator;
-mod fio;
 mod run_loop;
-mod sizing_paper;

@@ -11,12 +11,12 @@ use crate::align::{Distortion, Offsets, PLAUSIBLE_PCT, RequestedLoad, solve};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
+use act::ActConfig;
+use act::options::Test;
+use act::reference::Document;
+use act::scale::scale;
 use engine::DeviceName;
 use load::factor::Factor;
-use load::workload::act::ActConfig;
-use load::workload::act::options::Test;
-use load::workload::act::reference::Document;
-use load::workload::act::scale::scale;
 use std::collections::BTreeSet;
 
 /// Assumed smallest I/O of a drive, bytes: the last percent of an offset depends on this size.

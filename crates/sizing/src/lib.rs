@@ -30,6 +30,9 @@
 
 pub mod align;
 pub mod configuration;
+#[cfg(test)]
+#[path = "../../results/tests/common/docs_page.rs"]
+mod docs_page;
 pub mod drive_io;
 pub mod info;
 pub mod iostat;

@@ -1,9 +1,9 @@
 //! Configurations for all ways in which namespaces share drives, and drives serve namespaces.
 
+use act::ActConfig;
+use act::options::Test as Kind;
+use act::parse::parse;
 use jiff::Timestamp;
-use load::workload::act::ActConfig;
-use load::workload::act::options::Test as Kind;
-use load::workload::act::parse::parse;
 use sizing::align::{RequestedLoad, worst};
 use sizing::configuration::{
     Configuration, ConfigurationError, TestOptions, busiest_node, configurations,

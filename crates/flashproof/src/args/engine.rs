@@ -2,7 +2,7 @@
 
 use super::{RecordArgs, seconds};
 use clap::{ArgAction, Args, ValueEnum};
-use load::workload::records::Mix;
+use load::records::Mix;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -2,10 +2,10 @@
 //! suggestions for words typed in place of a command.
 
 use super::{Cli, loads};
+use act::options::Test;
+use act::reference::help_text;
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
-use load::workload::act::options::Test;
-use load::workload::act::reference::help_text;
 use results::files::{self, ReplaceTarget};
 use results::units::quoted;
 use session::failure::Failure;

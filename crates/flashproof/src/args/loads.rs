@@ -2,11 +2,11 @@
 
 use super::help::lay_out_examples;
 use super::{OtherLoad, exit_as_act, parse_as, program, seconds};
+use act::options::Test;
+use act::reference::help_text;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
-use load::workload::act::options::Test;
-use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use session::devices::Consents;
 use session::runner::{FailureLimits, NamedWorkload, RunRequest};

@@ -2,6 +2,7 @@
 
 use super::reports::GivenArgs;
 use super::{AccessArgs, parse_named_dir, positive, seconds};
+use act::options::Test;
 use clap::Args;
 use engine::DeviceName;
 use engine::sim::size_bytes;
@@ -9,7 +10,6 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
-use load::workload::act::options::Test;
 use report::comparison::CandidateDir;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, Host};

@@ -5,7 +5,7 @@ use super::{exit_as_act, parse_as, percent, program};
 use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use load::workload::fio::{BYTES, parse_number};
+use fio::{BYTES, parse_number};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

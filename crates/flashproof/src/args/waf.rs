@@ -5,8 +5,8 @@ use super::reports::FormArgs;
 use crate::commands::waf::measure::Measurement;
 use crate::commands::waf::request::{EnduranceRating, Model};
 use clap::Args;
-use load::waf::Arrangement;
 use std::path::PathBuf;
+use tenants::waf::Arrangement;
 
 /// Options of tenants whose write amplification is predicted or measured.
 #[derive(Args, Debug)]

@@ -19,7 +19,7 @@ use crate::args::{
     Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport,
     RecordEngine, Sizing, Waf, completions, help_page, man_pages,
 };
-use load::workload::act::options::Test;
+use act::options::Test;
 use serde::Serialize;
 use session::failure::Failure;
 use session::{CompatMode, console};

@@ -1,6 +1,6 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
-use load::workload::fio::{FioLoad, Job, JobClone, Sample, Samples};
+use fio::{FioLoad, Job, JobClone, Sample, Samples};
 use results::files;
 use session::failure::Failure;
 use session::user_file::{is_ours, not_written, write_file};

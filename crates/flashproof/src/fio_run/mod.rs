@@ -4,10 +4,8 @@ mod logs;
 mod run;
 
 use engine::DeviceName;
+use fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
 use load::workload::Workload;
-use load::workload::fio::{
-    FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs,
-};
 pub use logs::{check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;

@@ -6,7 +6,7 @@ use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
+use fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
     Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState,
     Totals, VerifyTotals,

@@ -15,7 +15,7 @@ use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::BothConventions;
 use job::{INTERRUPTED, Job, JobResult, SampleResult};
-use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
+use load::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
 use session::console;
 use session::devices::parsed;

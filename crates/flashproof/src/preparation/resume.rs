@@ -7,7 +7,7 @@
 use device::discover::DeviceFacts;
 use device::guard::{Prepared, RandomOrder, Records};
 use ftl::over_provisioning;
-use load::workload::prepare::{BLOCK_BYTES, Order, OrderSpec};
+use load::prepare::{BLOCK_BYTES, Order, OrderSpec};
 use std::sync::Arc;
 #[cfg(test)]
 pub(super) use tests::begun;

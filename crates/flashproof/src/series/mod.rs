@@ -7,14 +7,14 @@ mod series_dir;
 
 use crate::configuration;
 use crate::preparation::{PrepOptions, to_write};
+pub use act::staged::BaseLoad as Base1x;
+use act::{ActWorkload, Arrival};
 use clap::Args;
 use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use device::discover::{DeviceFacts, Kind, discover, drives_of, why_not_a_drive};
 use device::guard::{PreparationState, Records};
 use engine::DeviceName;
 use engine::sim::DriveSpec;
-pub use load::workload::act::staged::BaseLoad as Base1x;
-use load::workload::act::{ActWorkload, Arrival};
 use load::workload::{RunSpec, Workload};
 use results::units::{bytes, date_to_minute};
 pub use series_dir::{SeriesDir, default_name, single_load};

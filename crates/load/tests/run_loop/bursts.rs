@@ -8,8 +8,8 @@
 mod dispersion;
 
 use super::*;
+use act::{ActConfig, ActWorkload, Arrival as Arrivals};
 use dispersion::index_over_places;
-use load::workload::act::{ActConfig, ActWorkload, Arrival as Arrivals};
 use load::workload::{BuildContext, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;
 

@@ -22,10 +22,10 @@
 //! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 
 use crate::drive_io::DriveIo;
-use load::workload::act::dialect::line_of;
-use load::workload::act::options::{OptionKind, Test};
-use load::workload::act::table::find;
-use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
+use act::dialect::line_of;
+use act::options::{OptionKind, Test};
+use act::table::find;
+use act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
 use std::ops::RangeInclusive;
 
 /// Range of plausible offsets, percent: sizes within their buckets can explain such an offset. An offset outside this

@@ -1,6 +1,6 @@
 use super::*;
-use load::workload::act::options::Test;
-use load::workload::act::{SizeWithinBucket, parse};
+use act::options::Test;
+use act::{SizeWithinBucket, parse};
 
 /// The load of the sizing paper's cluster, without offsets.
 const PAPER: &str = "device-names: sim:\ntest-duration-sec: 60\n\

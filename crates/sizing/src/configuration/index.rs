@@ -3,12 +3,12 @@
 use super::{Configuration, ConfigurationError, TestOptions, device_names, sentences, whole_rate};
 use crate::drive_io::DriveIo;
 use crate::profile::{IndexLoad, Profile};
+use act::ActConfig;
+use act::options::Test;
+use act::rates::{PAGE_BYTES, derive_index};
+use act::reference::Document;
+use act::scale::scale;
 use load::factor::Factor;
-use load::workload::act::ActConfig;
-use load::workload::act::options::Test;
-use load::workload::act::rates::{PAGE_BYTES, derive_index};
-use load::workload::act::reference::Document;
-use load::workload::act::scale::scale;
 
 /// Database's default of `defrag-lwm-pct`.
 const DEFRAG_LWM_PCT: u32 = 50;

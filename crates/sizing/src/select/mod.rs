@@ -15,8 +15,8 @@
 use crate::align::RequestedLoad;
 use crate::drive_io::DriveIo;
 use crate::profile::Profile;
-use load::workload::act::ActConfig;
-use load::workload::act::scale::LOAD_1X;
+use act::ActConfig;
+use act::scale::LOAD_1X;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

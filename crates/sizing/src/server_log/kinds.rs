@@ -359,19 +359,12 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::docs_page::assert_page;
     use crate::server_log::text::parts;
 
     #[test]
     fn the_docs_are_those_of_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server-log.md");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, markdown()).unwrap();
-        }
-        assert_eq!(
-            std::fs::read_to_string(path).unwrap(),
-            markdown(),
-            "run the test with UPDATE_DOCS=1"
-        );
+        assert_page("server-log.md", "flashproof-sizing kinds", |_| markdown());
     }
 
     #[test]

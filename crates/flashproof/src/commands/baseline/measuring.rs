@@ -1,10 +1,10 @@
 //! Collects the results of a run of jobs during the run: a point for each drive.
 
+use crate::commands::baseline::plan::Job;
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::baseline::Job;
-use load::workload::fio::FioLoad;
+use fio::FioLoad;
 use report::fio::{Durations, KindStats, Totals};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;

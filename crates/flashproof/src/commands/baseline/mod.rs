@@ -8,12 +8,14 @@
 //!            the next jobs of the drives furthest behind -> one run of these jobs -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `load::baseline` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
+//! `crate::commands::baseline::plan` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
 //! work at the same time, as in a server: each has its own job, and a step for this job.
 
 mod measuring;
 mod options;
+pub mod plan;
 
+use crate::commands::baseline::plan::{BaselineRequest, Job};
 use crate::preparation::{PrepOptions, Preparation, Style};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
@@ -21,7 +23,6 @@ use conclusions::baseline::{
     saturated_at,
 };
 use conclusions::series::{Identity, Rule, Series, State, Step};
-use load::baseline::{BaselineRequest, Job};
 use measuring::JobObserver;
 pub use options::BaselineOptions;
 use options::Request;

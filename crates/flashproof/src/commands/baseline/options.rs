@@ -1,13 +1,15 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
+use crate::commands::baseline::plan::{
+    BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size,
+};
 use crate::fio_run;
 use crate::series::{self, NOT_PREPARED, Options};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::baseline::{JOBS, Pts, job_name};
 use conclusions::series::{Identity, Purpose, Series};
-use load::baseline::{BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
-use load::workload::fio::{BYTES, FioLoad, parse_number};
+use fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
 use results::units::{quoted, seconds, span};
 use session::devices::{Consents, Devices, parsed};

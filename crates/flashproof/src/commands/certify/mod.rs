@@ -9,13 +9,14 @@
 //!                 -> stages      one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
-//! `conclusions::certify` defines the stages, their rules and the claims, and `load::workload::act::staged` the load of
+//! `conclusions::certify` defines the stages, their rules and the claims, and `act::staged` the load of
 //! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
 use crate::series::{
     self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
     single_load, utc,
 };
+use act::ActWorkload;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::agreement::difference;
@@ -23,7 +24,6 @@ use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
-use load::workload::act::ActWorkload;
 use report::step_outcome;
 use report::table::Table;
 use results::device_numbers::{DeviceNumbers, device_numbers};

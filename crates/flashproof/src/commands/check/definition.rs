@@ -7,9 +7,9 @@
 
 use conclusions::check::{Criterion, Metric, Standing, Sustained};
 use conclusions::grouped;
+use fio::{BYTES, SECONDS, parse_number};
 use include_dir::{Dir, include_dir};
-use load::workload::act::table::similar;
-use load::workload::fio::{BYTES, SECONDS, parse_number};
+use load::choice::similar;
 use results::files::{self, Instructions, Links};
 use results::units::{in_one_line, quoted, span};
 use serde::Deserialize;
@@ -446,8 +446,9 @@ fn builtin_text(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::commands::check::site::{Site, needed_bytes};
     use super::*;
+    use crate::commands::check::site::{Site, needed_bytes};
+    use crate::docs_page::{assert_page, with_part};
     use conclusions::check::Criterion;
     use results::units::span;
 
@@ -566,20 +567,13 @@ mod tests {
 
     #[test]
     fn the_page_has_every_limit_with_its_source() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/check.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        let (before, rest) = page.split_once("<!-- limits -->\n").unwrap();
-        let (_, after) = rest.split_once("<!-- end of limits -->").unwrap();
-        let wanted = format!(
-            "{before}<!-- limits -->\n{}<!-- end of limits -->{after}",
-            tables()
-        );
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &wanted).unwrap();
-        }
-        assert!(
-            page == wanted,
-            "docs/check.md is not up to date: UPDATE_DOCS=1 cargo test -p flashproof --lib check"
-        );
+        assert_page("check.md", "flashproof --lib check", |written| {
+            with_part(
+                written,
+                "<!-- limits -->\n",
+                &tables(),
+                "<!-- end of limits -->",
+            )
+        });
     }
 }

@@ -3,7 +3,7 @@
 use super::definition::{Definition, RunDefinition, is_plain};
 use super::site::Site;
 use conclusions::check::{Criterion, limits_of};
-use load::workload::fio::{
+use fio::{
     CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs,
     runs,
 };

@@ -8,7 +8,7 @@ use conclusions::check::{
     Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends,
     for_option, judge, outcome_of_run,
 };
-use load::workload::fio::FioLoad;
+use fio::FioLoad;
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::run_dir::{self, Intervals, Manifest, check_usable};

@@ -6,7 +6,7 @@ use crate::record::record;
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
-use load::workload::records::{Mix, RecordWorkload};
+use load::records::{Mix, RecordWorkload};
 use results::run_dir::NAMESPACE;
 use results::units::{self, printable, quoted};
 use serde_json::json;

@@ -13,11 +13,11 @@ use crate::fio_run::{
 };
 use device::guard::Guard;
 use engine::DeviceName;
-use load::workload::Workload;
-use load::workload::fio::{
+use fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options,
     runs as runs_of,
 };
+use load::workload::Workload;
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
@@ -340,7 +340,7 @@ fn sections(
             .find(|section| !section.is_global())
             .filter(|_| has_jobs)
         {
-            let stonewall = load::workload::fio::GivenOption {
+            let stonewall = fio::GivenOption {
                 name: "stonewall".into(),
                 value: None,
                 position: file.clone(),

@@ -2,7 +2,7 @@
 
 use crate::args::seconds;
 use crate::fio_run::Trigger;
-use load::workload::fio::{SECONDS, parse_number};
+use fio::{SECONDS, parse_number};
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;

@@ -17,6 +17,8 @@ use crate::configuration::percent;
 use crate::series::{
     self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase,
 };
+use act::ActWorkload;
+use act::load_summary::LoadSummary;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::rating::{
@@ -26,8 +28,6 @@ use conclusions::rating::{
 use conclusions::series::{Identity, Purpose, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
-use load::workload::act::ActWorkload;
-use load::workload::act::load_summary::LoadSummary;
 use report::table::Table;
 use results::judge::{Outcome, Sla, round_sec};
 use results::units::{seconds, span};

@@ -9,14 +9,13 @@ use crate::args::{StorageArgs, TestArgs};
 use crate::commands::done;
 use crate::configuration::{pace_as_act, read_tenants, read_test, read_trace};
 use crate::record::record;
+use act::ActWorkload;
+use act::dialect::line_of;
+use act::options::Test;
+use act::staged::BaseLoad;
 use device::discover::DeviceNumber;
 use engine::DeviceName;
-use load::workload::act::ActWorkload;
-use load::workload::act::dialect::line_of;
-use load::workload::act::options::Test;
-use load::workload::act::staged::BaseLoad;
-use load::workload::replay::{Replay, Trace, TraceBuilder};
-use load::workload::tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
+use load::replay::{Replay, Trace, TraceBuilder};
 use report::table::Table;
 use results::units;
 use session::failure::Failure;
@@ -24,6 +23,7 @@ use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
 
 pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let devices = devices::parsed(&args.device)?;

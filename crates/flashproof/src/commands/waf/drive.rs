@@ -5,14 +5,14 @@ use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
-use load::waf::{Arrangement, check_writes, with_handles};
-use load::workload::tenants::{StoreModel, Tenants};
 use report::document::Pair;
 use results::units::{bytes, count, in_one_line, printable, span_about};
 use results::written::Bytes;
 use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
+use tenants::waf::{Arrangement, check_writes, with_handles};
+use tenants::{StoreModel, Tenants};
 
 /// Minimum time of a drive fill, seconds: the counters are polled once per second, and each eighth of a fill must be
 /// distinguishable.

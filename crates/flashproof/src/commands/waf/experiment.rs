@@ -8,10 +8,7 @@ use ftl::Ftl;
 use ftl::over_provisioning::BothConventions;
 use load::keys::Keys;
 use load::memory;
-use load::waf::prepared::{PreparationMethod, SteadyDrive};
-use load::waf::{self, Arrangement, Experiment, Interleaving, Layout};
 use load::workload::CannotRun;
-use load::workload::tenants::{self, Reuse, Tenants};
 use report::waf::{
     Arranged, FORMAT_VERSION, Latency, Preparations, Sweep, SweepPoint, Timed, Worn,
 };
@@ -24,6 +21,9 @@ use session::failure::Failure;
 use session::runner::tool;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
+use tenants::waf::{self, Arrangement, Experiment, Interleaving, Layout};
+use tenants::{self, Reuse, Tenants};
 
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -454,6 +454,7 @@ pub fn preparations(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::docs_page::{assert_page, with_part};
 
     #[test]
     fn values_lie_where_their_units_say() {
@@ -527,20 +528,13 @@ mod tests {
 
     #[test]
     fn the_page_has_the_tables() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/prep.md");
-        let page_text = std::fs::read_to_string(path).unwrap();
-        let (before, rest) = page_text.split_once("<!-- preparations -->\n").unwrap();
-        let (_, after) = rest.split_once("<!-- end of preparations -->").unwrap();
-        let wanted = format!(
-            "{before}<!-- preparations -->\n{}<!-- end of preparations -->{after}",
-            page()
-        );
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, &wanted).unwrap();
-        }
-        assert!(
-            page_text == wanted,
-            "docs/prep.md: UPDATE_DOCS=1 cargo test -p flashproof --lib waf::experiment"
-        );
+        assert_page("prep.md", "flashproof --lib waf::experiment", |written| {
+            with_part(
+                written,
+                "<!-- preparations -->\n",
+                &page(),
+                "<!-- end of preparations -->",
+            )
+        });
     }
 }

@@ -18,8 +18,6 @@ use engine::DeviceName;
 use load::run::{
     Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError,
 };
-use load::waf::{Arrangement, MeasurementEnd, Meter};
-use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
@@ -40,6 +38,8 @@ use session::{CompatMode, console};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tenants::waf::{Arrangement, MeasurementEnd, Meter};
+use tenants::{Tenant, TenantFill, TenantLoad, Tenants};
 
 /// Maximum fraction of host writes that may come from other programs.
 const OTHERS: f64 = 0.02;

@@ -10,14 +10,14 @@ use clap::Args;
 use conclusions::waf::steady_rule;
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
-use load::waf::{Arrangement, Interleaving, Layout, with_handles};
-use load::workload::tenants::{Tenant, Tenants};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
 use session::failure::Failure;
 use session::{console, runner};
+use tenants::waf::{Arrangement, Interleaving, Layout, with_handles};
+use tenants::{Tenant, Tenants};
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;

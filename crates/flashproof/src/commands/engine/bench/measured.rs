@@ -4,7 +4,7 @@
 use super::page::{LatencySummary, Row};
 use super::{Backend, RowInProgress, RowsRequest};
 use crate::commands::engine::client::{as_devices, check_open_files};
-use load::workload::records::{READS, WRITES};
+use load::records::{READS, WRITES};
 use report::text::RunSummary;
 use results::cell::Interval;
 use results::judge::{SliceShares, Verdict};

@@ -18,7 +18,7 @@ use engine::DeviceName;
 use load::choice::Engine as Wanted;
 use load::keys::Keys;
 use load::rate::Rate;
-use load::workload::records::{Mix, RecordWorkload};
+use load::records::{Mix, RecordWorkload};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use measured::{Loopback, RunUsage, UsageObserver};
 use page::Row;

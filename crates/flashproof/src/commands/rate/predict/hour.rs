@@ -6,10 +6,10 @@
 //! number of stalls per hour.
 
 use super::PredictedLoad;
+use crate::commands::rate::predict::fit::FittedDrive;
 use crate::series::{self, Base1x};
 use conclusions::rating::three_digits;
 use engine::sim::DriveSpec;
-use load::baseline::fit::FittedDrive;
 use results::files;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::Manifest;

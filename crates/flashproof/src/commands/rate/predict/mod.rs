@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! series.json -> points of each drive -> observations of its watch: stalls, drift
-//!             -> load::baseline::fit -> drive.sim, and a drive at each end of the uncertainty
+//!             -> crate::commands::rate::predict::fit -> drive.sim, and a drive at each end of the uncertainty
 //!             -> the highest load that each holds for an hour  hour.rs
 //!             -> conclusion.details.prediction, and a page
 //! ```
 //! A prediction has an interval that contains the true rating. If the interval would be too wide, or the simulated
 //! drive differs from the real one, there is no prediction, and the reason is named.
 
+mod fit;
 mod hour;
 pub mod run;
 
+use crate::commands::baseline::plan::BaselineRequest;
+use crate::commands::rate::predict::fit::{Fit, fit};
 use crate::series::SeriesDir;
 use clap::Args;
 use conclusions::baseline::{
@@ -20,8 +23,6 @@ use conclusions::baseline::{
 use conclusions::rating::three_digits;
 use conclusions::series::{Identity, Purpose};
 use hour::HourSearch;
-use load::baseline::BaselineRequest;
-use load::baseline::fit::{Fit, fit};
 use results::files;
 use results::judge::Sla;
 use results::units;

@@ -15,12 +15,12 @@ mod page;
 mod target;
 
 use crate::configuration::{percent, read_test};
+use act::options::Test;
+use act::{ActConfig, ActWorkload, Arrival};
 use burst::{BEGINS_SEC, BurstMeasurement, BurstObserver, ENDS_SEC, furthest};
 use clap::Args;
 use device::guard::unix_s;
 use engine::DeviceName;
-use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use page::Page;
 use results::files::{self, TempDir};
 use results::finding::Finding;
@@ -406,10 +406,7 @@ impl<'a> Bursts<'a> {
             quiet: self.args.quiet,
             // Not traced by the run: the burst itself traces requests during the whole measured time.
             trace: false,
-            ..RunRequest::new(NamedWorkload::alone(
-                workload,
-                load::workload::act::echo::to_text(&config),
-            ))
+            ..RunRequest::new(NamedWorkload::alone(workload, act::echo::to_text(&config)))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
         let mut observer = BurstObserver::new(

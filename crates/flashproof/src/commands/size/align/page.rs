@@ -3,7 +3,7 @@
 use super::Round;
 use super::burst::furthest;
 use super::target::Target;
-use load::workload::act::ActConfig;
+use act::ActConfig;
 use report::table::Table;
 use results::units::{count, number, span_of};
 use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};

@@ -1,7 +1,7 @@
 //! The target I/O of the devices: from a profile, from iostat's output, or typed.
 
 use super::Alignment;
-use load::workload::act::ActConfig;
+use act::ActConfig;
 use results::files::{self, Links};
 use results::units::quoted;
 use session::console;

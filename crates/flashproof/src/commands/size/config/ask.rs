@@ -5,11 +5,11 @@
 //! standard output.
 
 use crate::args::{ConfigArgs, seconds};
+use act::dialect::DEVICES_MAX;
+use act::options::Test;
+use act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use act::{ActConfig, check};
 use load::factor::Factor;
-use load::workload::act::dialect::DEVICES_MAX;
-use load::workload::act::options::Test;
-use load::workload::act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
-use load::workload::act::{ActConfig, check};
 use session::failure::Failure;
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
@@ -111,7 +111,7 @@ fn details(
             "Limit the operations in flight, as a database's threads do?",
         ),
     ] {
-        let applies = load::workload::act::table::find(test, key).is_some() && !args.sets(key);
+        let applies = act::table::find(test, key).is_some() && !args.sets(key);
         if applies && dialogue.yes(question)? {
             let value = dialogue.answer(key, |answer| {
                 runnable(test, key, answer).map(|()| answer.to_owned())

@@ -5,11 +5,11 @@ mod page;
 
 use crate::args::{Instant, SelectArgs, SizeArgs};
 use crate::commands::size::select;
+use act::options::Test;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
-use load::workload::act::options::Test;
 use results::files;
 use results::judge::Outcome;
 use session::console;

@@ -1,6 +1,6 @@
 //! A profile on the screen and as a page: loads, I/O that reached the drives, checks of the balance.
 
-use load::workload::act::options::Test;
+use act::options::Test;
 use report::bars::Bars;
 use report::html::Page;
 use report::table::Table;

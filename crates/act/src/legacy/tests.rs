@@ -1,0 +1,518 @@
+//! Files of every ACT version, with their expected translations.
+
+use super::*;
+use crate::rates::derive_storage;
+use load::rate::Rate;
+
+const ACT2: &str = "device-names: /dev/sdc\nqueue-per-device: no\nnum-queues: 2\nthreads-per-queue: 8\n\
+                    test-duration-sec: 86400\nreport-interval-sec: 1\nread-reqs-per-sec: 6000\n\
+                    large-block-ops-per-sec: 70\nread-req-num-512-blocks: 3\nlarge-block-op-kbytes: 128\n\
+                    use-valloc: no\nnum-write-buffers: 256\nscheduler-mode: noop\n";
+/// A file of ACT 3's config helper.
+const ACT3: &str = "device-names: /dev/sdb,/dev/sdc\nqueue-per-device: no\nnum-queues: 8\nthreads-per-queue: 8\n\
+                    test-duration-sec: 86400\nreport-interval-sec: 1\nlarge-block-op-kbytes: 128\n\
+                    record-bytes: 1500\nread-reqs-per-sec: 6000\nwrite-reqs-per-sec: 3000\nuse-valloc: no\n\
+                    scheduler-mode: noop\n";
+const ACT5: &str = "device-names: /dev/sdb\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n\
+                    record-bytes: 1500\nservice-threads: 2\nnum-queues: 3\nmax-reqs-queued: 5\n";
+
+/// A file that fits both tests, and that any ACT from 5 on reads.
+const BOTH: &str = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
+
+fn translated(text: &str) -> (ActConfig, Translation) {
+    read_as(text, &ReadOptions::default())
+}
+
+fn read_as(text: &str, reading: &ReadOptions) -> (ActConfig, Translation) {
+    let translation =
+        read("a.conf", text.as_bytes(), reading).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(translation.config.test, Test::Storage);
+    (translation.config.clone(), translation)
+}
+
+fn errors(text: &str) -> Vec<String> {
+    let errors = read("a.conf", text.as_bytes(), &ReadOptions::default()).unwrap_err();
+    errors.0.iter().map(ToString::to_string).collect()
+}
+
+fn said(translation: &Translation) -> String {
+    translation
+        .changes
+        .iter()
+        .map(|(key, change)| format!("{key}|{change}\n"))
+        .collect()
+}
+
+fn without(text: &str, keys: &[&str]) -> String {
+    let kept = text
+        .lines()
+        .filter(|line| !keys.iter().any(|key| line.starts_with(key)));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// A file of ACT 4's config helper.
+fn act4() -> String {
+    without(ACT3, &["queue-per", "use-valloc"])
+}
+
+#[test]
+fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
+    for (rate, writes, lwm_pct) in [(70, 2975, 50), (24, 1020, 50), (23, 1955, 0), (1, 85, 0)] {
+        let text = ACT2.replace("per-sec: 70", &format!("per-sec: {rate}"));
+        let (config, translation) = translated(&text);
+        assert_eq!(translation.act, 2);
+        assert_eq!(
+            (
+                config.write_reqs_per_sec,
+                config.defrag_lwm_pct,
+                config.record_bytes
+            ),
+            (writes, lwm_pct, 1536)
+        );
+        let derived = derive_storage(&config).unwrap();
+        assert_eq!(derived.large_block_read_rate, Rate::per_sec(rate));
+        assert_eq!(derived.large_block_write_rate, Rate::per_sec(rate));
+        assert_eq!(derived.read_rate, Rate::per_sec(6000));
+        assert_eq!(
+            (
+                config.service_threads,
+                config.disable_odsync,
+                config.compress_pct
+            ),
+            (Some(16), true, 100)
+        );
+    }
+}
+
+#[test]
+fn act_2_without_buffers_wrote_zeros() {
+    let texts = [
+        (ACT2.replace("buffers: 256", "buffers: 0"), "as given"),
+        (without(ACT2, &["num-write"]), "its default"),
+    ];
+    for (text, given) in texts {
+        let (config, translation) = translated(&text);
+        assert_eq!(config.compress_pct, 0);
+        let change = format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
+        assert!(translation.changes.contains(&("compress-pct", change)));
+    }
+}
+
+#[test]
+fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
+    let (config, translation) = translated(ACT3);
+    assert_eq!((translation.act, config.record_bytes), (3, 1536));
+    let derived = derive_storage(&config).unwrap();
+    // ACT 3 printed 2 x 3000 / (131072 / 1536) = 70.59.
+    assert_eq!(derived.large_block_write_rate, Rate::new(6000, 85).unwrap());
+    let ranged = format!("{}record-bytes-range-max: 1530\n", act4());
+    let (config, translation) = translated(&ranged);
+    assert_eq!(
+        (
+            translation.act,
+            config.record_bytes,
+            config.record_bytes_range_max
+        ),
+        (4, 1536, 0)
+    );
+    let (config, _) = translated(&ranged.replace("1530", "1540"));
+    assert_eq!(config.record_bytes_range_max, 1664);
+}
+
+#[test]
+fn a_queue_for_each_device_bounds_them_together() {
+    let text = without(ACT3, &["num-queues"]).replace("device: no", "device: yes");
+    let (config, translation) = translated(&text);
+    assert_eq!(config.service_threads, Some(16));
+    assert!(said(&translation).contains(
+        "service-threads|was queue-per-device: yes with 8 threads for each of 2 devices"
+    ));
+}
+
+#[test]
+fn threads_of_act_5_made_requests_and_its_queues_did_them() {
+    let (config, translation) = translated(ACT5);
+    assert_eq!(
+        (translation.act, config.service_threads),
+        (5, Some(12)),
+        "3 queues of 4 by default"
+    );
+    assert_eq!((config.record_bytes, config.disable_odsync), (1500, false));
+    let said = said(&translation);
+    assert!(
+        said.contains("service-threads|service-threads: 2 of ACT 5 was dropped"),
+        "{said}"
+    );
+    assert!(
+        said.contains("max-lag-sec|ACT 5 stopped when 5 requests were waiting in its queues"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
+    let text = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\nnum-cache-threads: 3\nnum-queues: 2\n";
+    let translation = read("a", text.as_bytes(), &ReadOptions::default()).unwrap();
+    assert_eq!(translation.act, 5);
+    let config = &translation.config;
+    assert_eq!(config.test, Test::Index);
+    assert_eq!((config.cache_threads, config.service_threads), (3, Some(8)));
+    assert!(
+        translation
+            .changes
+            .contains(&("cache-threads", "was called num-cache-threads".to_owned()))
+    );
+    let index = ReadOptions {
+        test: Some(Test::Index),
+        ..ReadOptions::default()
+    };
+    assert_eq!(
+        read("a", BOTH.as_bytes(), &index).unwrap().config.test,
+        Test::Index
+    );
+    assert_eq!(
+        read("a", BOTH.as_bytes(), &ReadOptions::default())
+            .unwrap()
+            .config
+            .test,
+        Test::Storage
+    );
+    let mixed = errors(&format!("{BOTH}cache-threads: 1\nupdate-pct: 5\n"));
+    assert!(
+        mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"),
+        "{mixed:?}"
+    );
+}
+
+/// The sizing paper's configuration is in the format of ACT 4, with keys that no release had.
+#[test]
+fn histograms_are_kept_and_their_size_of_0_with_them() {
+    let text = "device-names: a\nnum-queues: 8\nthreads-per-queue: 8\ntest-duration-sec: 5\nreport-interval-sec: 1\n\
+                large-block-op-kbytes: 128\nrecord-bytes: 0\nread-reqs-per-sec: 12000\nwrite-reqs-per-sec: 0\n\
+                microsecond-histograms: no\nscheduler-mode: noop\nstorage-read-histogram: 100.00,100.00, 50,0.00\n";
+    let (config, translation) = translated(text);
+    assert_eq!(
+        (
+            translation.act,
+            config.record_bytes,
+            config.has_histograms()
+        ),
+        (4, 0, true)
+    );
+    assert_eq!(
+        (config.service_threads, config.disable_odsync),
+        (Some(64), true)
+    );
+}
+
+#[test]
+fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
+    assert_eq!(
+        translated(&format!("{ACT5}max-lag-sec: 0\n")).0.max_lag_sec,
+        1
+    );
+    assert_eq!(
+        translated(&format!("{BOTH}max-lag-sec: 0\n")).0.max_lag_sec,
+        0
+    );
+}
+
+#[test]
+fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
+    let act5 = without(ACT5, &["num-queues"]);
+    for (text, act, threads) in [
+        (act5, 5, 64),
+        (BOTH.into(), 6, 80),
+        (format!("{BOTH}service-threads: 0"), 6, 80),
+    ] {
+        let (config, translation) = translated(&text);
+        assert_eq!((translation.act, config.service_threads), (act, None));
+        assert!(
+            said(&translation).contains("service-threads|not given: ACT"),
+            "{translation:?}"
+        );
+        let (config, _) = read_as(
+            &text,
+            &ReadOptions {
+                cpus: Some(16),
+                ..ReadOptions::default()
+            },
+        );
+        assert_eq!(config.service_threads, Some(threads));
+    }
+}
+
+#[test]
+fn the_dialect_is_told_by_its_keys() {
+    let paper = act4();
+    for (text, act, candidates) in [
+        (ACT2.to_owned(), 2, 1..=2),
+        (ACT3.to_owned(), 3, 3..=3),
+        (paper.clone(), 4, 3..=5),
+        (without(&paper, &["num-queues"]), 5, 3..=5),
+        (format!("{paper}max-lag-sec: 5\n"), 5, 5..=5),
+        (
+            format!(
+                "{}arrival: poisson\n",
+                without(&paper, &["num-q", "threads"])
+            ),
+            6,
+            3..=6,
+        ),
+    ] {
+        let translation = translated(&text).1;
+        assert_eq!(
+            (translation.act, translation.candidates),
+            (act, Some(candidates)),
+            "{text}"
+        );
+    }
+    let forced = read_as(
+        &paper,
+        &ReadOptions {
+            act: Some(5),
+            ..ReadOptions::default()
+        },
+    );
+    assert_eq!(
+        (
+            forced.0.record_bytes,
+            forced.0.disable_odsync,
+            forced.1.candidates
+        ),
+        (1500, false, None)
+    );
+}
+
+#[test]
+fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
+    let both = format!("{ACT2}write-reqs-per-sec: 5\n");
+    assert_eq!(
+        errors(&both),
+        [
+            "a.conf: large-block-ops-per-sec was last read by ACT 2, and write-reqs-per-sec first by ACT 3: no ACT read both - \
+         give the version of the file with --act; keys that this version did not know are then dropped"
+        ]
+    );
+    let (config, translation) = read_as(
+        &both,
+        &ReadOptions {
+            act: Some(2),
+            ..ReadOptions::default()
+        },
+    );
+    assert_eq!(config.write_reqs_per_sec, 2975);
+    assert!(said(&translation).contains("|write-reqs-per-sec: 5 was dropped: ACT 2 did not know"));
+}
+
+/// For an unknown key, ACT 3 printed nothing and continued. ACT 6 refuses the file.
+#[test]
+fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
+    let (config, translation) = translated(&format!(
+        "{ACT3}foo: 1\nupdate-pc: 20\nfoo: \u{1b}[2J\nseed: 7\n"
+    ));
+    assert_eq!(
+        (translation.act, config.update_pct, config.seed),
+        (3, 0, Some(7))
+    );
+    let said = said(&translation);
+    for line in [
+        "|foo: 1 was dropped: ACT 3 did not know that key and ignored it\n",
+        "|update-pc: 20 was dropped: ACT 3 did not know that key and ignored it; if update-pct was meant, set that\n",
+        "|foo: \\u001b[2J was dropped: ACT 3 did not know",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let today = errors(&format!("{BOTH}foo: 1\n"));
+    assert!(
+        today.len() == 1 && today[0].starts_with("a.conf:4: unknown key \"foo\""),
+        "{today:?}"
+    );
+}
+
+#[test]
+fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
+    let errors = errors(&ACT3.replace("record-bytes:", "recod-bytes:"));
+    assert!(
+        errors[0].contains("unknown key \"recod-bytes\" - did you mean record-bytes?"),
+        "{errors:?}"
+    );
+    assert!(errors[1].contains("record-bytes: missing"), "{errors:?}");
+}
+
+#[test]
+fn a_key_that_is_wrong_is_named_before_a_key_that_is_missing() {
+    // A fork of ACT has num-timers in place of num-queues.
+    let errors = errors(&ACT3.replace("num-queues:", "num-timers:"));
+    assert!(
+        errors[0].contains("unknown key \"num-timers\""),
+        "{errors:?}"
+    );
+    assert!(errors[1].contains("num-queues: missing"), "{errors:?}");
+}
+
+#[test]
+fn keys_that_a_file_gives_are_told_from_defaults() {
+    let given = translated(ACT2).1.given_keys;
+    for (key, is_given) in [
+        ("record-bytes", true),
+        ("compress-pct", false),
+        ("disable-odsync", true),
+        ("seed", false),
+    ] {
+        assert_eq!(given.contains(&key), is_given, "{key}");
+    }
+}
+
+#[test]
+fn every_mistake_of_an_old_file_is_named_with_its_line() {
+    let text = ACT2
+        .replace("queues: 2", "queues: two")
+        .replace("test-dur", "test-dru")
+        .replace("kbytes: 128", "kbytes: 100");
+    let text = format!("{text}num-queues: 4\n");
+    let errors = errors(&text);
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    assert!(
+        errors[0].starts_with("a.conf:3: num-queues: \"two\" is not a number"),
+        "{}",
+        errors[0]
+    );
+    assert!(
+        errors[1].contains(
+            "a.conf:5: unknown key \"test-druation-sec\" - did you mean test-duration-sec?"
+        )
+    );
+    assert!(
+        errors[2].contains("a.conf:10: large-block-op-kbytes: 100 is no power of two"),
+        "{}",
+        errors[2]
+    );
+    assert!(
+        errors[3].contains("a.conf:14: num-queues: already given in line 3"),
+        "{}",
+        errors[3]
+    );
+    assert!(
+        errors[4].contains("test-duration-sec: missing"),
+        "{}",
+        errors[4]
+    );
+}
+
+#[test]
+fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
+    let large = errors(&ACT2.replace("blocks: 3", "blocks: 257"));
+    assert!(
+        large.len() == 1 && large[0].contains("a.conf:9: record-bytes: a record of 131584 bytes"),
+        "{large:?}"
+    );
+    let most = ACT2
+        .replace("blocks: 3", "blocks: 4294967295")
+        .replace("per-sec: 70", "per-sec: 4294967295");
+    assert!(
+        errors(&most)
+            .iter()
+            .any(|error| error.contains("record-bytes: 2199023255040 is too large"))
+    );
+    let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
+    assert!(
+        many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"),
+        "{many:?}"
+    );
+    // The file has 4294967295 blocks/s of 8589934590 records each. Half of these records are client writes.
+    let blocks = ACT2
+        .replace("blocks: 3", "blocks: 1")
+        .replace("per-sec: 70", "per-sec: 4294967295");
+    let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
+    assert_eq!(blocks.len(), 2, "{blocks:?}");
+    assert!(
+        blocks[0].contains("a.conf:8: write-reqs-per-sec: 18446744065119617025 is too large"),
+        "{blocks:?}"
+    );
+    assert!(
+        blocks[1].contains("a.conf:10: large-block-op-kbytes: 4294967295 is too large"),
+        "{blocks:?}"
+    );
+    let threads = errors(&ACT2.replace("queues: 2", "queues: 4294967295"));
+    assert!(
+        threads[0].contains("4294967295 queues x 8 threads is more than"),
+        "{threads:?}"
+    );
+}
+
+#[test]
+fn commits_of_act_4_become_durable_and_that_is_said() {
+    let text = format!("{}commit-to-device: yes\n", act4());
+    let (config, translation) = translated(&text);
+    assert!(config.commit_to_device && !config.disable_odsync);
+    assert!(said(&translation).contains("commit-to-device|ACT 4 opened devices without O_DSYNC"));
+}
+
+#[test]
+fn what_no_act_wrote_is_an_error_and_not_a_translation() {
+    assert!(
+        read("a", &vec![b'#'; 2 << 20], &ReadOptions::default())
+            .unwrap_err()
+            .to_string()
+            .contains("too many")
+    );
+    assert!(read("a", b"", &ReadOptions::default()).is_err());
+    assert!(read("a", b"\xff\xfe\x00", &ReadOptions::default()).is_err());
+}
+
+#[test]
+fn a_file_of_flashproof_is_not_translated() {
+    for (text, own) in [
+        (BOTH.to_owned(), false),
+        (format!("{BOTH}arrival: act\n"), true),
+        (format!("# {WRITTEN_BY} 0.1.0; run it\n{BOTH}"), true),
+        (
+            format!("{BOTH}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"),
+            false,
+        ),
+    ] {
+        let translation = read(
+            "a.conf",
+            text.as_bytes(),
+            &ReadOptions {
+                cpus: Some(4),
+                ..ReadOptions::default()
+            },
+        )
+        .unwrap();
+        assert_eq!(translation.is_flashproof_file, own, "{text}");
+        assert_eq!(
+            translation.changes.is_empty(),
+            own,
+            "threads for each CPU are a default of ACT's: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
+    let read = |text: &str, test| {
+        read(
+            "a.conf",
+            text.as_bytes(),
+            &ReadOptions {
+                test,
+                ..ReadOptions::default()
+            },
+        )
+        .unwrap()
+    };
+    let translation = read(BOTH, None);
+    assert_eq!(
+        (translation.config.test, translation.test_by_default),
+        (Test::Storage, true)
+    );
+    assert!(!read(BOTH, Some(Test::Index)).test_by_default);
+    assert!(!read(&format!("{BOTH}record-bytes: 5\n"), None).test_by_default);
+    let index = read(&format!("{BOTH}cache-threads: 5\n"), None);
+    assert_eq!(
+        (index.config.test, index.test_by_default),
+        (Test::Index, false)
+    );
+}

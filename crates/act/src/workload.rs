@@ -1,0 +1,236 @@
+//! A test that can be run: a configuration with its derived rates, as a [`Workload`]; and its comparability with
+//! published ratings, which are of ACT's storage test.
+
+use super::build;
+use super::config::ActConfig;
+use super::echo;
+use super::problem::Problem;
+use super::rates::{Derived, PAGE_BYTES, derive};
+use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
+use load::choice::Arrival;
+use load::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
+use results::run_dir::{ActLogHead, Config, WorkloadRecord};
+
+/// Settings of the standard mix, with which published ratings were measured. Source: ACT's README. The values are ACT's
+/// defaults.
+const STANDARD_MIX: [&str; 10] = [
+    "record-bytes",
+    "record-bytes-range-max",
+    "large-block-op-kbytes",
+    "replication-factor",
+    "update-pct",
+    "defrag-lwm-pct",
+    "no-defrag-reads",
+    "compress-pct",
+    "commit-to-device",
+    "tomb-raider",
+];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActWorkload {
+    config: ActConfig,
+    derived: Derived,
+}
+
+impl ActWorkload {
+    /// Derives the workload of `config`.
+    ///
+    /// Errors: all errors of the configuration.
+    pub fn of(config: ActConfig) -> Result<Self, Vec<Problem>> {
+        Ok(Self {
+            derived: derive(&config)?,
+            config,
+        })
+    }
+
+    pub fn config(&self) -> &ActConfig {
+        &self.config
+    }
+
+    /// The configuration blocks at the top of ACT's log, and flashproof's block, as one text.
+    pub fn blocks(&self) -> String {
+        echo::blocks(&self.config, &self.derived)
+    }
+
+    /// Client operations per second as a multiple of the 1x load, over all devices; `None` for an index test, which has
+    /// no 1x.
+    pub fn times_1x(&self) -> Option<f64> {
+        let Self {
+            config,
+            derived: Derived::Storage(_),
+        } = self
+        else {
+            return None;
+        };
+        let ops = u64::from(config.read_reqs_per_sec) + u64::from(config.write_reqs_per_sec);
+        Some(ops as f64 / (READS_PER_SEC_1X + WRITES_PER_SEC_1X) as f64)
+    }
+
+    /// Why a result of this load cannot be compared with published ratings, a phrase; `None` if it can.
+    pub fn not_comparable(&self) -> Option<String> {
+        let Self {
+            config,
+            derived: Derived::Storage(_),
+        } = self
+        else {
+            return Some("published ratings are of storage tests".to_owned());
+        };
+        if config.arrival != Arrival::Act {
+            let arrival = config.arrival;
+            return Some(format!(
+                "run without --as-act (arrival: {arrival}); evenly spaced operations favour a drive"
+            ));
+        }
+        if config.has_histograms() {
+            return Some("not the standard mix: record sizes come from histograms".to_owned());
+        }
+        let standard = ActConfig::default();
+        for key in STANDARD_MIX {
+            let value = config.text(key).unwrap_or_default();
+            let usual = standard.text(key).unwrap_or_default();
+            if value != usual {
+                return Some(format!(
+                    "not the standard mix: {key} is {value}, and {usual} in published ratings"
+                ));
+            }
+        }
+        let two_to_one =
+            u64::from(config.read_reqs_per_sec) == 2 * u64::from(config.write_reqs_per_sec);
+        (config.write_reqs_per_sec == 0 || !two_to_one)
+            .then(|| "not the standard mix: published ratings have two reads to a write".to_owned())
+    }
+
+    /// ACT's log line for a device, before the histograms.
+    fn device_line(&self, device: &DeviceShape) -> String {
+        let DeviceShape {
+            name,
+            size_bytes,
+            min_io_bytes,
+            ..
+        } = device;
+        match &self.derived {
+            Derived::Storage(derived) => {
+                let blocks = size_bytes / u64::from(derived.large_block_bytes);
+                format!(
+                    "{name} size = {size_bytes} bytes, {blocks} large blocks, minimum IO size = {min_io_bytes} bytes"
+                )
+            }
+            Derived::Index(_) => format!("{name} size = {size_bytes} bytes"),
+        }
+    }
+}
+
+impl Workload for ActWorkload {
+    fn kind(&self) -> &'static str {
+        self.config.test.name()
+    }
+
+    fn spec(&self) -> RunSpec {
+        self.config.spec()
+    }
+
+    fn writes(&self) -> bool {
+        match &self.derived {
+            Derived::Storage(derived) => {
+                !derived.commit_write_rate.is_zero() || !derived.large_block_write_rate.is_zero()
+            }
+            Derived::Index(derived) => !derived.update_rate.is_zero(),
+        }
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        match &self.derived {
+            Derived::Storage(derived) => derived.large_block_bytes.into(),
+            Derived::Index(_) => PAGE_BYTES.into(),
+        }
+    }
+
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
+        let config = &self.config;
+        let service_threads = match &self.derived {
+            Derived::Storage(derived) => build::storage(config, derived, devices, choices, run)?,
+            Derived::Index(derived) => build::index(config, derived, devices, choices, run)?,
+        };
+        // The log shows the values in force.
+        let service_threads = Some(config.service_threads.unwrap_or(service_threads));
+        let in_force = ActConfig {
+            service_threads,
+            seed: Some(choices.seed),
+            ..config.clone()
+        };
+        Ok(WorkloadRecord {
+            name: String::new(),
+            kind: self.kind().to_owned(),
+            config: Config {
+                as_written: String::new(),
+                resolved: echo::configuration(&in_force),
+                derived: echo::derived(config, &self.derived),
+                settings: echo::settings(&in_force),
+            },
+            times_1x: self.times_1x(),
+            not_comparable: self.not_comparable(),
+            act_log: Some(ActLogHead {
+                test: config.test,
+                device_lines: devices
+                    .iter()
+                    .map(|device| self.device_line(device))
+                    .collect(),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Test;
+    use crate::parse::parse;
+
+    fn parsed(test: Test, more: &str) -> ActWorkload {
+        let text = format!("device-names: /dev/a\ntest-duration-sec: 60\n{more}");
+        ActWorkload::of(parse(test, "my.conf", text.as_bytes()).unwrap().config).unwrap()
+    }
+
+    #[test]
+    fn only_acts_own_load_paced_as_act_is_comparable() {
+        const ACTS: &str = "arrival: act\nread-reqs-per-sec: 60000\nwrite-reqs-per-sec: 30000\n";
+        let why = |more: &str| {
+            parsed(Test::Storage, more)
+                .not_comparable()
+                .unwrap_or_default()
+        };
+        assert_eq!(why(ACTS), "");
+        assert_eq!(
+            why(&format!(
+                "{ACTS}report-interval-sec: 10\nservice-threads: 9\n"
+            )),
+            ""
+        );
+        for (more, expected) in [
+            (
+                ACTS.replace("act\n", "paced\n"),
+                "(arrival: paced); evenly spaced operations favour a drive",
+            ),
+            (
+                format!("{ACTS}record-bytes: 512\n"),
+                "record-bytes is 512, and 1536 in published ratings",
+            ),
+            (
+                format!("{ACTS}tomb-raider: yes\n"),
+                "tomb-raider is yes, and no in published ratings",
+            ),
+            (ACTS.replace("30000", "29999"), "two reads to a write"),
+        ] {
+            assert!(why(&more).contains(expected), "{more}{}", why(&more));
+        }
+        let index = parsed(
+            Test::Index,
+            "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\narrival: act\n",
+        );
+        assert_eq!(
+            (index.times_1x(), index.not_comparable().is_some()),
+            (None, true)
+        );
+        assert_eq!(parsed(Test::Storage, ACTS).times_1x(), Some(30.0));
+    }
+}

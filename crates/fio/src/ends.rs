@@ -1,0 +1,502 @@
+//! Conditions on a job's own results that end it early: a steady state (`steadystate`), and a missed minimum rate
+//! (`rate_min`).
+//!
+//! The operations of all clones of a report entry are summed in intervals of the run's clock. The clones end once the
+//! intervals of the last `steadystate_duration` meet the criterion. Source: fio's `steadystate_slope()` and
+//! `steadystate_deviation()`.
+//!
+//! A minimum rate is checked at completions, beginning two seconds after the ramp time. Each check covers the time
+//! since the previous check, at least one `rate_cycle`. Source: fio's `__check_min_rate()`.
+
+use super::job::{DIRECTIONS, Job, RateTarget};
+use super::value::{MICROSECONDS, Unit, number};
+use super::{NS_PER_SEC, locked};
+use load::choice::with_defaults;
+use results::times::Times;
+use results::units::quoted;
+use results::units::{self, Grouped, duration};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Length of an interval.
+const INTERVAL_NS: u64 = NS_PER_SEC;
+
+/// Maximum number of intervals that a criterion covers.
+const INTERVALS_MAX: u64 = 4_000;
+
+/// Measures of an interval: operations per second, bytes per second, mean latency in nanoseconds.
+const MEASURES: [&str; 3] = ["iops", "bw", "lat"];
+const BANDWIDTH: usize = 1;
+const LATENCY: usize = 2;
+
+with_defaults! {
+    /// A job's `steadystate` options.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct SteadyOptions {
+        /// Measure that has to be steady: index into [`MEASURES`].
+        pub measure: usize = 0,
+        /// True if `limit` applies to the slope of the least-squares line; false: to the greatest deviation from the
+        /// mean.
+        pub slope: bool = false,
+        pub limit: f64 = 0.0,
+        /// True if `limit` is in percent of the mean.
+        pub percent: bool = false,
+        /// Time for which the measure has to be steady; 0: not given.
+        pub duration_ns: u64 = 0,
+        /// Ramp time before the first interval.
+        pub ramp_ns: u64 = 0,
+        /// True if a criterion was given.
+        pub is_on: bool = false,
+    }
+}
+
+impl SteadyOptions {
+    /// Applies `steadystate`. Errors: the reason, a phrase.
+    pub(super) fn set_criterion(&mut self, text: &str) -> Result<(), String> {
+        let (what, limit) = text
+            .split_once(':')
+            .ok_or("the value must be like iops:10% or bw_slope:0.5%")?;
+        let (measure, slope) = what
+            .strip_suffix("_slope")
+            .map_or((what, false), |measure| (measure, true));
+        self.measure = MEASURES
+            .iter()
+            .position(|known| *known == measure)
+            .ok_or_else(|| {
+                format!(
+                    "{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope",
+                    quoted(what)
+                )
+            })?;
+        self.slope = slope;
+        let limit = limit.trim();
+        let given = limit.strip_suffix('%');
+        self.percent = given.is_some();
+        let plain = || {
+            limit
+                .parse::<f64>()
+                .ok()
+                .filter(|limit| limit.is_finite() && *limit >= 0.0)
+        };
+        self.limit = match (given, self.measure) {
+            (Some(percent), _) => {
+                let percent = percent
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|percent| (0.0..=100.0).contains(percent));
+                percent.ok_or("the limit must be 0 to 100 percent")?
+            }
+            (None, BANDWIDTH) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
+            (None, _) => plain().ok_or_else(|| {
+                format!("the limit {} is not a number of 0 or more", quoted(limit))
+            })?,
+        };
+        self.is_on = true;
+        Ok(())
+    }
+
+    /// Finds contradictions.
+    pub(super) fn check(&self) -> Option<&'static str> {
+        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
+        if !self.is_on {
+            of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like")
+        } else if self.duration_ns < 2 * INTERVAL_NS {
+            Some(
+                "steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more",
+            )
+        } else if self.duration_ns / INTERVAL_NS > INTERVALS_MAX {
+            Some("steadystate_duration is more than 4000 s - give a shorter one")
+        } else {
+            None
+        }
+    }
+
+    /// The criterion as fio writes it: `bw_slope:1.000000%`.
+    pub fn text(&self) -> String {
+        let slope = if self.slope { "_slope" } else { "" };
+        let percent = if self.percent { "%" } else { "" };
+        format!(
+            "{}{slope}:{:.6}{percent}",
+            MEASURES[self.measure], self.limit
+        )
+    }
+}
+
+/// State of the criterion.
+#[derive(Debug, Clone, Default)]
+pub struct SteadyStateStatus {
+    /// The last intervals, at most as many as the criterion covers: operations per second, bytes per second, mean
+    /// latency in nanoseconds.
+    pub intervals: VecDeque<[u64; 3]>,
+    /// Value last compared with the limit.
+    pub criterion: f64,
+    pub deviation: f64,
+    pub slope: f64,
+    pub attained: bool,
+}
+
+/// Steadiness of a report entry, shared by its clones.
+#[derive(Debug, Default)]
+pub struct SteadyStateDetector {
+    pub options: SteadyOptions,
+    /// End of the current interval, nanoseconds of the run.
+    next_ns: AtomicU64,
+    /// Start of the intervals.
+    from_ns: u64,
+    /// Operations, bytes, sum of latencies in the current interval.
+    sums: [AtomicU64; 3],
+    state: Mutex<SteadyStateStatus>,
+    /// When the criterion was met, nanoseconds of the run.
+    ended_ns: AtomicU64,
+}
+
+impl SteadyStateDetector {
+    /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
+    pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
+        let from_ns = begin_ns.saturating_add(options.ramp_ns);
+        let next_ns = from_ns.saturating_add(INTERVAL_NS).into();
+        Self {
+            options,
+            next_ns,
+            from_ns,
+            ended_ns: u64::MAX.into(),
+            ..Self::default()
+        }
+    }
+
+    pub fn state(&self) -> SteadyStateStatus {
+        locked(&self.state).clone()
+    }
+
+    /// When the criterion was met, nanoseconds of the run; `u64::MAX`: not yet.
+    #[inline]
+    pub(super) fn ended_ns(&self) -> u64 {
+        self.ended_ns.load(Ordering::Relaxed)
+    }
+
+    /// Counts an operation that completed at `now_ns`.
+    pub(super) fn record(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
+        if now_ns >= self.next_ns.load(Ordering::Relaxed) {
+            self.close(now_ns);
+        }
+        if now_ns >= self.from_ns {
+            for (sum, value) in self.sums.iter().zip([1, bytes, latency_ns]) {
+                sum.fetch_add(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Closes the intervals that ended by `now_ns`. Intervals without an operation count as zeros.
+    #[cold]
+    fn close(&self, now_ns: u64) {
+        let mut state = locked(&self.state);
+        let intervals_max = (self.options.duration_ns / INTERVAL_NS) as usize;
+        while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
+            let end_ns = self.next_ns.fetch_add(INTERVAL_NS, Ordering::Relaxed);
+            let [ops, bytes, latency_ns] =
+                [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
+            state
+                .intervals
+                .push_back([ops, bytes, latency_ns / ops.max(1)]);
+            if state.intervals.len() > intervals_max {
+                state.intervals.pop_front();
+            }
+            if state.intervals.len() == intervals_max {
+                state.judge(&self.options);
+            }
+            if state.attained {
+                self.ended_ns.store(end_ns, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl SteadyStateStatus {
+    fn judge(&mut self, options: &SteadyOptions) {
+        let values = || {
+            self.intervals
+                .iter()
+                .map(|interval| interval[options.measure] as f64)
+        };
+        let count = self.intervals.len() as f64;
+        let mean = values().sum::<f64>() / count;
+        self.deviation = values()
+            .map(|value| (value - mean).abs())
+            .fold(0.0, f64::max);
+        // Least squares over the interval numbers 0, 1, 2, ...
+        let middle = (count - 1.0) / 2.0;
+        let mut weighted_sum = 0.0;
+        let mut squares = 0.0;
+        for (at, value) in values().enumerate() {
+            weighted_sum += (at as f64 - middle) * value;
+            squares += (at as f64 - middle).powi(2);
+        }
+        self.slope = weighted_sum / squares;
+        let value = if options.slope {
+            self.slope
+        } else {
+            self.deviation
+        };
+        self.criterion = match options.percent {
+            true if mean > 0.0 => 100.0 * value / mean,
+            true => f64::INFINITY,
+            false => value,
+        };
+        self.attained = self.criterion.abs() < options.limit;
+    }
+
+    /// Means over the last intervals.
+    pub fn means(&self) -> [u64; 3] {
+        let count = self.intervals.len().max(1) as u64;
+        [0, 1, 2].map(|of: usize| {
+            self.intervals
+                .iter()
+                .map(|interval| interval[of])
+                .sum::<u64>()
+                / count
+        })
+    }
+}
+
+/// Time after the ramp in which a minimum rate is not checked.
+const SETTLE_NS: u64 = 2_000_000_000;
+
+/// A cycle is ignored if flashproof itself lagged by more than 1/`OWN_ONE_IN` of the cycle's length: the rate of such a
+/// cycle says nothing about the device.
+const OWN_ONE_IN: u64 = 10;
+
+/// Operations of a direction in the current cycle.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cycle {
+    began_ns: Option<u64>,
+    /// Operations or bytes.
+    amount: u64,
+    lag_max_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct MinRateCheck {
+    targets: [RateTarget; DIRECTIONS],
+    cycle_ns: u64,
+    settled_ns: u64,
+    cycles: [Cycle; DIRECTIONS],
+}
+
+impl MinRateCheck {
+    /// The minimum rate of `job`, which begins at `from_ns`.
+    pub(super) fn new(job: &Job, from_ns: u64) -> Self {
+        let settled_ns = from_ns
+            .saturating_add(job.ramp_ns)
+            .saturating_add(SETTLE_NS);
+        Self {
+            targets: job.min_rates,
+            cycle_ns: job.rate_cycle_ns.max(1),
+            settled_ns,
+            cycles: Default::default(),
+        }
+    }
+
+    /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
+    /// minimum rate.
+    pub(super) fn record(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
+        let (min_rate, did, unit) = match self.targets[direction] {
+            RateTarget::Unlimited => return None,
+            RateTarget::Iops(least) => (least, 1, ""),
+            RateTarget::Bytes(least) => (least, bytes.into(), "bytes of "),
+        };
+        let now_ns = times.completed_ns();
+        if now_ns < self.settled_ns {
+            return None;
+        }
+        let cycle = &mut self.cycles[direction];
+        cycle.amount += did;
+        cycle.lag_max_ns = cycle.lag_max_ns.max(times.lag_ns());
+        let began_ns = cycle.began_ns.unwrap_or(now_ns);
+        let passed_ns = now_ns.saturating_sub(began_ns);
+        if cycle.began_ns.is_some() && passed_ns < self.cycle_ns {
+            return None;
+        }
+        let Cycle {
+            amount: did,
+            lag_max_ns,
+            ..
+        } = std::mem::replace(
+            cycle,
+            Cycle {
+                began_ns: Some(now_ns),
+                ..Cycle::default()
+            },
+        );
+        if passed_ns == 0 || lag_max_ns > passed_ns / OWN_ONE_IN {
+            return None;
+        }
+        let is_short =
+            u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
+        is_short.then(|| {
+            format!(
+                "{} {unit}{} per second in the {} that ended at {}, below the minimum rate of {}",
+                units::number(did as f64 * 1e9 / passed_ns as f64),
+                ["reads", "writes", "trims"][direction],
+                duration(passed_ns),
+                duration(now_ns),
+                Grouped(min_rate)
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::{GivenOption, Section};
+    use super::*;
+
+    fn options(given: &[(&str, &str)]) -> SteadyOptions {
+        let given_as = |(name, text): &(&str, &str)| GivenOption::new(name, *text, "");
+        let section = Section {
+            name: "a".into(),
+            options: given.iter().map(given_as).collect(),
+        };
+        let mut job = Job::default();
+        let mut problems = Vec::new();
+        job.apply_section(&section, &mut problems, &mut Vec::new());
+        assert_eq!(
+            (problems, job.steady.check()),
+            (Vec::new(), None),
+            "{given:?}"
+        );
+        job.steady
+    }
+
+    /// Number of seconds after which a job ends, given its `iops` by second; `None`: the criterion is not met.
+    fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, SteadyStateStatus) {
+        let steady = SteadyStateDetector::new(options, 0);
+        for (second, iops) in iops.iter().enumerate() {
+            (0..*iops).for_each(|op| {
+                steady.record(
+                    second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops),
+                    4096,
+                    1_000 * second as u64,
+                );
+            });
+        }
+        steady.record(iops.len() as u64 * NS_PER_SEC, 4096, 0);
+        let ended = Some(steady.ended_ns()).filter(|ns| *ns < u64::MAX);
+        (ended.map(|ns| ns / NS_PER_SEC), steady.state())
+    }
+
+    #[test]
+    fn a_job_ends_when_its_last_seconds_are_alike() {
+        let falling = [400, 300, 200, 150, 120, 100, 104, 98, 101, 99];
+        let deviation = options(&[("steadystate", "iops:5%"), ("steadystate_duration", "3s")]);
+        let (ended, state) = ends_after(deviation, &falling);
+        assert_eq!(ended, Some(8), "100, 104 and 98");
+        assert!(
+            state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1,
+            "{state:?}"
+        );
+        assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
+        // Seconds of the ramp time are ignored.
+        let late = [
+            ("steadystate_ramp_time", "8"),
+            ("steadystate", "iops:3"),
+            ("steadystate_duration", "2"),
+        ];
+        let late = options(&late);
+        assert_eq!(ends_after(late, &falling).0, Some(10));
+        let slope = options(&[
+            ("steadystate", "bw_slope:0.5%"),
+            ("steadystate_duration", "4"),
+        ]);
+        assert_eq!(
+            ends_after(slope, &falling[..9]).0,
+            Some(9),
+            "{:?}",
+            ends_after(slope, &falling).1
+        );
+        assert_eq!(ends_after(deviation, &[100, 110, 120, 130]).0, None);
+        // A second without any operation is not steady.
+        let gap = [100, 100, 0, 100, 100, 100];
+        assert_eq!(ends_after(deviation, &gap).0, Some(6));
+        let idle = SteadyStateDetector::new(deviation, 0);
+        idle.record(10 * NS_PER_SEC, 1, 1);
+        assert_eq!(idle.ended_ns(), u64::MAX, "idle time is not a steady state");
+    }
+
+    #[test]
+    fn criteria_are_fios() {
+        let text =
+            |given| options(&[("steadystate", given), ("steadystate_duration", "10")]).text();
+        assert_eq!(text("iops:10%"), "iops:10.000000%");
+        assert_eq!(text("lat_slope:1ms"), "lat_slope:1000000.000000");
+        assert_eq!(text("bw:1m"), "bw:1048576.000000");
+        let mut wrong = SteadyOptions::default();
+        for text in [
+            "iops",
+            "tps:1%",
+            "iops:101%",
+            "iops:-1",
+            "iops:x",
+            "bw:nan",
+            "lat:5parsecs",
+        ] {
+            assert!(wrong.set_criterion(text).is_err(), "{text}");
+        }
+        wrong.duration_ns = 1;
+        assert!(wrong.check().is_some());
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
+    fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
+        let least = [
+            RateTarget::Iops(9),
+            RateTarget::Unlimited,
+            RateTarget::Unlimited,
+        ];
+        let mut rate = MinRateCheck::new(
+            &Job {
+                min_rates: least,
+                ..Job::default()
+            },
+            0,
+        );
+        instants_ms
+            .iter()
+            .filter_map(|ms: &u64| {
+                let done_ns = ms * MS;
+                let lag_ns = lag_ms * MS;
+                let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
+                rate.record(0, 4096, &times).map(|short| (*ms, short))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_cycle_with_too_few_operations_is_told_and_what_came_before_two_seconds_is_not() {
+        let each = |step: usize| (100..5_000).step_by(step).collect::<Vec<_>>();
+        assert_eq!(of(&each(100), 0), []);
+        let short = of(&each(200), 0);
+        assert_eq!(
+            short[0].0, 3_100,
+            "the first second after the settling time"
+        );
+        assert_eq!(
+            short[0].1,
+            "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9"
+        );
+        assert_eq!(
+            of(&[2_000, 2_100, 4_900], 0).len(),
+            1,
+            "a stall is one long cycle"
+        );
+    }
+
+    #[test]
+    fn a_cycle_in_which_this_program_was_late_says_nothing() {
+        assert_eq!(of(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
+    }
+}

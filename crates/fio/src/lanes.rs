@@ -1,0 +1,302 @@
+//! Lanes of a job: areas of its devices, order, buffers, start times.
+
+use super::area::new_area;
+use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
+use super::content::ContentSource;
+use super::ends::MinRateCheck;
+use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
+use super::stream::{FioStream, StreamState};
+use super::thread::{JobClone, RecordedStream};
+use super::verify::Verify;
+use load::plan::{Arrival, BufferClass, Fill, Plan};
+use load::schedule::{Listed, Paused, Poisson, Schedule, phase};
+use load::workload::{CannotRun, DeviceShape, PlanOffsets};
+use results::units::quoted;
+use std::collections::HashMap;
+use sys::random::Random;
+use sys::salt::Salt;
+
+/// Parameters of all lanes of a run.
+pub(super) struct LaneBuilder<'a> {
+    pub(super) devices: &'a [DeviceShape],
+    /// Lengths of the files that jobs append to, before the run.
+    pub(super) appended: &'a HashMap<String, u64>,
+    pub(super) seed: u64,
+    pub(super) plan_offsets: &'a PlanOffsets,
+    /// Recorded streams, in order.
+    pub(super) streams: &'a [RecordedStream],
+}
+
+impl LaneBuilder<'_> {
+    /// Adds the lanes of `thread`, at index `thread_index` of all threads, to `plan`.
+    pub(super) fn add(
+        &self,
+        thread: &JobClone,
+        thread_index: usize,
+        plan: &mut Plan,
+    ) -> Result<(), CannotRun> {
+        let job = &thread.job;
+        let cannot =
+            |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
+        let no_rate = || {
+            cannot("the rate is too low for the size of the operations - give a higher rate".into())
+        };
+        let slots = job.in_flight_max() as u32;
+        let names = thread.names();
+        let shapes: Vec<_> = names
+            .iter()
+            .filter_map(|name| self.devices.iter().find(|device| device.name == *name))
+            .collect();
+        let mut random = Random::for_part(self.seed, thread_index as u64);
+        let lanes = job.lanes();
+        let write_buffers = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
+        let mut areas = Vec::new();
+        for directions in &lanes {
+            let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
+                let start_override = self.appended.get(&shape.name).copied();
+                new_area(
+                    thread,
+                    directions,
+                    start_override,
+                    shape,
+                    *buffers,
+                    &mut random,
+                )
+            });
+            areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
+        }
+        // Bytes that the job uses of all its devices or files.
+        let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
+        let total_bytes = if job.iolog.is_some() || job.time_based {
+            u64::MAX
+        } else {
+            job.io_size
+                .map_or(used_bytes, |size| size.bytes_of(used_bytes))
+                .saturating_mul(job.loops)
+        };
+        let ops = if let Some(log) = &job.iolog {
+            log.check(&shapes, job.direct).map_err(cannot)?;
+            log.operations.len() as u64
+        } else if job.time_based {
+            u64::MAX
+        } else {
+            job.number_ios
+                .map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
+        };
+        let mut buffers = [0; KINDS];
+        let is_needed = |kind: usize| {
+            if kind < TRIMS {
+                job.does[kind]
+            } else {
+                kind == FLUSHES || job.has_kind(kind)
+            }
+        };
+        for kind in (0..KINDS).filter(|kind| *kind != WRITES && is_needed(*kind)) {
+            let len_bytes = if kind == READS {
+                job.sizes[kind].max_bytes() as usize
+            } else {
+                0
+            };
+            buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
+        }
+        let checked = BufferClass::plain(job.written_max_bytes() as usize, slots);
+        let checked_buffers = job
+            .reads_back()
+            .then(|| add_buffers(plan, checked))
+            .transpose()?;
+        let limit = plan.add_limit(slots, true);
+        let cell_of = |kind| {
+            let stream = self.streams.iter().position(|stream| {
+                *stream
+                    == RecordedStream {
+                        thread: thread_index,
+                        kind,
+                    }
+            });
+            stream.map(|stream| self.plan_offsets.cell(stream, 0))
+        };
+        let cells = std::array::from_fn(|kind| cell_of(kind).unwrap_or(0));
+        // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
+        let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
+            RateTarget::Bytes(bytes) => bytes as f64,
+            RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
+            RateTarget::Unlimited => 0.0,
+        };
+        let ops_per_sec =
+            |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
+        let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
+        let lane_part =
+            |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
+                _ if amount == u64::MAX => amount,
+                1 => amount,
+                _ if is_each_rated => (amount as f64 * speed(lane)
+                    / lanes.iter().map(|lane| speed(lane)).sum::<f64>())
+                .round() as u64,
+                count => amount / count as u64,
+            };
+        for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
+            let direction = directions[0];
+            let from_ns = job.start_delay_ns;
+            let until_ns = job.end_ns();
+            let ops_left = lane_part(ops, directions, &ops_per_sec);
+            let logged_at_ns = job
+                .iolog
+                .as_ref()
+                .map(|log| &log.at_ns)
+                .filter(|at_ns| !at_ns.is_empty());
+            let mut arrival = match (logged_at_ns, job.rate(direction)) {
+                (Some(at_ns), _) => {
+                    let delayed = || at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
+                    let at_ns = if from_ns == 0 {
+                        at_ns.clone()
+                    } else {
+                        delayed()
+                    };
+                    Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
+                }
+                (None, None) => Arrival::Closed {
+                    depth: slots,
+                    think_ns: 0,
+                },
+                (None, Some(rate)) if job.poisson => {
+                    let random = Random::for_part(random.next_u64(), number as u64);
+                    let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
+                    Arrival::Scheduled(Schedule::Poisson(poisson))
+                }
+                (None, Some(rate)) => {
+                    Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?
+                }
+            };
+            if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses())
+            {
+                let unpaused = schedule.clone();
+                *schedule = Schedule::Paused(Paused::new(unpaused, pauses));
+            }
+            // A job reads its writes back at the end of each loop, so the totals are divided by the number of loops.
+            let loops = if job.reads_back_at_end() {
+                job.loops
+            } else {
+                1
+            };
+            let ops_left = ops_left / loops;
+            let bytes_left = lane_part(total_bytes, directions, &bytes_per_sec) / loops;
+            let random_of_lane =
+                Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
+            let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
+            let makes_data = directions.contains(&WRITES) || job.trim_write;
+            let seed = random_of_lane.clone().next_u64() ^ WRITES as u64;
+            let verifies = job.checks_reads() || job.writes_blocks() && makes_data;
+            let verify =
+                verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
+            let verify = verify.transpose().map_err(cannot)?;
+            let contents =
+                (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
+                    ContentSource::new(
+                        job.content.clone(),
+                        job.sizes[WRITES].min_bytes(),
+                        area_bytes,
+                        seed,
+                    )
+                });
+            let mut last_ns = u64::MAX;
+            if let Arrival::Scheduled(schedule) = &mut arrival {
+                schedule.count_before(from_ns);
+                let mean = job.sizes[direction].mean_bytes().max(1.0);
+                // Mean number of operations if sizes vary.
+                let ops = ops_left.min((bytes_left as f64 / mean).ceil() as u64);
+                last_ns = schedule.nth_before(ops, until_ns).unwrap_or(u64::MAX);
+            }
+            let stream = FioStream {
+                thread: thread.clone(),
+                areas,
+                directions: directions.clone(),
+                units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
+                bytes_left,
+                ops_left,
+                flushes: job.flushes() && makes_data,
+                cells,
+                commit_cell: cell_of(COMMITS).filter(|_| makes_data),
+                buffers,
+                random: random_of_lane,
+                bound: match (job.think_time(), job.target(), job.refill_at()) {
+                    _ if job.pace_ns > 0 => ClosedLoopBound::Paced {
+                        period_ns: job.pace_ns,
+                        next_ns: from_ns,
+                    },
+                    (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
+                    (None, Some(target), _) => ClosedLoopBound::Search(DepthSearch::new(
+                        target,
+                        slots,
+                        from_ns.saturating_add(job.ramp_ns),
+                    )),
+                    (None, None, Some(refill_at)) => ClosedLoopBound::Drains { refill_at },
+                    (None, None, None) => ClosedLoopBound::Depth,
+                },
+                until_ns,
+                last_ns,
+                min_rates: MinRateCheck::new(job, from_ns),
+                end_flush: job.end_flush && makes_data,
+                verify,
+                checked_buffers,
+                contents,
+                loops: (bytes_left, ops_left, loops - 1),
+                state: StreamState::new(from_ns),
+            };
+            plan.add_lane(
+                stream,
+                arrival,
+                limit,
+                self.plan_offsets.lane_name(&job.name, &names.join(":")),
+            );
+        }
+        Ok(())
+    }
+
+    /// Buffer classes for the writes of `job` to each of `shapes`. Random data (salt) carries the stamp of its device,
+    /// so each device has its own class.
+    fn buffers_of_writes(
+        &self,
+        job: &Job,
+        shapes: &[&DeviceShape],
+        random: &mut Random,
+        plan: &mut Plan,
+    ) -> Result<Vec<u16>, CannotRun> {
+        let slots = job.in_flight_max() as u32;
+        let mut by_key = HashMap::new();
+        let mut buffers = Vec::new();
+        for shape in shapes {
+            // Without salt, all devices share one class.
+            let is_salt = job.content.is_random() && !job.writes_blocks();
+            let key = if is_salt { shape.stamp_key } else { 0 };
+            let class = match by_key.get(&key) {
+                _ if !job.does[WRITES] => 0,
+                Some(class) => *class,
+                None => {
+                    let len_bytes = job.written_max_bytes() as usize;
+                    let class = if is_salt {
+                        BufferClass::fresh(len_bytes, slots, Salt::new(random.next_u64(), 100, key))
+                    } else {
+                        BufferClass {
+                            len_bytes,
+                            count: slots,
+                            fill: Fill::ByStream,
+                        }
+                    };
+                    add_buffers(plan, class)?
+                }
+            };
+            by_key.insert(key, class);
+            buffers.push(class);
+        }
+        Ok(buffers)
+    }
+}
+
+fn add_buffers(plan: &mut Plan, class: BufferClass) -> Result<u16, CannotRun> {
+    if plan.buffers.len() > usize::from(u16::MAX) {
+        let why =
+            "cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles";
+        return Err(CannotRun(why.into()));
+    }
+    Ok(plan.add_buffers(class))
+}
