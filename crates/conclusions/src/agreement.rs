@@ -214,16 +214,15 @@ fn of_devices(series: &Series, step: &Step, run: &Manifest) -> Option<Difference
             ran.to_string(),
         );
     }
-    let is_there = |device: &&Identity| {
-        run.device_facts
-            .iter()
-            .any(|facts| is_same_drive(device, facts))
-    };
-    let devices = step
+    let mut devices = step
         .devices
         .iter()
         .filter_map(|device| series.devices.get(*device));
-    let missing = devices.into_iter().find(|device| !is_there(device))?;
+    let missing = devices.find(|device| {
+        !run.device_facts
+            .iter()
+            .any(|facts| is_same_drive(device, facts))
+    })?;
     let names: Vec<_> = run.device_facts.iter().map(name_of).collect();
     let name = missing
         .serial

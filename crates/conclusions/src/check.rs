@@ -9,7 +9,7 @@
 //! hour. So each check defines a minimum of time and written bytes. With less, the answer is "tested too briefly".
 
 use crate::percentile;
-use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
+use results::judge::{Code, Limit, Outcome, Sla, StreamLimits, Verdict};
 use results::run_dir::RunDirError;
 use results::steady::{self, ChangePoint};
 use results::units::{self, duration, quoted, span};
@@ -265,14 +265,6 @@ pub fn limits_of<'a>(
             .into(),
         );
     }
-    let strictest = |metric| {
-        let of_metric = of_stream
-            .iter()
-            .filter(|criterion| criterion.metric == metric);
-        of_metric
-            .filter_map(|criterion| criterion.deciding_limit())
-            .reduce(f64::max)
-    };
     let sla = if slas.is_empty() {
         None
     } else {
@@ -280,10 +272,19 @@ pub fn limits_of<'a>(
     };
     let limits = StreamLimits {
         sla,
-        least_iops: strictest(Metric::Iops),
-        least_bytes_per_sec: strictest(Metric::Bandwidth),
+        least_iops: strictest_limit(&of_stream, Metric::Iops),
+        least_bytes_per_sec: strictest_limit(&of_stream, Metric::Bandwidth),
     };
     Ok((limits != StreamLimits::default()).then_some(limits))
+}
+
+/// The highest deciding limit of `metric`: of several minimum rates, the highest decides.
+fn strictest_limit(criteria: &[&Criterion], metric: Metric) -> Option<f64> {
+    criteria
+        .iter()
+        .filter(|criterion| criterion.metric == metric)
+        .filter_map(|criterion| criterion.deciding_limit())
+        .reduce(f64::max)
 }
 
 /// Measurements of a stream in its run.
@@ -349,24 +350,21 @@ const BURST_REST: f64 = 1.0 / 3.0;
 /// Change points of a run of `ran_sec` at which a burst ended: the rate of a stream fell permanently. After a stall the
 /// rate rises again.
 pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
-    let is_fall = |point: &ChangePoint| {
-        point.metric == steady::Metric::AchievedIops
+    let mut ends = Vec::new();
+    for point in &points {
+        let is_fall = point.metric == steady::Metric::AchievedIops
             && point.after <= point.before * BURST_END
-            && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST)
-    };
-    let recovers = |fall: &ChangePoint| {
-        let later = points
-            .iter()
-            .filter(|point| point.metric == fall.metric && point.at_sec > fall.at_sec);
-        later
-            .filter(|point| point.group == fall.group)
-            .any(|point| point.after > fall.before * BURST_END)
-    };
-    points
-        .iter()
-        .filter(|point| is_fall(point) && !recovers(point))
-        .cloned()
-        .collect()
+            && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST);
+        let mut later = points.iter().filter(|later| {
+            later.metric == point.metric
+                && later.at_sec > point.at_sec
+                && later.group == point.group
+        });
+        if is_fall && !later.any(|later| later.after > point.before * BURST_END) {
+            ends.push(point.clone());
+        }
+    }
+    ends
 }
 
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
@@ -450,15 +448,14 @@ pub fn judge(
             let burst_ops = total
                 .filter(|stream| stream.offered_iops == 0.0)
                 .map_or(0, |stream| stream.overtime);
-            let rate = |slice: &SliceShares| {
-                let ahead = if slice.slice == 1 { burst_ops } else { 0 };
-                slice.wanted.saturating_sub(ahead) as f64 * units_per_op
-                    / verdict.slice_sec.max(1) as f64
-            };
             let slowest = counted_slices
                 .iter()
                 .filter(|slice| slice.complete)
-                .map(|slice| rate(slice))
+                .map(|slice| {
+                    let ahead = if slice.slice == 1 { burst_ops } else { 0 };
+                    slice.wanted.saturating_sub(ahead) as f64 * units_per_op
+                        / verdict.slice_sec.max(1) as f64
+                })
                 .reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
@@ -513,15 +510,15 @@ pub fn outcome_of_run<'c>(
         .reasons
         .first()
         .is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
-    match is_goal
+    let is_assumption = is_goal
         && !froze(verdict)
-        && criteria.all(|criterion| criterion.deciding_limit().is_none())
-    {
-        true => Outcome::Measured,
-        false if is_host_busy && verdict.outcome == Outcome::Fail && !verdict.is_broken() => {
-            Outcome::Invalid
-        }
-        false => verdict.outcome,
+        && criteria.all(|criterion| criterion.deciding_limit().is_none());
+    if is_assumption {
+        Outcome::Measured
+    } else if is_host_busy && verdict.outcome == Outcome::Fail && !verdict.is_broken() {
+        Outcome::Invalid
+    } else {
+        verdict.outcome
     }
 }
 
@@ -714,16 +711,10 @@ impl Check {
     fn nearest(&self) -> Option<&Judged> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
         let held = self.held_tier().map(|(held, _)| held);
-        let is_of_held_tier =
-            |judged: &Judged| held.is_some() && judged.criterion.only_shown_as().as_deref() == held;
-        let is_worst = |judged: &Judged| {
-            judged.outcome == outcome && judged.criterion.deciding_limit().is_some()
-        };
-        worst(
-            self.criteria
-                .iter()
-                .filter(|judged| is_worst(judged) || is_of_held_tier(judged)),
-        )
+        worst(self.criteria.iter().filter(|judged| {
+            let is_worst = judged.outcome == outcome && judged.criterion.deciding_limit().is_some();
+            is_worst || held.is_some() && judged.criterion.only_shown_as().as_deref() == held
+        }))
     }
 
     /// Criteria with a deciding limit.
@@ -838,10 +829,11 @@ impl Check {
         check
             .iter_mut()
             .for_each(|check| check.answer = check.answer_of_outcome());
-        let is_outside = |run: &&CheckedRun| {
-            run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty()
-        };
-        match check.iter().flat_map(|check| &check.runs).find(is_outside) {
+        let outside = check
+            .iter()
+            .flat_map(|check| &check.runs)
+            .find(|run| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty());
+        match outside {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
                 why: format!(

@@ -248,28 +248,30 @@ pub struct SeriesLock {
 impl SeriesLock {
     /// Locks the existing directory `dir`. Errors: another process has the lock, or the file system has no locks.
     pub fn take(dir: &Path) -> Result<Self, String> {
-        let failed = |error: io::Error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    "give a directory that this user may read and write, or change its mode (chmod)"
-                }
-                _ => "give a directory on a disk of this machine",
-            };
-            format!(
-                "locking the directory {} - {error}; {remedy}",
-                dir.display()
-            )
-        };
-        let opened = File::open(results::files::stable_path(dir)).map_err(failed)?;
+        let opened =
+            File::open(results::files::stable_path(dir)).map_err(|error| lock_error(dir, error))?;
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
             Err(Errno::WOULDBLOCK) => Err(format!(
                 "resuming the series in {} - another flashproof process runs this series now; wait for its end, or give another --out",
                 dir.display()
             )),
-            Err(errno) => Err(failed(errno.into())),
+            Err(errno) => Err(lock_error(dir, errno.into())),
         }
     }
+}
+
+fn lock_error(dir: &Path, error: io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "give a directory that this user may read and write, or change its mode (chmod)"
+        }
+        _ => "give a directory on a disk of this machine",
+    };
+    format!(
+        "locking the directory {} - {error}; {remedy}",
+        dir.display()
+    )
 }
 
 /// Remedy for a difference in options.
@@ -352,25 +354,26 @@ pub(crate) fn keys(config: &str) -> Vec<(String, String)> {
 
 /// Terms that differ, each with a remedy; a missing term counts as empty.
 fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<String> {
-    let value = |terms: &[(String, String)], name: &str| {
-        terms
-            .iter()
-            .find(|(other, _)| other == name)
-            .map(|(_, value)| value.clone())
-            .unwrap_or_default()
-    };
     let gone = recorded
         .iter()
         .filter(|(name, _)| !requested.iter().any(|(other, _)| other == name));
     let names = requested.iter().chain(gone).map(|(name, _)| name);
     let differs = names
-        .map(|name| (name, value(recorded, name), value(requested, name)))
+        .map(|name| (name, term(recorded, name), term(requested, name)))
         .filter(|(_, then, now)| then != now);
     differs
         .map(|(name, then, now)| {
             format!("{name} was {then:?}, but is {now:?} now - {SAME_OPTIONS}")
         })
         .collect()
+}
+
+/// The value of the term `name`; empty if the term is missing.
+fn term<'a>(terms: &'a [(String, String)], name: &str) -> &'a str {
+    terms
+        .iter()
+        .find(|(other, _)| other == name)
+        .map_or("", |(_, value)| value)
 }
 
 #[cfg(test)]

@@ -137,32 +137,29 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     }
     for percent in [10, 25, 50, 75, 90, 95] {
         let share = f64::from(percent) / 100.0;
-        let at = |highest: f64| {
-            Some((
-                four_k,
-                Some(highest * share),
-                highest * share,
-                80.0 / (1.02 - share),
-            ))
-        };
+        let us = 80.0 / (1.02 - share);
+        let at = |highest: f64| Some((four_k, Some(highest * share), highest * share, us));
         points.push(point(Part::Rate, 256, at(reads), None));
         points.push(point(Part::Rate, 256, None, at(writes)));
     }
     for write_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
         for read_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
             let load: f64 = read_share + write_share;
-            let us = 80.0 / (1.7 - load);
-            let of = |bytes: f64, wanted: f64| {
-                (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us))
-            };
-            let of_reads = of(four_k, reads * read_share);
-            let of_writes = of(large, mb * 1e6 / large * write_share);
+            let of_reads = grid_direction(four_k, reads * read_share, load);
+            let of_writes = grid_direction(large, mb * 1e6 / large * write_share, load);
             if load > 0.0 {
                 points.push(point(Part::Grid, 256, of_reads, of_writes));
             }
         }
     }
     points
+}
+
+/// A direction of a grid point with the offered rate `iops`; `None` if the rate is 0. `load` is the point's load as a
+/// fraction of the drive's highest load.
+fn grid_direction(bytes: f64, iops: f64, load: f64) -> Option<TestDirection> {
+    let us = 80.0 / (1.7 - load);
+    (iops > 0.0).then(|| (bytes, Some(iops), iops.min(iops / load), us))
 }
 
 /// A finished step at `multiple` times the load of 1x. The run directory has the name of the step.

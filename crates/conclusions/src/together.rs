@@ -25,6 +25,19 @@ pub struct HostRun {
     pub missing: Option<String>,
 }
 
+impl HostRun {
+    /// Milliseconds from the agreed start to the start of `run`, by the file server's clock.
+    fn late_ms(&self, run: &Run, agreed_unix_ms: u64) -> Option<i64> {
+        let started_ms = i64::try_from(run.manifest.started_unix_ms).ok()?;
+        let agreed_ms = i64::try_from(agreed_unix_ms).ok()?;
+        Some(
+            started_ms
+                .saturating_sub(self.clock_ahead_ms)
+                .saturating_sub(agreed_ms),
+        )
+    }
+}
+
 /// A test over several hosts.
 #[derive(Debug, Clone, Serialize)]
 pub struct MultiHostResult {
@@ -115,13 +128,6 @@ pub fn judge(
     let verdict = merged.verdict(&runs, &end)?;
     let mut doubts = Vec::new();
     let mut hosts = Vec::new();
-    let late_ms = |part: &HostRun, run: &Run| {
-        let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
-        Some(
-            own.saturating_sub(part.clock_ahead_ms)
-                .saturating_sub(i64::try_from(agreed_unix_ms).ok()?),
-        )
-    };
     for (host_run, run) in &read {
         let host = &host_run.host;
         match run {
@@ -136,7 +142,9 @@ pub fn judge(
                 ));
             }
             Ok(run) => {
-                let late = late_ms(host_run, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
+                let late = host_run
+                    .late_ms(run, agreed_unix_ms)
+                    .filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
                     format!("{host} began {late} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
@@ -150,7 +158,7 @@ pub fn judge(
                 .and_then(|run| run.verdict.reason())
                 .unwrap_or_default()
                 .to_owned(),
-            late_ms: run.and_then(|run| late_ms(host_run, run)),
+            late_ms: run.and_then(|run| host_run.late_ms(run, agreed_unix_ms)),
             clock_ahead_ms: host_run.clock_ahead_ms,
             iops: run.map_or_else(Vec::new, |run| {
                 run.verdict
@@ -210,15 +218,10 @@ impl Merged {
         let mut devices = Vec::new();
         for (host_run, run) in runs {
             let host_manifest = &run.manifest;
-            let names = |manifest: &Manifest| {
-                manifest
-                    .streams
-                    .iter()
-                    .map(|stream| stream.name.clone())
-                    .collect::<Vec<_>>()
-            };
+            let names = host_manifest.streams.iter().map(|stream| &stream.name);
+            let has_other_streams = names.ne(manifest.streams.iter().map(|stream| &stream.name));
             let differs = [
-                (names(host_manifest) != names(&manifest), "other streams"),
+                (has_other_streams, "other streams"),
                 (host_manifest.sla != manifest.sla, "other limits"),
                 (
                     host_manifest.report_interval_sec != manifest.report_interval_sec,

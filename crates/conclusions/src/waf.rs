@@ -168,28 +168,32 @@ impl Found {
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else {
             return false;
         };
-        let is_steady = |bytes_of: &dyn Fn(usize) -> Bytes| {
-            let rounds: Vec<f64> = (first..last)
-                .filter_map(|round: usize| {
-                    (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL)
-                        .map(bytes_of)
-                        .sum::<Bytes>()
-                        .waf()
-                })
-                .collect();
-            let spread = Spread::of(&rounds);
-            rounds.len() == ROUNDS_IN_WINDOW
-                && spread.range <= RANGE_MAX * spread.average
-                && spread.slope_excursion <= SLOPE_MAX * spread.average
-        };
-        is_steady(&|octile| self.octile_sum(octile))
+        let octiles = first * OCTILES_PER_FILL..last * OCTILES_PER_FILL;
+        let sums: Vec<Bytes> = octiles
+            .clone()
+            .map(|octile| self.octile_sum(octile))
+            .collect();
+        is_waf_steady(&sums)
             && self.drives.iter().all(|drive| {
                 let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
                 // The drive of a read-only tenant is ignored. A drive with less than one fill has not begun garbage
                 // collection.
-                host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
+                host == 0
+                    || host >= drive.logical_bytes && is_waf_steady(&drive.octiles[octiles.clone()])
             })
     }
+}
+
+/// True if the WAF is steady in the drive fills to which `octiles` belong: five whole fills.
+fn is_waf_steady(octiles: &[Bytes]) -> bool {
+    let rounds: Vec<f64> = octiles
+        .chunks(OCTILES_PER_FILL)
+        .filter_map(|fill| fill.iter().copied().sum::<Bytes>().waf())
+        .collect();
+    let spread = Spread::of(&rounds);
+    rounds.len() == ROUNDS_IN_WINDOW
+        && spread.range <= RANGE_MAX * spread.average
+        && spread.slope_excursion <= SLOPE_MAX * spread.average
 }
 
 #[cfg(test)]

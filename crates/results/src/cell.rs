@@ -449,6 +449,24 @@ pub fn add_carried(entries: &mut Vec<EarlierOps>, more: EarlierOps) {
     }
 }
 
+/// Silent time of the entry in `entries` for the same cell and step as `earlier`, nanoseconds; 0 without such an entry.
+fn silent_ns_of(entries: &[EarlierOps], earlier: &EarlierOps) -> u64 {
+    entries
+        .iter()
+        .find(|known| (known.cell, known.step) == (earlier.cell, earlier.step))
+        .map_or(0, |known| known.counts.silent_ns)
+}
+
+/// Adds zeros to `histogram` until it has `ops` values.
+fn fill_with_zeros(histogram: &mut Latencies, ops: u64) {
+    let mut left = ops.saturating_sub(histogram.len());
+    while left > 0 {
+        let count = u32::try_from(left).unwrap_or(u32::MAX);
+        histogram.saturating_record_n(0, count);
+        left -= u64::from(count);
+    }
+}
+
 impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
@@ -490,22 +508,12 @@ impl Interval {
 
     /// Ends the recording: for each successful operation without a recorded wait, lag or gap, adds a zero.
     pub fn close(&mut self) {
-        let zeros = |histogram: &mut Latencies, ops: u64| {
-            let mut left = ops.saturating_sub(histogram.len());
-            while left > 0 {
-                let count = u32::try_from(left).unwrap_or(u32::MAX);
-                histogram.saturating_record_n(0, count);
-                left -= u64::from(count);
-            }
-        };
         for cell in &mut self.cells {
-            zeros(&mut cell.wait, cell.counts.ops);
-            zeros(&mut cell.lag, cell.counts.ops);
+            fill_with_zeros(&mut cell.wait, cell.counts.ops);
+            fill_with_zeros(&mut cell.lag, cell.counts.ops);
         }
-        zeros(
-            &mut self.gap,
-            self.cells.iter().map(|cell| cell.counts.ops).sum(),
-        );
+        let ops = self.cells.iter().map(|cell| cell.counts.ops).sum();
+        fill_with_zeros(&mut self.gap, ops);
     }
 
     /// Sets `last_back_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
@@ -548,27 +556,15 @@ impl Interval {
     /// Adds another shard's operations that were due in earlier steps. A device is silent only if it is silent for all
     /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
-        let silent_ns = |all: &[EarlierOps], of: &EarlierOps| {
-            let is_same =
-                |carried: &&EarlierOps| (carried.cell, carried.step) == (of.cell, of.step);
-            all.iter()
-                .find(is_same)
-                .map_or(0, |carried| carried.counts.silent_ns)
-        };
         let before = self.carried.clone();
-        other
-            .carried
-            .iter()
-            .for_each(|more| add_carried(&mut self.carried, more.clone()));
-        let is_active_in_both =
-            |cell: usize| self.cells[cell].is_active() && other.cells[cell].is_active();
-        for carried in self
-            .carried
-            .iter_mut()
-            .filter(|carried| is_active_in_both(carried.cell))
-        {
-            carried.counts.silent_ns =
-                silent_ns(&before, carried).min(silent_ns(&other.carried, carried));
+        for more in &other.carried {
+            add_carried(&mut self.carried, more.clone());
+        }
+        for carried in &mut self.carried {
+            if self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
+                carried.counts.silent_ns =
+                    silent_ns_of(&before, carried).min(silent_ns_of(&other.carried, carried));
+            }
         }
     }
 

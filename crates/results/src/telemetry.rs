@@ -162,12 +162,6 @@ impl ColumnOf {
                 });
         }
         let (first, rest) = name.split_once('.')?;
-        let find_column = |name: &str, is_it: fn(Column) -> bool| {
-            Column::ALL
-                .iter()
-                .copied()
-                .find(|column| is_it(*column) && column.name() == name)
-        };
         match first {
             HOST => find_column(rest, |column| column.source() == Source::Host)
                 .map(|column| column.of("")),
@@ -181,6 +175,14 @@ impl ColumnOf {
             device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
         }
     }
+}
+
+/// The column called `name` among the columns for which `is_wanted` is true.
+fn find_column(name: &str, is_wanted: fn(Column) -> bool) -> Option<Column> {
+    Column::ALL
+        .iter()
+        .copied()
+        .find(|column| is_wanted(*column) && column.name() == name)
 }
 
 impl fmt::Display for ColumnOf {

@@ -30,13 +30,6 @@ pub struct WentBack {
 impl Bytes {
     /// Difference to `before`. Errors: a counter has fallen, so the difference is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
-        let difference = |counter, before: u64, now: u64| {
-            now.checked_sub(before).ok_or(WentBack {
-                counter,
-                before,
-                now,
-            })
-        };
         Ok(Self {
             host: difference("bytes written by hosts", before.host, self.host)?,
             media: difference("bytes written to the media", before.media, self.media)?,
@@ -48,6 +41,14 @@ impl Bytes {
     pub fn waf(self) -> Option<f64> {
         (self.host > 0).then(|| self.media as f64 / self.host as f64)
     }
+}
+
+fn difference(counter: &'static str, before: u64, now: u64) -> Result<u64, WentBack> {
+    now.checked_sub(before).ok_or(WentBack {
+        counter,
+        before,
+        now,
+    })
 }
 
 impl std::iter::Sum for Bytes {

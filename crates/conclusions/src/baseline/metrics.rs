@@ -49,6 +49,14 @@ impl MetricKind {
             Self::InFlight | Self::Cpu | Self::Knee => None,
         }
     }
+
+    /// A value with its unit.
+    fn value_text(self, value: f64) -> String {
+        match self {
+            Self::P99 | Self::P99AtHalf => milliseconds(value / 1e3),
+            _ => units::number(value),
+        }
+    }
 }
 
 results::display!(MetricKind {
@@ -67,21 +75,11 @@ const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
 /// Computes the metrics of a drive from its points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
-    let mut collected = Vec::new();
-    let mut add = |what, mix, value: Option<f64>| {
-        collected.extend(value.filter(|value| value.is_finite()).map(|value| Metric {
-            kind: what,
-            mix,
-            value,
-        }));
-    };
+    let mut values = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
-        add(MetricKind::Highest, mix, highest(&curve));
-        add(
-            MetricKind::Knee,
-            mix,
-            knee(&curve).map(|knee| f64::from(knee.depth)),
-        );
+        let knee = knee(&curve).map(|knee| f64::from(knee.depth));
+        values.push((MetricKind::Highest, mix, highest(&curve)));
+        values.push((MetricKind::Knee, mix, knee));
     }
     // With few operations, drives differ by chance.
     let is_comparable = |done: &&Done| done.is_compared(99.0);
@@ -89,57 +87,54 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
         let half = at_half(&curve, highest_rate(points, mix))
             .and_then(Point::main_direction)
             .filter(is_comparable);
-        add(
-            MetricKind::P99AtHalf,
-            mix,
-            half.and_then(|done| done.answer_at(99.0).us()),
-        );
+        let p99 = half.and_then(|done| done.answer_at(99.0).us());
+        values.push((MetricKind::P99AtHalf, mix, p99));
     }
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
-        add(MetricKind::Iops, mix, Some(point.iops()));
-        add(
-            MetricKind::P99,
-            mix,
-            point
-                .main_direction()
-                .filter(is_comparable)
-                .and_then(|done| done.service_at(99.0).us()),
-        );
-        add(MetricKind::InFlight, mix, point.mean_in_flight);
-        add(MetricKind::Cpu, mix, point.cpu_us);
+        let p99 = point
+            .main_direction()
+            .filter(is_comparable)
+            .and_then(|done| done.service_at(99.0).us());
+        values.push((MetricKind::Iops, mix, Some(point.iops())));
+        values.push((MetricKind::P99, mix, p99));
+        values.push((MetricKind::InFlight, mix, point.mean_in_flight));
+        values.push((MetricKind::Cpu, mix, point.cpu_us));
     }
     for (mix, curve) in curves(points, Part::Saturation) {
-        add(
-            MetricKind::Sustained,
-            mix,
-            curve.last().map(|point| point.iops()),
-        );
+        let iops = curve.last().map(|point| point.iops());
+        values.push((MetricKind::Sustained, mix, iops));
     }
-    collected.sort_by_key(|metric| metric.kind);
-    collected
+    let mut metrics: Vec<Metric> = values
+        .into_iter()
+        .filter_map(|(kind, mix, value)| {
+            let value = value.filter(|value: &f64| value.is_finite())?;
+            Some(Metric { kind, mix, value })
+        })
+        .collect();
+    metrics.sort_by_key(|metric| metric.kind);
+    metrics
 }
 
 /// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
 /// rate in any part. The saturation part is ignored, because a drive with free blocks does more than it can sustain.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
-    let of = |part| {
-        points
-            .iter()
-            .filter(move |point| point.part == part && Mix::of(point) == mix)
-    };
-    let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
-    let by_profile = || of(Part::Profile).map(Point::iops).next_back();
-    highest(&of(Part::Depth).collect::<Vec<_>>())
-        .or_else(by_profile)
-        .or_else(|| {
-            points
-                .iter()
-                .filter(|point| Mix::of(point) == mix)
-                .filter(lasts)
-                .map(Point::iops)
-                .reduce(f64::max)
-        })
+    let of_mix: Vec<&Point> = points
+        .iter()
+        .filter(|point| Mix::of(point) == mix)
+        .collect();
+    let sweep: Vec<&Point> = of_mix
+        .iter()
+        .copied()
+        .filter(|point| point.part == Part::Depth)
+        .collect();
+    let profile = of_mix.iter().rfind(|point| point.part == Part::Profile);
+    let lasting = of_mix
+        .iter()
+        .filter(|point| !matches!(point.part, Part::Saturation | Part::PtsSaturation));
+    highest(&sweep)
+        .or(profile.map(|point| point.iops()))
+        .or_else(|| lasting.map(|point| point.iops()).reduce(f64::max))
         .filter(|iops| *iops > 0.0)
 }
 
@@ -329,13 +324,11 @@ fn differences(series: &Series) -> Vec<String> {
                 .into_iter()
                 .find(|outlier| group[outlier.index] == number);
             sentences.extend(own_outlier.map(|outlier| {
-                let [value, median] = [outlier.value, outlier.median].map(|value| match metric_kind {
-                    MetricKind::P99 | MetricKind::P99AtHalf => milliseconds(value / 1e3),
-                    _ => units::number(value),
-                });
                 format!(
-                    "{} differs from the other drives of its model: {metric_kind} of {mix} {value}, median {median}",
-                    device.name
+                    "{} differs from the other drives of its model: {metric_kind} of {mix} {}, median {}",
+                    device.name,
+                    metric_kind.value_text(outlier.value),
+                    metric_kind.value_text(outlier.median)
                 )
             }));
         }

@@ -199,6 +199,11 @@ impl Done {
         self.ops.saturating_add(self.undone)
     }
 
+    /// Size of an operation, rounded to bytes.
+    fn whole_bytes(&self) -> u64 {
+        self.bytes_each.round() as u64
+    }
+
     /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
         self.offered_iops
@@ -221,17 +226,11 @@ pub struct Mix {
 
 impl Mix {
     pub fn of(point: &Point) -> Self {
-        let bytes = |done: &Option<Done>| {
-            done.as_ref()
-                .map_or(0, |done| done.bytes_each.round() as u64)
-        };
-        let read_bytes = bytes(&point.reads);
-        let write_bytes = bytes(&point.writes);
         Self {
             random: point.random,
             read_pct: point.read_pct.round() as u32,
-            read_bytes,
-            write_bytes,
+            read_bytes: point.reads.as_ref().map_or(0, Done::whole_bytes),
+            write_bytes: point.writes.as_ref().map_or(0, Done::whole_bytes),
         }
     }
 }
@@ -268,24 +267,17 @@ impl fmt::Display for Mix {
 /// The points of `part`, grouped by mix. Mixes are in the order of their first points; points within a mix are sorted
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
-    let sort_key = |point: &Point| {
-        (
-            point.round,
-            point.depth,
-            point.offered_iops().unwrap_or(f64::INFINITY),
-        )
-    };
     let of_part = points.iter().filter(|point| point.part == part);
     let mut curves = grouped(of_part.map(|point| (Mix::of(point), point)));
     for (_, curve) in &mut curves {
         // Reversed, so that the last of several equal points is kept.
         curve.reverse();
         curve.sort_by(|a, b| {
-            sort_key(a)
-                .partial_cmp(&sort_key(b))
+            a.curve_key()
+                .partial_cmp(&b.curve_key())
                 .unwrap_or(Ordering::Equal)
         });
-        curve.dedup_by_key(|point| sort_key(point));
+        curve.dedup_by_key(|point| point.curve_key());
     }
     curves
 }
@@ -354,6 +346,15 @@ impl Point {
     /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
         self.directions().all(Done::is_reached)
+    }
+
+    /// Round, depth and offered rate; without a rate limit, the rate is infinite.
+    fn curve_key(&self) -> (u32, u32, f64) {
+        (
+            self.round,
+            self.depth,
+            self.offered_iops().unwrap_or(f64::INFINITY),
+        )
     }
 }
 

@@ -30,6 +30,13 @@ pub struct Ratio {
     pub p99: Option<f64>,
 }
 
+impl Ratio {
+    fn is_behind(&self) -> bool {
+        self.achieved
+            .is_some_and(|achieved| achieved < ACHIEVED_MIN)
+    }
+}
+
 /// Scaling of all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linearity {
@@ -49,14 +56,9 @@ pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<
     if ratios.is_empty() {
         return None;
     }
-    let behind = |ratio: &Ratio| {
-        ratio
-            .achieved
-            .is_some_and(|achieved| achieved < ACHIEVED_MIN)
-    };
     let linear = ratios
         .iter()
-        .all(|ratio| !behind(ratio) && ratio.together.within_limits);
+        .all(|ratio| !ratio.is_behind() && ratio.together.within_limits);
     Some(Linearity {
         linear,
         sentence: sentence(&ratios, linear),

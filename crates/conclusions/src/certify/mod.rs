@@ -35,7 +35,7 @@ mod linearity;
 pub use linearity::{Linearity, Ratio, linearity};
 
 use crate::series::{Conclusion, Rule, Series, State, Step};
-use results::judge::{Code, Deciding, End, Outcome, Reason, Sla, Verdict, Whose};
+use results::judge::{Code, Deciding, End, Outcome, Sla, Verdict, Whose};
 use results::units::{Grouped, count, span};
 use serde_json::{Value, json};
 
@@ -48,15 +48,10 @@ pub(crate) mod testing;
 /// the stage whose share of slow operations was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
-    let step_with = |outcome| {
-        steps
-            .iter()
-            .find(|step| step.state == State::Done && step.outcome == Some(outcome))
-    };
     let open_step = steps.iter().find(|step| step.state != State::Done);
     let (outcome, sentence) = match (
-        step_with(Outcome::Fail),
-        step_with(Outcome::Invalid),
+        done_with(steps, Outcome::Fail),
+        done_with(steps, Outcome::Invalid),
         open_step,
     ) {
         (Some(failed), ..) => (
@@ -98,6 +93,13 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     }
 }
 
+/// The first finished stage with this outcome.
+fn done_with(steps: &[Step], outcome: Outcome) -> Option<&Step> {
+    steps
+        .iter()
+        .find(|step| step.state == State::Done && step.outcome == Some(outcome))
+}
+
 fn stage_text(step: &Step) -> String {
     match step.outcome {
         Some(Outcome::Fail) => format!("{} failed: {}", step.name, step.reason),
@@ -107,18 +109,19 @@ fn stage_text(step: &Step) -> String {
 
 /// The stage under [`Rule::Limits`] whose share of slow operations came nearest to its limit.
 fn tightest(steps: &[Step]) -> Option<&Step> {
-    let of_limit = |step: &Step| {
-        let decided: Deciding =
-            serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
-        Some(decided.share / decided.share_max)
-    };
     let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
     // Reversed, so that the first of several equal stages is taken.
     judged.rev().max_by(|one, other| {
-        of_limit(one)
+        share_of_limit(one)
             .unwrap_or(0.0)
-            .total_cmp(&of_limit(other).unwrap_or(0.0))
+            .total_cmp(&share_of_limit(other).unwrap_or(0.0))
     })
+}
+
+/// The share of slow operations that decided a stage, as a fraction of its limit.
+fn share_of_limit(step: &Step) -> Option<f64> {
+    let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+    Some(decided.share / decided.share_max)
 }
 
 fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
@@ -253,13 +256,13 @@ fn by_completion(verdict: &Verdict) -> StageResult {
         verdict.ran_sec,
         Grouped(verdict.duration_sec)
     );
-    let is_broken = |reason: &&Reason| {
+    let broken = verdict.reasons.iter().find(|reason| {
         matches!(
             reason.code,
             Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late
         )
-    };
-    if let Some(broken) = verdict.reasons.iter().find(is_broken) {
+    });
+    if let Some(broken) = broken {
         return judged(
             Outcome::Fail,
             format!(
@@ -505,6 +508,7 @@ pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u6
 mod tests {
     use super::testing::{claim, series, verdict};
     use super::*;
+    use results::judge::Reason;
 
     fn done(step: &mut Step, outcome: Outcome, reason: &str) {
         step.state = State::Done;

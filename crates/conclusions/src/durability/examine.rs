@@ -109,19 +109,15 @@ pub fn examine<E>(
         // A file gets its name only after the flush, so a torn file is never allowed.
         let may_be_torn = next <= acknowledged + lane.window() && lane.mode != Mode::Rename;
         let newer = |sector: &&Sector| matches!(sector, Sector::Write(sequence) if *sequence >= last.max(1));
-        let sequence = |sector: &Sector| {
-            if let Sector::Write(sequence) = sector {
-                Some(*sequence)
-            } else {
-                None
-            }
-        };
-        let first = content.first().and_then(sequence);
+        let first = content.first().and_then(Sector::sequence);
         let found_newer = content.iter().filter(newer).count();
         let is_whole = content.windows(2).all(|pair| pair[0] == pair[1]);
         let has_next = content.contains(&Sector::Write(next));
         let is_corrupt = content.contains(&Sector::Corrupt);
-        latest = content.iter().filter_map(sequence).fold(latest, u64::max);
+        latest = content
+            .iter()
+            .filter_map(Sector::sequence)
+            .fold(latest, u64::max);
         counts.checked += u64::from(last > 0);
         if let Some(found) = first.filter(|_| is_whole && found_newer > 0) {
             counts.intact += u64::from(last > 0);
@@ -131,7 +127,7 @@ pub fn examine<E>(
         }
         let rest_is_last = content
             .iter()
-            .filter_map(sequence)
+            .filter_map(Sector::sequence)
             .all(|of| of == last || of == next);
         let is_known = content
             .iter()
@@ -196,6 +192,17 @@ pub enum Sector {
     Blank,
     /// A sector of other origin, or of another place in this session.
     Foreign,
+}
+
+impl Sector {
+    /// The number of the write; `None` if the sector is not of a write of the lane.
+    fn sequence(&self) -> Option<u64> {
+        if let Self::Write(sequence) = self {
+            Some(*sequence)
+        } else {
+            None
+        }
+    }
 }
 
 /// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf`

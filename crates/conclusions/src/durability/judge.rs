@@ -83,13 +83,22 @@ impl Durability {
         disk: Option<String>,
     ) -> Self {
         let no_cut = no_cut(record, after_cut);
-        let result = |(mode, lanes): (Mode, Vec<usize>)| {
-            let sum = |of_lane: &dyn Fn(usize) -> u64| {
-                lanes.iter().map(|lane| of_lane(*lane)).sum::<u64>()
-            };
-            let exposed = sum(&|lane| record.upto[lane] - record.upto_before[lane]);
+        let lanes = record
+            .session
+            .lanes
+            .iter()
+            .zip(0..)
+            .map(|(lane, number)| (lane.mode, number));
+        let mut modes = Vec::new();
+        for (mode, lanes) in grouped(lanes) {
+            let mut acknowledged = 0;
+            let mut exposed = 0;
             let mut mode_counts = Counts::default();
-            lanes.iter().for_each(|lane| mode_counts += counts[*lane]);
+            for lane in lanes {
+                acknowledged += record.upto[lane];
+                exposed += record.upto[lane] - record.upto_before[lane];
+                mode_counts += counts[lane];
+            }
             let outcome = if mode_counts.failed_writes() > 0 {
                 Outcome::Fail
             } else if no_cut.is_some() || exposed < EXPOSED_MIN {
@@ -97,24 +106,15 @@ impl Durability {
             } else {
                 Outcome::Pass
             };
-            let calls = mode.calls().to_owned();
-            let acknowledged = sum(&|lane| record.upto[lane]);
-            ModeResult {
+            modes.push(ModeResult {
                 mode,
-                calls,
+                calls: mode.calls().to_owned(),
                 acknowledged,
                 exposed,
                 counts: mode_counts,
                 outcome,
-            }
-        };
-        let lanes = record
-            .session
-            .lanes
-            .iter()
-            .zip(0..)
-            .map(|(lane, number)| (lane.mode, number));
-        let modes: Vec<ModeResult> = grouped(lanes).into_iter().map(result).collect();
+            });
+        }
         let has_mode = |outcome| modes.iter().any(|result| result.outcome == outcome);
         let outcome = if has_mode(Outcome::Fail) {
             Outcome::Fail
@@ -189,19 +189,16 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
         (None, false) => {}
     }
     let (power_before, power_now) = power_counts(record, after_cut)?;
-    let [cycles, unsafe_shutdowns] = [
-        (power_now.cycles, "power cycle"),
-        (power_now.unsafe_shutdowns, "unsafe shutdown"),
-    ]
-    .map(|(of, what)| count(of, what));
     if power_now.cycles == power_before.cycles {
         Some(format!(
-            "cannot tell: the drive counts {cycles}, as before, so it kept its power; a restart of the machine alone proves little"
+            "cannot tell: the drive counts {}, as before, so it kept its power; a restart of the machine alone proves little",
+            count(power_now.cycles, "power cycle")
         ))
     } else if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns {
         Some(format!(
-            "cannot tell: the drive counts {unsafe_shutdowns}, as before, so it was notified before it lost power; cut the power \
-             instead of shutting the machine down"
+            "cannot tell: the drive counts {}, as before, so it was notified before it lost power; cut the power \
+             instead of shutting the machine down",
+            count(power_now.unsafe_shutdowns, "unsafe shutdown")
         ))
     } else {
         None

@@ -190,6 +190,18 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// True if sizes and offsets are in the bounds of a lane.
+    fn is_in_bounds(&self) -> bool {
+        (SECTOR_BYTES..=WRITE_BYTES_MAX).contains(&self.write_bytes)
+            && self.write_bytes.is_multiple_of(SECTOR_BYTES)
+            && (2..=SLOTS_MAX).contains(&self.slots)
+            && self.slots.is_power_of_two()
+            && self
+                .at
+                .checked_add(self.bytes())
+                .is_some_and(|end| end <= i64::MAX as u64)
+    }
+
     /// Slot of write number `sequence`, from 1. The writes of a generation fill every slot once.
     pub fn slot(&self, sequence: u64) -> u64 {
         let slots = u64::from(self.slots);
@@ -279,18 +291,7 @@ impl Session {
                 self.lanes.len()
             ));
         }
-        let is_good = |lane: &Lane| {
-            let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
-            size.contains(&lane.write_bytes)
-                && lane.write_bytes.is_multiple_of(SECTOR_BYTES)
-                && (2..=SLOTS_MAX).contains(&lane.slots)
-                && lane.slots.is_power_of_two()
-                && lane
-                    .at
-                    .checked_add(lane.bytes())
-                    .is_some_and(|end| end <= i64::MAX as u64)
-        };
-        match self.lanes.iter().position(|lane| !is_good(lane)) {
+        match self.lanes.iter().position(|lane| !lane.is_in_bounds()) {
             Some(lane) => Err(format!(
                 "lane {lane} of the session has values out of bounds"
             )),

@@ -234,17 +234,19 @@ impl Model<'_> {
             let mut best = None;
             let mut few_groups = None;
             for score in 0..SCORES {
-                let medians = |own: bool| {
-                    let hosts = hosts.iter().filter(|((firmware, _), _)| {
-                        !firmware.is_empty() && (*firmware == name) == own
-                    });
-                    hosts
-                        .map(|(_, members)| self.median(members, score))
-                        .filter(|m| m.is_finite())
-                        .collect::<Vec<_>>()
-                };
-                let own_medians = medians(true);
-                let other_medians = medians(false);
+                let mut own_medians = Vec::new();
+                let mut other_medians = Vec::new();
+                for ((firmware, _), members) in &hosts {
+                    let median = self.median(members, score);
+                    if firmware.is_empty() || !median.is_finite() {
+                        continue;
+                    }
+                    if *firmware == name {
+                        own_medians.push(median);
+                    } else {
+                        other_medians.push(median);
+                    }
+                }
                 if own_medians.is_empty() || other_medians.is_empty() {
                     continue;
                 }
@@ -396,18 +398,12 @@ impl Model<'_> {
             .iter()
             .flat_map(|slow| slow.1.iter().copied())
             .collect();
-        let count = self.members.len();
-        let others = |of: &[usize]| {
-            (0..count)
-                .filter(|member| !of.contains(member))
-                .collect::<Vec<_>>()
-        };
-        let normal = others(&blamed_members);
+        let normal = self.members_except(&blamed_members);
         for (name, members, best) in slow {
             // If all drives are blamed (for example two firmwares, by different scores), the peers of a group are all
             // drives outside it.
             let rest = if normal.is_empty() {
-                others(&members)
+                self.members_except(&members)
             } else {
                 normal.clone()
             };
@@ -436,6 +432,12 @@ impl Model<'_> {
         }
     }
 
+    fn members_except(&self, excluded: &[usize]) -> Vec<usize> {
+        (0..self.members.len())
+            .filter(|member| !excluded.contains(member))
+            .collect()
+    }
+
     /// Labels of other levels that exactly these members share.
     fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
         let label = |level: Level, member: usize| level.of(self.members[member].labels);
@@ -459,9 +461,8 @@ impl Model<'_> {
         let whole_run_score = metric * Extent::ALL.len();
         let shift_of = |member: &Member<'_>| member.shift[whole_run_score];
         let peers = || rest.iter().map(|member| &self.members[*member]);
-        let [low, high] = [0, 1].map(|edge| {
-            lower_median(peers().map(|peer| peer.scores.band[metric][edge] - shift_of(peer)))
-        });
+        let low = lower_median(peers().map(|peer| peer.scores.band[metric][0] - shift_of(peer)));
+        let high = lower_median(peers().map(|peer| peer.scores.band[metric][1] - shift_of(peer)));
         let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;
         let mut outside_shares = Vec::new();
         let mut since_times = Vec::new();
@@ -470,15 +471,14 @@ impl Model<'_> {
             let explained_shift = shift_of(member);
             let mut windows = self.centers.residuals(member.windows).windows;
             windows.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let is_above = |limit: f64| {
-                move |window: &(f64, [f64; Metric::ALL.len()])| {
-                    window.1[metric] - explained_shift > limit
-                }
-            };
-            let windows_above = windows.iter().copied().filter(is_above(high)).count();
+            let values: Vec<f64> = windows
+                .iter()
+                .map(|window| window.1[metric] - explained_shift)
+                .collect();
+            let windows_above = values.iter().filter(|value| **value > high).count();
             outside_shares.push(windows_above as f64 / windows.len() as f64);
             // The final period of the run with the largest surplus of slow windows over normal windows.
-            let slow: Vec<bool> = windows.iter().map(is_above(halfway)).collect();
+            let slow: Vec<bool> = values.iter().map(|value| *value > halfway).collect();
             let mut balance = 0_i64;
             let mut balance_max = 0;
             let mut slow_from = windows.len();

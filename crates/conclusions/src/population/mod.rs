@@ -357,19 +357,21 @@ impl DriveLatencies {
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);
-        let compared_streams = || {
-            layout
-                .streams
-                .iter()
-                .enumerate()
-                .filter(|(_, info)| info.judged == any_judged)
-        };
+        let compared_streams: Vec<_> = layout
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, info)| info.judged == any_judged)
+            .collect();
         // Reversed, so that the first stream with the highest rate is taken.
-        let highest = compared_streams()
+        let highest = compared_streams
+            .iter()
             .rev()
             .max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
-        let all_paced = compared_streams().all(|(_, info)| info.offered_iops > 0.0);
-        let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);
+        let all_paced = compared_streams
+            .iter()
+            .all(|(_, info)| info.offered_iops > 0.0);
+        let stream = highest.filter(|_| all_paced).map(|(stream, _)| *stream);
         let devices = layout.devices.len().max(1);
         let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
         each_buckets(dir, &layout, HlogKind::Service, stream, |window| {
@@ -393,18 +395,6 @@ impl DriveLatencies {
                     * f64::from(bucket.count);
                 count += u64::from(bucket.count);
             }
-            let quantile = |quantile: f64| {
-                let target = (quantile * count as f64).ceil() as u64;
-                let mut cumulative = 0;
-                window
-                    .buckets
-                    .iter()
-                    .find(|bucket: &&Bucket| {
-                        cumulative += u64::from(bucket.count);
-                        cumulative >= target
-                    })
-                    .map_or(0.0, |bucket| bucket.most_ns as f64)
-            };
             windows.push(Window {
                 start_s: window.from_sec,
                 load: if info.offered_iops > 0.0 {
@@ -417,8 +407,8 @@ impl DriveLatencies {
                 } else {
                     0.0
                 },
-                p50_ns: quantile(0.5),
-                p99_ns: quantile(0.99),
+                p50_ns: quantile_ns(window.buckets, count, 0.5),
+                p99_ns: quantile_ns(window.buckets, count, 0.99),
             });
         })?;
         let largest = by_stream.into_values().max_by_key(|(all, _)| all.len());
@@ -428,6 +418,19 @@ impl DriveLatencies {
             p99_ns: Some(all.value_at_quantile(0.99) as f64),
         }))
     }
+}
+
+/// Upper bound of the bucket with the `quantile` of `count` durations; 0 without durations.
+fn quantile_ns(buckets: &[Bucket], count: u64, quantile: f64) -> f64 {
+    let target = (quantile * count as f64).ceil() as u64;
+    let mut cumulative = 0;
+    for bucket in buckets {
+        cumulative += u64::from(bucket.count);
+        if cumulative >= target {
+            return bucket.most_ns as f64;
+        }
+    }
+    0.0
 }
 
 #[cfg(test)]

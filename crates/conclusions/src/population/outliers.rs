@@ -111,6 +111,15 @@ impl Spread {
     fn width(&self) -> f64 {
         self.deviation * (1.0 + 1.0 / self.count).sqrt()
     }
+
+    /// Sum of the squared distances from the mean. A single value has no deviation.
+    fn squares(&self) -> f64 {
+        if self.count > 1.0 {
+            self.deviation.powi(2) * (self.count - 1.0)
+        } else {
+            0.0
+        }
+    }
 }
 
 fn mean_and_variance(values: &[(f64, usize)]) -> (f64, f64) {
@@ -192,15 +201,7 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     }
     let own_spread = spread(own);
     let other_spread = spread(others);
-    // A single value has no deviation.
-    let squares = |of: &Spread| {
-        if of.count > 1.0 {
-            of.deviation.powi(2) * (of.count - 1.0)
-        } else {
-            0.0
-        }
-    };
-    let deviation = ((squares(&own_spread) + squares(&other_spread)) / freedom)
+    let deviation = ((own_spread.squares() + other_spread.squares()) / freedom)
         .sqrt()
         .max(DEVIATION_MIN);
     let t = (own_spread.mean - other_spread.mean)
@@ -229,6 +230,9 @@ type Values = [f64; Metric::ALL.len()];
 /// A cell: number of its period of ten minutes, and number of its load range (a factor of 1.1 from edge to edge).
 type Cell = (u32, i16);
 
+/// A cell with values. Single precision is enough: an error of 1e-6 in a logarithm is 1e-6 of the latency.
+type CellValues = (Cell, [f32; Metric::ALL.len()]);
+
 /// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
 fn logarithms(window: &Window) -> Option<(Cell, Values)> {
     let latencies = Metric::ALL.map(|metric| metric.of(window));
@@ -250,41 +254,40 @@ fn median<T: Copy + PartialOrd>(
     *values.select_nth_unstable_by(middle, order).1
 }
 
+/// The median of each metric over the values of one cell. `scratch` is overwritten.
+fn cell_medians(values: &[CellValues], scratch: &mut Vec<f32>) -> CellValues {
+    let medians = std::array::from_fn(|metric| {
+        scratch.clear();
+        scratch.extend(values.iter().map(|(_, values)| values[metric]));
+        median(scratch, f32::total_cmp)
+    });
+    (values[0].0, medians)
+}
+
 /// Centers of the cells of a model, sorted by cell.
 pub(super) struct Centers(Vec<(Cell, Values)>);
 
 impl Centers {
     /// The centers of all cells with enough drives.
     pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [Window]>) -> Self {
-        // Single precision is enough: an error of 1e-6 in a logarithm is 1e-6 of the latency.
-        type Single = (Cell, [f32; Metric::ALL.len()]);
         let mut scratch = Vec::new();
-        let mut median_of = |cell: &[Single]| -> Single {
-            (
-                cell[0].0,
-                std::array::from_fn(|metric: usize| {
-                    scratch.clear();
-                    scratch.extend(cell.iter().map(|(_, values)| values[metric]));
-                    median(&mut scratch, f32::total_cmp)
-                }),
-            )
-        };
-        let mut medians: Vec<Single> = Vec::new();
-        let mut windows: Vec<Single> = Vec::new();
+        let mut medians: Vec<CellValues> = Vec::new();
+        let mut windows: Vec<CellValues> = Vec::new();
         for drive in drives {
             windows.clear();
             let single = |(cell, values): (Cell, Values)| (cell, values.map(|value| value as f32));
             windows.extend(drive.iter().filter_map(logarithms).map(single));
             windows.sort_by_key(|(cell, _)| *cell);
-            medians.extend(windows.chunk_by(|a, b| a.0 == b.0).map(&mut median_of));
+            let cells = windows.chunk_by(|a, b| a.0 == b.0);
+            medians.extend(cells.map(|cell| cell_medians(cell, &mut scratch)));
         }
         medians.sort_by_key(|(cell, _)| *cell);
         let cells = medians
             .chunk_by(|a, b| a.0 == b.0)
             .filter(|drives| drives.len() >= DRIVES_MIN);
         let centers = cells
-            .map(median_of)
-            .map(|(cell, values): Single| (cell, values.map(f64::from)));
+            .map(|cell| cell_medians(cell, &mut scratch))
+            .map(|(cell, values)| (cell, values.map(f64::from)));
         Self(centers.collect())
     }
 

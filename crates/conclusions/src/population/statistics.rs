@@ -132,13 +132,6 @@ pub struct Comparison {
 /// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
 /// Methods (2014), 4.1 to 4.3.
 pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Comparison> {
-    let finite = |values: &[f64]| {
-        values
-            .iter()
-            .copied()
-            .filter(|value| value.is_finite())
-            .collect::<Vec<_>>()
-    };
     let first = finite(first);
     let second = finite(second);
     if first.is_empty() || second.is_empty() {
@@ -170,6 +163,14 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
     })
 }
 
+fn finite(values: &[f64]) -> Vec<f64> {
+    values
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite())
+        .collect()
+}
+
 /// Mann-Whitney's test for larger values in `second` than in `first`. Both populations must have at least one value,
 /// and only finite values. Returns U, true if the p-values are exact, and the one-sided p-values for larger and for
 /// smaller values in `second`.
@@ -190,14 +191,12 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
         let deviation = deviation(first.len(), second.len(), ties);
         let pairs = (first.len() * second.len()) as f64;
         // Continuity correction: half a step of U.
-        let tail = |distance: f64| {
-            if deviation > 0.0 {
-                student_tail((distance - 0.5) / deviation, NORMAL)
-            } else {
-                1.0
-            }
-        };
-        [tail(u - pairs / 2.0), tail(pairs / 2.0 - u)]
+        let tail = |distance: f64| student_tail((distance - 0.5) / deviation, NORMAL);
+        if deviation > 0.0 {
+            [tail(u - pairs / 2.0), tail(pairs / 2.0 - u)]
+        } else {
+            [1.0; 2]
+        }
     };
     (u, exact, p)
 }

@@ -296,21 +296,17 @@ pub fn conclude(
         .iter()
         .filter_map(|step| Some((step, Details::of(step)?)))
         .collect();
-    let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
-        steps
-            .iter()
-            .rev()
-            .find(|(step, details): &&(&Step, Details)| {
-                Some(details.moved.multiple()) == multiple && rule(step, details)
-            })
-            .map(|(_, details)| details)
-    };
-    let held_details = last_details(finding.held, &|step, details| {
-        step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held
+    let held = steps.iter().rev().find(|(step, details)| {
+        Some(details.moved.multiple()) == finding.held
+            && step.rule == Rule::Limits
+            && details.judged.seen == StepOutcome::Held
     });
-    let not_held_details = last_details(finding.not_held, &|_, details| {
-        details.judged.seen != StepOutcome::Held
+    let not_held = steps.iter().rev().find(|(_, details)| {
+        Some(details.moved.multiple()) == finding.not_held
+            && details.judged.seen != StepOutcome::Held
     });
+    let held_details = held.map(|(_, details)| details);
+    let not_held_details = not_held.map(|(_, details)| details);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
     let mut remarks = Vec::from_iter(held_details.map(|details: &Details| {

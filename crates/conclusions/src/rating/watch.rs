@@ -157,6 +157,10 @@ impl AtLimit<'_> {
             self.series.group
         )
     }
+
+    fn share_of_limit(&self) -> f64 {
+        self.share() / self.limit.share_max()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -361,12 +365,13 @@ impl Watcher {
     /// For each series and limit: the shares in both halves of the last `rounds` rounds. `None`: fewer rounds.
     fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = (AtLimit<'_>, [f64; 2])>> {
         let half = rounds / 2;
-        let shares = move |at: AtLimit<'_>| {
-            let (first, second) = at.rounds.split_at(half);
-            [first, second].map(|rounds| AtLimit { rounds, ..at }.share())
-        };
-        (self.rounds.count() >= rounds)
-            .then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
+        (self.rounds.count() >= rounds).then(|| {
+            self.at_limits(2 * half).map(move |at| {
+                let (first, second) = at.rounds.split_at(half);
+                let shares = [first, second].map(|rounds| AtLimit { rounds, ..at }.share());
+                (at, shares)
+            })
+        })
     }
 
     /// True if every share of the last window is settled: far below its limit or (without `only_clear`) equal in both
@@ -429,43 +434,44 @@ impl Watcher {
     /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
     fn over_limit(&self, rounds_judged: usize) -> Option<(StepOutcome, String)> {
         self.at_limits(rounds_judged).find_map(|at_limit| {
-            let exceeded = |(over, wanted)| at_limit.limit.is_exceeded(over, wanted);
+            let is_exceeded = |(over, wanted)| at_limit.limit.is_exceeded(over, wanted);
             let response = at_limit.sums(|round| &round.response_over);
             let text = at_limit.text();
             let limit_text = at_limit.limit.share_text();
-            match exceeded(at_limit.sums(|round| &round.judged_over)) {
-                true if exceeded(at_limit.sums(|round| &round.judged_least_over)) => {
-                    Some((StepOutcome::Failed, format!("{text} over {rounds_judged} rounds (limit {limit_text})")))
+            if is_exceeded(at_limit.sums(|round| &round.judged_over)) {
+                if is_exceeded(at_limit.sums(|round| &round.judged_least_over)) {
+                    let why = format!("{text} over {rounds_judged} rounds (limit {limit_text})");
+                    return Some((StepOutcome::Failed, why));
                 }
-                true => {
-                    let why = "but only because of this program's own lag";
-                    Some((StepOutcome::OurLimit, format!("{text} (limit {limit_text}), {why}")))
-                }
-                false if exceeded(response) => {
-                    let share = units::percent(share(response));
-                    let threshold = at_limit.limit.threshold_text();
-                    let group = &at_limit.series.group;
-                    let why =
-                        format!("with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag would decide");
-                    Some((StepOutcome::OurLimit, why))
-                }
-                false => None,
+                let why = format!(
+                    "{text} (limit {limit_text}), but only because of this program's own lag"
+                );
+                Some((StepOutcome::OurLimit, why))
+            } else if is_exceeded(response) {
+                let share = units::percent(share(response));
+                let threshold = at_limit.limit.threshold_text();
+                let group = &at_limit.series.group;
+                let why = format!(
+                    "with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag \
+                     would decide"
+                );
+                Some((StepOutcome::OurLimit, why))
+            } else {
+                None
             }
         })
     }
 
     /// The share that came nearest to its limit, in words.
     fn nearest(&self, rounds_judged: usize) -> String {
-        let part = |at: &AtLimit<'_>| at.share() / at.limit.share_max();
         // Of several equal shares the first is taken, because its threshold is the tightest.
-        let nearest = |nearest, next| {
-            if part(&next) > part(&nearest) {
+        let nearest = self.at_limits(rounds_judged).reduce(|nearest, next| {
+            if next.share_of_limit() > nearest.share_of_limit() {
                 next
             } else {
                 nearest
             }
-        };
-        let nearest = self.at_limits(rounds_judged).reduce(nearest);
+        });
         nearest.map_or_else(String::new, |at| {
             format!("{} (limit {})", at.text(), at.limit.share_text())
         })

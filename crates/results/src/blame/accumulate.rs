@@ -129,6 +129,15 @@ struct Throttle {
     risen: bool,
 }
 
+/// Increase of a counter since `before`; 0 if the counter was reset or is missing.
+fn counter_rise(before: &mut Option<f64>, now: Option<f64>) -> f64 {
+    let rise = now
+        .zip(*before)
+        .map_or(0.0, |(now, before)| (now - before).max(0.0));
+    *before = now.or(*before);
+    rise
+}
+
 impl Blamer {
     /// A blamer without data, for a run judged by `plan`. `columns` has the names of the telemetry values. For each
     /// device, `kernel_names` has the column prefix (`None`: no columns), and `requests_max` the maximum number of
@@ -222,23 +231,30 @@ impl Blamer {
     }
 
     fn row(&self, fields: &[String], device: usize) -> Row {
-        let name = self.kernel_names.get(device).and_then(Option::as_deref);
-        let value = |column: Column| {
-            let of = if column.is_of_device() { name? } else { "" };
-            let value =
-                fields.get(self.columns.iter().position(|known: &Option<ColumnOf>| {
-                    known
-                        .as_ref()
-                        .is_some_and(|it| it.column == column && it.owner == of)
-                })?)?;
-            value.parse().ok().filter(|value: &f64| value.is_finite())
-        };
         Row(EXPLAINING_COLUMNS.map(|column| match column {
             // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by the
             // SMART value.
-            Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
-            column => value(column),
+            Column::Celsius => self
+                .value(fields, device, Column::SmartCelsius)
+                .or_else(|| self.value(fields, device, Column::Celsius)),
+            column => self.value(fields, device, column),
         }))
+    }
+
+    /// The value of `column` of `device` in `fields`; `None` if the value is missing or not finite.
+    fn value(&self, fields: &[String], device: usize, column: Column) -> Option<f64> {
+        let owner = if column.is_of_device() {
+            self.kernel_names.get(device)?.as_deref()?
+        } else {
+            ""
+        };
+        let index = self.columns.iter().position(|known| {
+            known
+                .as_ref()
+                .is_some_and(|known| known.column == column && known.owner == owner)
+        })?;
+        let value = fields.get(index)?.parse().ok();
+        value.filter(|value: &f64| value.is_finite())
     }
 
     fn device_row(&mut self, step: usize, device: usize, row: &Row, seconds: f64) {
@@ -256,16 +272,8 @@ impl Blamer {
             }
         }
         let throttle = &mut self.throttle[device];
-        let rise = |before: &mut Option<f64>, counter: Column| {
-            let now = row.get(counter);
-            let rise = now
-                .zip(*before)
-                .map_or(0.0, |(now, before)| (now - before).max(0.0));
-            *before = now.or(*before);
-            rise
-        };
-        let throttle_count = rise(&mut throttle.count, Column::SmartThrottleCount);
-        let throttle_sec = rise(&mut throttle.sec, Column::SmartThrottleSec);
+        let throttle_count = counter_rise(&mut throttle.count, row.get(Column::SmartThrottleCount));
+        let throttle_sec = counter_rise(&mut throttle.sec, row.get(Column::SmartThrottleSec));
         throttle.risen |= throttle_count > 0.0 || throttle_sec > 0.0;
         facts.throttled += throttle_count;
         facts.throttled_sec += throttle_sec;
@@ -325,15 +333,10 @@ impl Blamer {
         }
         let in_flight = &mut self.steps[step].in_flight;
         in_flight.resize(counts.cells.len(), 0);
-        let is_counted = |cell: usize| {
-            devices.contains(&(cell % self.devices)) && !self.commits[cell / self.devices]
-        };
-        for (cell, sum) in in_flight
-            .iter_mut()
-            .enumerate()
-            .filter(|(cell, _)| is_counted(*cell))
-        {
-            *sum = sum.saturating_add(counts.cells[cell].backlog.in_flight);
+        for (cell, sum) in in_flight.iter_mut().enumerate() {
+            if devices.contains(&(cell % self.devices)) && !self.commits[cell / self.devices] {
+                *sum = sum.saturating_add(counts.cells[cell].backlog.in_flight);
+            }
         }
     }
 
@@ -345,22 +348,22 @@ impl Blamer {
         steps: &Range<usize>,
         devices: Range<usize>,
     ) -> Option<(usize, f64)> {
-        let in_flight = |cell: usize| {
-            self.facts(steps)
-                .filter_map(move |facts| facts.in_flight.get(cell))
-                .sum::<u64>()
-        };
-        let of_stream = |stream: usize| {
-            devices
-                .clone()
-                .map(|device| in_flight(stream * self.devices + device))
-                .sum::<u64>()
-        };
         let cells = self.facts(steps).map(|facts| facts.in_flight.len()).max()?;
-        let streams = cells / self.devices.max(1);
-        let all: u64 = (0..streams).map(of_stream).sum();
-        let stream = (0..streams).max_by_key(|stream| of_stream(*stream))?;
-        let part = of_stream(stream) as f64 / all.max(1) as f64;
+        let mut ops_of_streams = vec![0_u64; cells / self.devices.max(1)];
+        for facts in self.facts(steps) {
+            for (stream, ops) in ops_of_streams.iter_mut().enumerate() {
+                *ops += devices
+                    .clone()
+                    .filter_map(|device| facts.in_flight.get(stream * self.devices + device))
+                    .sum::<u64>();
+            }
+        }
+        let all: u64 = ops_of_streams.iter().sum();
+        let (stream, ops) = ops_of_streams
+            .into_iter()
+            .enumerate()
+            .max_by_key(|(_, ops)| *ops)?;
+        let part = ops as f64 / all.max(1) as f64;
         (part > 0.5).then_some((stream, part))
     }
 

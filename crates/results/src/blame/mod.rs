@@ -25,7 +25,7 @@ pub use accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::cells_of;
 use crate::counts::CellCounts;
-use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, Window, between_text};
+use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, between_text};
 use crate::telemetry::Column;
 use crate::units::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use accumulate::SlowConditions;
@@ -95,6 +95,17 @@ impl BlamedWindow<'_> {
     /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
     fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
         self.at(sums).checked_div(self.with_times()).unwrap_or(0)
+    }
+
+    /// [`Self::mean_ns`] as text; `None` if the mean is 0.
+    fn mean_text(&self, sums: &[u64; THRESHOLDS_MAX]) -> Option<String> {
+        let mean_ns = self.mean_ns(sums);
+        (mean_ns > 0).then(|| duration(mean_ns))
+    }
+
+    /// Fraction of the operations over the threshold, relative to the limit.
+    fn share_of_limit(&self) -> f64 {
+        self.over() as f64 / self.counts.counted_ops() as f64 / self.limit.share_max()
     }
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
@@ -193,38 +204,37 @@ impl Blamer {
             .judged_groups()
             .flat_map(|group| self.blamed(judge, group))
             .collect();
-        let rank = |of: &BlamedWindow<'_>| {
-            of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max()
-        };
-        blamed_windows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        blamed_windows.sort_by(|a, b| b.share_of_limit().total_cmp(&a.share_of_limit()));
         blamed_windows.iter().map(BlamedWindow::blame).collect()
     }
 
     fn blamed<'a>(&'a self, judge: &'a Judge, group: &'a GroupCounts) -> Vec<BlamedWindow<'a>> {
         let per_slice = judge.plan.steps_per_slice();
-        let of_slice = |(slice, counts): (usize, &CellCounts)| (slice, None, *counts);
-        let of_window = |window: Window| {
+        let slices = group
+            .slices
+            .iter()
+            .enumerate()
+            .map(|(slice, counts)| (slice, None, *counts));
+        let windows_between = judge.share_windows_between(group).map(|window| {
             (
                 window.first,
                 judge.start_between_sec(&window),
                 window.counts,
             )
-        };
-        let slices = group.slices.iter().enumerate().map(of_slice);
+        });
         let mut blamed: Vec<BlamedWindow<'_>> = Vec::new();
-        for (slice, from_sec, counts) in
-            slices.chain(judge.share_windows_between(group).map(of_window))
-        {
+        for (slice, from_sec, counts) in slices.chain(windows_between) {
             for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
                 let Some(limit) = limit else { continue };
                 let is_exceeded =
                     |over: u64| limit.is_exceeded(counts.slow_of(over), counts.counted_ops());
-                let is_known = |known: &BlamedWindow<'_>| {
-                    known.threshold == threshold && [slice, slice + 1].contains(&known.slice)
-                };
                 let is_over = is_exceeded(counts.judged_over[threshold])
                     || is_exceeded(counts.response_over[threshold]);
-                if !is_over || from_sec.is_some() && blamed.iter().any(is_known) {
+                let is_blamed_as_slice = from_sec.is_some()
+                    && blamed.iter().any(|known| {
+                        known.threshold == threshold && [slice, slice + 1].contains(&known.slice)
+                    });
+                if !is_over || is_blamed_as_slice {
                     continue;
                 }
                 let first_step = slice * per_slice + usize::from(from_sec.is_some());
@@ -265,30 +275,21 @@ fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
 /// The causes: the largest share first, causes without a share last.
 fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
-    let mut add = |cause, share: f64, evidence: String| {
-        if share > 0.0 {
-            let share = share.min(1.0);
-            match parts
-                .iter_mut()
-                .find(|known: &&mut BlamePart| known.cause == cause)
-            {
-                Some(known) => {
-                    known.share = known.share.map(|other| other + share);
-                    known.evidence = format!("{}, {evidence}", known.evidence);
-                }
-                None => parts.push(BlamePart {
-                    cause,
-                    share: Some(share),
-                    evidence,
-                }),
-            }
-        }
-    };
     let shares = Shares::of(subject);
-    add(Cause::OurLag, shares.own_delay, own_delay_evidence(subject));
-    add(Cause::SlotWait, shares.wait, slot_wait_evidence(subject));
+    add_part(
+        &mut parts,
+        Cause::OurLag,
+        shares.own_delay,
+        own_delay_evidence(subject),
+    );
+    add_part(
+        &mut parts,
+        Cause::SlotWait,
+        shares.wait,
+        slot_wait_evidence(subject),
+    );
     for (cause, fraction, evidence) in service::service_causes(subject, &shares) {
-        add(cause, shares.service * fraction, evidence);
+        add_part(&mut parts, cause, shares.service * fraction, evidence);
     }
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
@@ -316,6 +317,24 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
         });
     }
     parts
+}
+
+/// Adds a share to the part of `cause`. A share of 0 is not listed.
+fn add_part(parts: &mut Vec<BlamePart>, cause: Cause, share: f64, evidence: String) {
+    if share > 0.0 {
+        let share = share.min(1.0);
+        match parts.iter_mut().find(|known| known.cause == cause) {
+            Some(known) => {
+                known.share = known.share.map(|other| other + share);
+                known.evidence = format!("{}, {evidence}", known.evidence);
+            }
+            None => parts.push(BlamePart {
+                cause,
+                share: Some(share),
+                evidence,
+            }),
+        }
+    }
 }
 
 /// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
@@ -547,15 +566,15 @@ fn cause_text(part: &BlamePart) -> String {
 /// Describes the delay that this program caused.
 fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
-    let mean = |sums| {
-        Some(subject.mean_ns(sums))
-            .filter(|ns| *ns > 0)
-            .map(duration)
-    };
     let delays = [
-        mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
-        mean(&slow.unseen_ns).map(|time| format!("completions may have been noticed {time} late")),
-        mean(&slow.held_ns)
+        subject
+            .mean_text(&slow.lag_ns)
+            .map(|time| format!("issued {time} late")),
+        subject
+            .mean_text(&slow.unseen_ns)
+            .map(|time| format!("completions may have been noticed {time} late")),
+        subject
+            .mean_text(&slow.held_ns)
             .map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
     format!(

@@ -130,15 +130,17 @@ struct Accounts {
 /// Maximum size of /etc/passwd and /etc/group, bytes.
 const ACCOUNTS_BYTES_MAX: u64 = 16 << 20;
 
+/// Text of /etc/passwd or /etc/group; empty if the file cannot be read.
+fn read_accounts(path: &str) -> String {
+    let bytes =
+        super::read(Path::new(path), Links::Followed, ACCOUNTS_BYTES_MAX).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 impl Accounts {
     fn get() -> &'static Self {
         static ACCOUNTS: LazyLock<Accounts> = LazyLock::new(|| {
-            let text = |path| {
-                let bytes = super::read(Path::new(path), Links::Followed, ACCOUNTS_BYTES_MAX)
-                    .unwrap_or_default();
-                String::from_utf8_lossy(&bytes).into_owned()
-            };
-            Accounts::parse(&text("/etc/passwd"), &text("/etc/group"))
+            Accounts::parse(&read_accounts("/etc/passwd"), &read_accounts("/etc/group"))
         });
         &ACCOUNTS
     }
@@ -250,14 +252,17 @@ pub enum Instructions {
 /// On a network file system that maps root to nobody, root's own files seem to belong to nobody. Such files are
 /// accepted unless they name commands. Errors: the object that others can change, with the remedy.
 pub(super) fn check_instructions(path: &Path, file: &File, kind: Instructions) -> io::Result<()> {
-    let is_squashed = |found: &Changeable| {
-        let is_nobody = found.by == Writer::Owner(OVERFLOW_USER) && effective_user() == 0;
-        is_nobody && kind == Instructions::Data && is_network_file_system(file.as_fd())
+    let Some(found) = changeable_file(path, file)?.or(changeable(super::dir_of(path))?) else {
+        return Ok(());
     };
-    let found = changeable_file(path, file)?.or(changeable(super::dir_of(path))?);
-    found
-        .filter(|found| !is_squashed(found))
-        .map_or(Ok(()), |found| Err(found.refused()))
+    let is_nobody = found.by == Writer::Owner(OVERFLOW_USER) && effective_user() == 0;
+    let is_squashed =
+        is_nobody && kind == Instructions::Data && is_network_file_system(file.as_fd());
+    if is_squashed {
+        Ok(())
+    } else {
+        Err(found.refused())
+    }
 }
 
 /// Checks that only trusted users can change the content of the file `path`. Errors: with the remedy.

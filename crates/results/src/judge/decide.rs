@@ -482,27 +482,15 @@ fn worst_shares(
     end: &End,
     selector: CountSelector,
 ) -> (Option<Deciding>, Vec<Deciding>) {
-    // An entry per threshold; `None` if the threshold has no limit.
-    type ByThreshold = Vec<Option<Deciding>>;
     let mut overall_worst: Option<Deciding> = None;
     let mut by_limit: ByThreshold = Vec::new();
-    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| {
-        if a.is_empty() {
-            b
-        } else {
-            a.into_iter()
-                .zip(b)
-                .map(|(a, b)| a.into_iter().chain(b).reduce(with))
-                .collect()
-        }
-    };
     for group in judge.judged_groups() {
         let windows = judge.share_windows(group, end);
         let shares = windows
             .iter()
             .filter(|window| window.counts.counted_ops() > window.counts.errors);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
-        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined))
+        let Some(of_group) = shares.reduce(|before, next| combine(before, next, Deciding::joined))
         else {
             continue;
         };
@@ -521,9 +509,27 @@ fn worst_shares(
             .into_iter()
             .chain(worst)
             .reduce(Deciding::worse);
-        by_limit = zipped(by_limit, of_group, Deciding::worse);
+        by_limit = combine(by_limit, of_group, Deciding::worse);
     }
     (overall_worst, by_limit.into_iter().flatten().collect())
+}
+
+/// An entry per threshold; `None` if the threshold has no limit.
+type ByThreshold = Vec<Option<Deciding>>;
+
+/// Combines the entries of each threshold. An empty `a` has no thresholds yet.
+fn combine(
+    a: ByThreshold,
+    b: ByThreshold,
+    with: fn(Deciding, Deciding) -> Deciding,
+) -> ByThreshold {
+    if a.is_empty() {
+        return b;
+    }
+    a.into_iter()
+        .zip(b)
+        .map(|(a, b)| a.into_iter().chain(b).reduce(with))
+        .collect()
 }
 
 /// The shares of a window by threshold; `None` for a threshold without a limit.
@@ -576,13 +582,6 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
         let scheduled_ops = counts.counted_ops();
-        let share = |over: &[u64]| {
-            (scheduled_ops > 0).then(|| {
-                over.iter()
-                    .map(|over| *over as f64 / scheduled_ops as f64)
-                    .collect()
-            })
-        };
         let judged = &counts.judged_over[..thresholds];
         let response = &counts.response_over[..thresholds];
         SliceShares {
@@ -592,8 +591,8 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
             whole: judge.whole_slice_ops(group, slice, end),
             judged_over: judged.to_vec(),
             response_over: response.to_vec(),
-            judged_share: share(judged),
-            response_share: share(response),
+            judged_share: fractions(judged, scheduled_ops),
+            response_share: fractions(response, scheduled_ops),
         }
     });
     let (stream, device) = judge.plan.names_of(group);
@@ -602,6 +601,16 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
         device,
         slices: slices.collect(),
     }
+}
+
+/// Each count as a fraction of `total`; `None` if `total` is 0.
+fn fractions(counts: &[u64], total: u64) -> Option<Vec<f64>> {
+    (total > 0).then(|| {
+        counts
+            .iter()
+            .map(|count| *count as f64 / total as f64)
+            .collect()
+    })
 }
 
 /// Verdict on one of several workloads. If another workload ended the run, the end counts as a stop here.
@@ -680,33 +689,27 @@ fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
 }
 
 fn totals(judge: &Judge) -> Vec<StreamTotals> {
-    let per_sec = |ops: u64, ns: u64| {
-        if ns > 0 {
-            ops as f64 * 1e9 / ns as f64
-        } else {
-            0.0
-        }
-    };
-    let stream = |(info, total): (&StreamInfo, &CellCounts)| StreamTotals {
-        name: info.name.clone(),
-        judged: info.judged,
-        offered_iops: info.offered_iops,
-        achieved_iops: per_sec(
-            total.ops.saturating_sub(total.overtime),
-            lasted_ns(info, total, judge.ran_ns),
-        ),
-        ops: total.ops,
-        bytes: total.bytes,
-        errors: total.errors,
-        overtime: total.overtime,
-        unissued: total.unissued,
-        lost: total.lost,
-    };
-    judge
-        .plan
-        .streams
-        .iter()
-        .zip(&judge.totals)
-        .map(stream)
+    let streams = judge.plan.streams.iter().zip(&judge.totals);
+    streams
+        .map(|(info, total)| {
+            let achieved_ops = total.ops.saturating_sub(total.overtime);
+            let ran_ns = lasted_ns(info, total, judge.ran_ns);
+            StreamTotals {
+                name: info.name.clone(),
+                judged: info.judged,
+                offered_iops: info.offered_iops,
+                achieved_iops: if ran_ns > 0 {
+                    achieved_ops as f64 * 1e9 / ran_ns as f64
+                } else {
+                    0.0
+                },
+                ops: total.ops,
+                bytes: total.bytes,
+                errors: total.errors,
+                overtime: total.overtime,
+                unissued: total.unissued,
+                lost: total.lost,
+            }
+        })
         .collect()
 }

@@ -110,9 +110,6 @@ impl Judge {
         }
         let is_undone =
             |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
-        let is_own_delay = |window: &Window| {
-            !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops())
-        };
         // A slice that was cut short might still have caught up.
         let late_windows = self
             .windows(group, end)
@@ -121,7 +118,7 @@ impl Judge {
         let late_slices = late_windows.map(|window| UndoneSlice {
             slice: window.first,
             missed: window.counts.missed,
-            is_ours: is_own_delay(&window),
+            is_ours: !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops()),
             growth_allowed: None,
             counts: window.counts,
         });
@@ -317,22 +314,25 @@ impl Judge {
             0.0
         };
         let burst_ops = count_of(&total) as f64 * burst_fraction;
-        let rate = |window: &Window| {
+        let mut slow = Vec::new();
+        for window in self.windows_of(group, end, true) {
             let from_ns = (window.first as u64).saturating_mul(slice_ns);
             let until_ns = (window.last as u64 + 1)
                 .saturating_mul(slice_ns)
                 .min(self.ran_ns);
             let own_ns = self.plan.streams[group.stream].own_ns(from_ns, until_ns);
-            let done =
-                count_of(&window.counts) as f64 - if window.first == 0 { burst_ops } else { 0.0 };
-            (own_ns > 0).then(|| done * 1e9 / own_ns as f64)
-        };
-        let windows = self
-            .windows_of(group, end, true)
-            .into_iter()
-            .filter(|window| !window.cut);
-        let rates = windows.filter_map(|window| Some((window.first, rate(&window)?)));
-        let slow: Vec<_> = rates.filter(|(_, rate)| *rate < rate_min).collect();
+            if window.cut || own_ns == 0 {
+                continue;
+            }
+            let mut done = count_of(&window.counts) as f64;
+            if window.first == 0 {
+                done -= burst_ops;
+            }
+            let rate = done * 1e9 / own_ns as f64;
+            if rate < rate_min {
+                slow.push((window.first, rate));
+            }
+        }
         let (worst, rate) = slow
             .iter()
             .copied()

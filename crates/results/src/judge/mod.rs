@@ -31,7 +31,7 @@ mod verdict;
 
 pub use crate::sla::{Limit, Sla, StreamLimits};
 pub use load::{Shortfall, shortfall};
-pub(crate) use slices::{GroupCounts, Window};
+pub(crate) use slices::GroupCounts;
 pub use slices::{
     IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec,
     window_step_sec,

@@ -162,6 +162,21 @@ impl GroupCounts {
                 sum
             })
     }
+
+    /// The slices `first` to `last` as one window.
+    fn window(&self, first: usize, last: usize, cut: bool) -> Window {
+        let mut counts = self.slices[first];
+        for slice in &self.slices[first + 1..=last] {
+            counts.add(slice);
+        }
+        Window {
+            first,
+            last,
+            counts,
+            cut,
+            between: false,
+        }
+    }
 }
 
 /// A period that is judged as a whole: a slice, a remainder, the last slice and the remainder after it, or two halves of
@@ -366,19 +381,8 @@ impl Judge {
         with_empty: bool,
     ) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
-        let window = |first: usize, last: usize, cut: bool| {
-            let mut counts = group.slices[first];
-            (first + 1..=last).for_each(|slice| counts.add(&group.slices[slice]));
-            Window {
-                first,
-                last,
-                counts,
-                cut,
-                between: false,
-            }
-        };
         let mut windows: Vec<_> = (0..complete.min(group.slices.len()))
-            .map(|slice| window(slice, slice, false))
+            .map(|slice| group.window(slice, slice, false))
             .collect();
         let is_any =
             |rest: &&CellCounts| with_empty || rest.counted_ops() > 0 || rest.silent_ns > 0;
@@ -386,14 +390,14 @@ impl Judge {
             return windows;
         };
         if !end.is_complete() {
-            windows.push(window(complete, complete, true));
+            windows.push(group.window(complete, complete, true));
             return windows;
         }
         if complete > 0 {
-            windows.push(window(complete - 1, complete, false));
+            windows.push(group.window(complete - 1, complete, false));
         }
         if complete == 0 || remainder.counted_ops() >= SLICE_OPS_MIN {
-            windows.push(window(complete, complete, false));
+            windows.push(group.window(complete, complete, false));
         }
         windows
     }
@@ -519,15 +523,8 @@ impl Judge {
 
     /// Describes the end of the run if only other workloads caused it; `None` otherwise.
     pub(super) fn is_end_of_another(&self, end: &End) -> Option<String> {
-        let is_on = |name: &str| {
-            let device = self.plan.devices.iter().position(|device| device == name);
-            device.is_none_or(|device| {
-                self.device_groups()
-                    .any(|group| group.device == Some(device) && group.total().is_any())
-            })
-        };
         let of_another = match end {
-            End::DeviceGone { device } => !is_on(device),
+            End::DeviceGone { device } => self.is_unused(device),
             End::TooManyErrors { .. } => self.errors() == 0,
             End::LagExceeded { lane, .. } => {
                 let stream = lane.split('@').next().unwrap_or(lane);
@@ -539,6 +536,16 @@ impl Judge {
             End::LagExceeded { lane, .. } => format!("{lane} was late"),
             End::TooManyErrors { .. } => "operations of another workload failed".to_owned(),
             end => end.to_string(),
+        })
+    }
+
+    /// True if no operation ran on the device `name`. False for an unknown device.
+    fn is_unused(&self, name: &str) -> bool {
+        let device = self.plan.devices.iter().position(|device| device == name);
+        device.is_some_and(|device| {
+            !self
+                .device_groups()
+                .any(|group| group.device == Some(device) && group.total().is_any())
         })
     }
 
@@ -566,14 +573,10 @@ impl Judge {
         let end_ns = began_ns
             .saturating_add(slice_ns)
             .min(self.plan.duration_sec.saturating_mul(1_000_000_000));
-        let of = |from_ns| {
-            (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64
-        };
-        Some(
-            scheduled_ops
-                .saturating_add(of(self.ran_ns))
-                .max(of(began_ns)),
-        )
+        let stream = &self.plan.streams[group.stream];
+        let ops_from = |from_ns| (per_sec * stream.own_ns(from_ns, end_ns) as f64 / 1e9) as u64;
+        let extrapolated_ops = scheduled_ops.saturating_add(ops_from(self.ran_ns));
+        Some(extrapolated_ops.max(ops_from(began_ns)))
     }
 
     /// Longest harmless gap between two polls of the completion queue, nanoseconds.

@@ -5,8 +5,8 @@
 //! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
 use super::verdict::{
-    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares,
-    StreamTotals, Undone, Verdict, Whose, WorkloadVerdict,
+    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, StreamTotals, Undone,
+    Verdict, Whose, WorkloadVerdict,
 };
 use crate::cell::GRACE_NS;
 use crate::sla::Sla;
@@ -353,26 +353,21 @@ impl Verdict {
             )?;
         }
         write!(f, "{}", rule.trim_start())?;
-        let shares = |column: usize| {
-            group
-                .slices
-                .iter()
-                .filter_map(move |slice: &SliceShares| Some(slice.judged_share.as_ref()?[column]))
-        };
-        let columns = 0..self.thresholds_ns.len();
-        let average = |column| shares(column).sum::<f64>() / shares(column).count() as f64;
-        let any = group
+        let shares: Vec<&[f64]> = group
             .slices
             .iter()
-            .any(|slice| slice.judged_share.is_some());
-        let averages: Option<Vec<f64>> = any.then(|| columns.clone().map(average).collect());
-        let maxima: Option<Vec<f64>> = any.then(|| {
-            columns
-                .map(|column| shares(column).fold(0.0, f64::max))
-                .collect()
-        });
-        writeln!(f, "\n  avg  {}", self.row(averages.as_deref()))?;
-        writeln!(f, "  max  {}", self.row(maxima.as_deref()))
+            .filter_map(|slice| slice.judged_share.as_deref())
+            .collect();
+        let mut averages = Vec::new();
+        let mut maxima = Vec::new();
+        for column in 0..self.thresholds_ns.len() {
+            let of_column = shares.iter().map(|shares| shares[column]);
+            averages.push(of_column.clone().sum::<f64>() / shares.len() as f64);
+            maxima.push(of_column.fold(0.0, f64::max));
+        }
+        let any = !shares.is_empty();
+        writeln!(f, "\n  avg  {}", self.row(any.then_some(&averages[..])))?;
+        writeln!(f, "  max  {}", self.row(any.then_some(&maxima[..])))
     }
 
     /// A row of percentages with two decimals, as in ACT.

@@ -489,15 +489,12 @@ impl Verdict {
 
     /// True if operations failed or were lost, or a device disappeared: a lower load would not avoid that.
     pub fn is_broken(&self) -> bool {
-        let is_broken = |code| {
+        self.reasons.first().is_some_and(|reason| {
             matches!(
-                code,
+                reason.code,
                 Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost
             )
-        };
-        self.reasons
-            .first()
-            .is_some_and(|reason| is_broken(reason.code))
+        })
     }
 
     /// Takes over descriptions of the first failed operations. The reason for such failures names the first.
@@ -543,19 +540,20 @@ impl Verdict {
             // Newer rules are stricter, never more lenient.
             return self.outcome.max(Outcome::Pass) <= other.outcome.max(Outcome::Pass);
         }
-        let wordless = |verdict: &Self| {
-            let mut bare = Self {
-                reasons: Vec::new(),
-                blame: Vec::new(),
-                worst: Vec::new(),
-                ..verdict.clone()
-            };
-            bare.workloads
-                .iter_mut()
-                .for_each(|workload| workload.reasons.clear());
-            bare
+        self.without_wording() == other.without_wording()
+    }
+
+    fn without_wording(&self) -> Self {
+        let mut bare = Self {
+            reasons: Vec::new(),
+            blame: Vec::new(),
+            worst: Vec::new(),
+            ..self.clone()
         };
-        wordless(self) == wordless(other)
+        for workload in &mut bare.workloads {
+            workload.reasons.clear();
+        }
+        bare
     }
 }
 

@@ -164,7 +164,7 @@ impl Compressor {
 
 /// The three logs of a run, with the durations since the last window.
 pub(super) struct Hlogs {
-    logs: [Log; 3],
+    logs: Vec<Log>,
     tags: Vec<String>,
     window_intervals: u64,
     intervals: u64,
@@ -188,18 +188,18 @@ impl Hlogs {
         started_unix_ms: u64,
         window_intervals: u64,
     ) -> Result<Self, RunDirError> {
-        let create = |kind: HlogKind| {
+        let mut logs = Vec::with_capacity(HlogKind::ALL.len());
+        for kind in HlogKind::ALL {
             let mut file = AppendFile::create(dir.join(kind.file_name()))?;
             file.append(header(kind, tool, started_unix_ms).as_bytes())?;
-            Ok(Log {
+            logs.push(Log {
                 kind,
                 file,
                 durations: vec![latencies(); layout.cells()],
-            })
-        };
-        let [service, wait, lag] = HlogKind::ALL;
+            });
+        }
         Ok(Self {
-            logs: [create(service)?, create(wait)?, create(lag)?],
+            logs,
             tags: (0..layout.cells()).map(|cell| tag(layout, cell)).collect(),
             window_intervals,
             intervals: 0,

@@ -270,18 +270,8 @@ impl Intervals {
     /// failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded_sums = RecordedSums::of(dir);
-        let mut file_damage = None;
-        let mut open_table = |name: &str| {
-            let FileCheck {
-                good_bytes, damage, ..
-            } = recorded_sums.check(name)?;
-            file_damage = file_damage
-                .take()
-                .or(damage.map(|what| format!("{name} {what}")));
-            Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
-        };
-        let cells = open_table(INTERVALS)?;
-        let telemetry = open_table(TELEMETRY)?;
+        let (cells, cells_damage) = open_table(dir, INTERVALS, &recorded_sums)?;
+        let (telemetry, telemetry_damage) = open_table(dir, TELEMETRY, &recorded_sums)?;
         let mut intervals = Self {
             layout: manifest.layout(),
             cells,
@@ -294,7 +284,7 @@ impl Intervals {
             has_ended: false,
             remarks: Vec::new(),
             damage: None,
-            file_damage,
+            file_damage: cells_damage.or(telemetry_damage),
         };
         if let Err(error) = intervals.read_headers(&manifest.sla, manifest.format_version) {
             intervals.damaged(error)?;
@@ -470,6 +460,19 @@ impl Intervals {
         }
         Ok(())
     }
+}
+
+/// Opens the table `name` up to its damage, which is returned as a phrase.
+fn open_table(
+    dir: &Path,
+    name: &str,
+    recorded_sums: &RecordedSums,
+) -> Result<(WholeLines, Option<String>), RunDirError> {
+    let FileCheck {
+        good_bytes, damage, ..
+    } = recorded_sums.check(name)?;
+    let table = WholeLines::open(dir.join(name))?.limited(good_bytes);
+    Ok((table, damage.map(|what| format!("{name} {what}"))))
 }
 
 /// Result of reading an interval.

@@ -12,14 +12,13 @@
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
-use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{EarlierOps, Layout};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Sla};
 use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fmt::Write;
 use std::path::Path;
-use std::str::FromStr;
+use std::str::{FromStr, Split};
 
 /// First columns of intervals.csv, which every line has.
 const FIRST: [&str; 5] = ["after_sec", "stream", "device", "ops", "bytes"];
@@ -202,15 +201,14 @@ impl Columns {
         let written = names.len();
         let position = |name: &str| names.iter().position(|known| known == name);
         let positions: Vec<_> = header.split(',').map(position).collect();
-        let count = |wanted: usize| {
-            positions
+        let is_complete = (0..written).all(|wanted| {
+            let count = positions
                 .iter()
                 .filter(|position| **position == Some(wanted))
-                .count()
-        };
-        let once =
-            |wanted: usize| count(wanted) == usize::from(format >= first_format(wanted, written));
-        (0..written).all(once).then_some(Self {
+                .count();
+            count == usize::from(format >= first_format(wanted, written))
+        });
+        is_complete.then_some(Self {
             positions,
             written,
             read: Vec::new(),
@@ -296,21 +294,20 @@ impl Columns {
             *into = value.ok_or("a whole number in each column")?;
         }
         let scheduled_ops = cell.counted_ops();
-        let may_be = |over: &[u64; THRESHOLDS_MAX]| {
-            over[0] <= scheduled_ops && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
-        };
-        let over_counts = [
+        for over in [
             &cell.judged_over,
             &cell.judged_least_over,
             &cell.response_over,
             &cell.service_over,
-        ];
-        if !over_counts.into_iter().all(may_be) {
-            return Err(
-                "at most as many operations over a threshold as in total, and never more over a larger threshold \
-                        than over a smaller one"
-                    .to_owned(),
-            );
+        ] {
+            let is_falling = over[..thresholds].is_sorted_by(|fewer, more| fewer >= more);
+            if over[0] > scheduled_ops || !is_falling {
+                return Err(
+                    "at most as many operations over a threshold as in total, and never more over a larger threshold \
+                              than over a smaller one"
+                        .to_owned(),
+                );
+            }
         }
         if fields.next().is_some() {
             return Err("at most as many columns as the first line has".to_owned());
@@ -632,27 +629,13 @@ impl TraceLine {
             .into_iter()
             .find(|size| Some(size.name()) == name)
             .ok_or("small or large")?;
-        let mut next =
-            || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
-        let requests = next()?;
-        let lost = next()?;
-        let mut spread = || {
-            Ok::<_, String>(Spread {
-                p50_ns: next()?,
-                p99_ns: next()?,
-                max_ns: next()?,
-            })
-        };
-        let queue = spread()?;
-        let device_time = spread()?;
-        let mut next_over = || {
-            (0..thresholds)
-                .map(|_| next())
-                .collect::<Result<Vec<_>, _>>()
-        };
-        let queue_over = next_over()?;
-        let device_over = next_over()?;
-        let total_over = next_over()?;
+        let requests = next_count(&mut fields)?;
+        let lost = next_count(&mut fields)?;
+        let queue = next_spread(&mut fields)?;
+        let device_time = next_spread(&mut fields)?;
+        let queue_over = next_counts(&mut fields, thresholds)?;
+        let device_over = next_counts(&mut fields, thresholds)?;
+        let total_over = next_counts(&mut fields, thresholds)?;
         if fields.next().is_some() {
             return Err("at most as many columns as the first line has".to_owned());
         }
@@ -682,6 +665,22 @@ impl TraceLine {
 
 fn parsed<T: FromStr>(field: Option<&str>) -> Option<T> {
     field?.parse().ok()
+}
+
+fn next_count(fields: &mut Split<'_, char>) -> Result<u64, String> {
+    parsed(fields.next()).ok_or_else(|| "a whole number in each column".to_owned())
+}
+
+fn next_counts(fields: &mut Split<'_, char>, count: usize) -> Result<Vec<u64>, String> {
+    (0..count).map(|_| next_count(fields)).collect()
+}
+
+fn next_spread(fields: &mut Split<'_, char>) -> Result<Spread, String> {
+    Ok(Spread {
+        p50_ns: next_count(fields)?,
+        p99_ns: next_count(fields)?,
+        max_ns: next_count(fields)?,
+    })
 }
 
 #[cfg(test)]

@@ -383,16 +383,13 @@ const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.
 fn recorded_sec(manifest: &Manifest) -> u64 {
-    let sec = |operations: u64| {
-        operations
-            .div_ceil(OPERATIONS_PER_SEC_MIN)
-            .max(manifest.report_interval_sec)
+    let Some(operations) = manifest.operations else {
+        return manifest.duration_sec;
     };
-    manifest
-        .operations
-        .map_or(manifest.duration_sec, |operations| {
-            sec(operations).min(manifest.duration_sec)
-        })
+    operations
+        .div_ceil(OPERATIONS_PER_SEC_MIN)
+        .max(manifest.report_interval_sec)
+        .min(manifest.duration_sec)
 }
 
 /// Estimates the size of a run directory, bytes.

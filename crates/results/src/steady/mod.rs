@@ -222,6 +222,15 @@ impl Window {
             settled,
         }
     }
+
+    /// `value` as a percentage of the average; infinite if the average is 0.
+    fn percent_of_average(&self, value: f64) -> f64 {
+        if self.average > 0.0 {
+            value / self.average * 100.0
+        } else {
+            f64::INFINITY
+        }
+    }
 }
 
 impl fmt::Display for Window {
@@ -229,26 +238,17 @@ impl fmt::Display for Window {
         let Self {
             group,
             metric,
-            average,
             range,
-            slope_excursion,
             limit,
             ..
         } = self;
-        let of_average = |value: f64| {
-            if *average > 0.0 {
-                value / average * 100.0
-            } else {
-                f64::INFINITY
-            }
-        };
         write!(
             f,
             "the {metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} % is \
              steady), and its best-fit line moves by {:.0} % (at most {:.0} %)",
-            of_average(*range),
+            self.percent_of_average(*range),
             RANGE_MAX * 100.0,
-            of_average(*slope_excursion),
+            self.percent_of_average(self.slope_excursion),
             SLOPE_MAX * 100.0,
         )?;
         match limit {
@@ -404,11 +404,6 @@ fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
         .map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64)
         .collect();
     let smooth = running_median(&coarse);
-    let is_significant = |before: f64, after: f64| {
-        let moved = (after - before).abs();
-        moved > MOVE_MIN * before.abs().min(after.abs())
-            && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
-    };
     let mut cuts = cut(&smooth, noise(&coarse));
     // Removing a cut joins two pieces to a new level, so all cuts are checked again.
     loop {
@@ -424,7 +419,7 @@ fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
             .collect();
         match shifts
             .iter()
-            .position(|(_, before, after)| !is_significant(*before, *after))
+            .position(|(_, before, after)| !is_significant(*before, *after, limit))
         {
             Some(idle) => drop(cuts.remove(idle)),
             None => {
@@ -437,34 +432,31 @@ fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     }
 }
 
+fn is_significant(before: f64, after: f64, limit: Option<f64>) -> bool {
+    let moved = (after - before).abs();
+    moved > MOVE_MIN * before.abs().min(after.abs())
+        && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
+}
+
 /// The segmentation of least cost: the first index of every piece except the first piece.
 fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     let count = values.len();
     if count < 2 * PIECE_MIN {
         return Vec::new();
     }
-    let sums = |of: fn(f64) -> f64| {
-        let mut sum = 0.0;
-        let running = values.iter().map(move |value| {
-            sum += of(*value);
-            sum
-        });
-        [0.0].into_iter().chain(running).collect::<Vec<f64>>()
-    };
-    let sum = sums(|value| value);
-    let squares = sums(|value| value * value);
-    // Squared distance of values[from..to] to their mean.
-    let cost = |from: usize, to: usize| {
-        let total = sum[to] - sum[from];
-        (squares[to] - squares[from] - total * total / (to - from) as f64).max(0.0)
-    };
+    let sums = running_sums(values.iter().copied());
+    let squares = running_sums(values.iter().map(|value| value * value));
     let piece_penalty = 3.0 * 2.0 * noise * noise * (count as f64).ln();
     // best[n]: the least cost of the first n values, and where their last piece begins.
     let mut best = vec![(f64::INFINITY, 0); count + 1];
     best[0] = (-piece_penalty, 0);
     for to in PIECE_MIN..=count {
-        let starts =
-            (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + piece_penalty, from));
+        let starts = (0..=to - PIECE_MIN).map(|from| {
+            let total = sums[to] - sums[from];
+            // Squared distance of values[from..to] to their mean.
+            let cost = (squares[to] - squares[from] - total * total / (to - from) as f64).max(0.0);
+            (best[from].0 + cost + piece_penalty, from)
+        });
         best[to] = starts
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .unwrap_or((f64::INFINITY, 0));
@@ -477,6 +469,17 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     }
     cuts.reverse();
     cuts
+}
+
+/// Sums of the first 0, 1, 2, ... values.
+fn running_sums(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    let mut sum = 0.0;
+    for value in values {
+        sum += value;
+        sums.push(sum);
+    }
+    sums
 }
 
 /// Standard deviation of the noise between rounds. Computed from the median difference of neighbours, so that shifts in
