@@ -267,22 +267,14 @@ impl TraceReport<'_> {
     }
 
     pub fn json(&self) -> Value {
-        let times = |times: &Times| -> Value {
-            let quantiles =
-                QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
-            let all = [("count".to_owned(), json!(times.len()))]
-                .into_iter()
-                .chain(quantiles);
-            Value::Object(all.collect())
-        };
         let kinds = self.summary.kinds.iter().map(|((device, op), kind)| {
             let sizes = kind.sizes.iter().map(|(bytes, size)| {
                 json!({
                     "bytes": bytes,
                     "count": size.totals.count,
                     "bytes_moved": size.totals.bytes,
-                    "queue": times(&size.queue),
-                    "device": times(&size.device),
+                    "queue": times_json(&size.queue),
+                    "device": times_json(&size.device),
                 })
             });
             json!({
@@ -312,6 +304,15 @@ impl TraceReport<'_> {
             "top_processes": tasks.collect::<Vec<_>>(),
         })
     }
+}
+
+fn times_json(times: &Times) -> Value {
+    let mut numbers = serde_json::Map::new();
+    numbers.insert("count".to_owned(), json!(times.len()));
+    for (name, at) in QUANTILES {
+        numbers.insert(format!("{name}_ns"), json!(times.quantile(at)));
+    }
+    Value::Object(numbers)
 }
 
 /// Quantiles in the output for programs.

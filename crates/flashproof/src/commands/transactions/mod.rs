@@ -153,13 +153,8 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
             "cannot measure insertions (-w I) - each row begins with an insertion anyway - give -w RU,PCT",
         ));
     }
-    let write_table = |text| {
-        args.json
-            .as_ref()
-            .map_or(Ok(()), |path| write_file("table", path, text, args.force))
-    };
     // Check the file before hours are spent.
-    write_table(None)?;
+    write_table(args, None)?;
     let dir = args
         .record
         .out
@@ -205,7 +200,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         let _ = files::remove_file(Path::new(name.as_str()));
     }
     let rows = rows.inspect_err(|_| new_dirs.remove())?;
-    write_table(Some(&super::json(&rows)?))?;
+    write_table(args, Some(&super::json(&rows)?))?;
     console::page(&format!(
         "\n{}\nrun directories: {}\n",
         page::text(&rows),
@@ -213,6 +208,14 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     ))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
+}
+
+/// Writes `text` to the file of --json, if given; `None`: only checks.
+fn write_table(args: &TransactionsArgs, text: Option<&str>) -> Result<(), Failure> {
+    match &args.json {
+        Some(path) => write_file("table", path, text, args.force),
+        None => Ok(()),
+    }
 }
 
 struct RowsRequest<'a> {
