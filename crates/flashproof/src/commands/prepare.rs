@@ -90,28 +90,26 @@ fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
         .filter(|it| is_refused(it))
         .filter_map(|it| it.device.clone())
         .collect();
-    let is_in_use = |finding: &Finding| {
-        finding
+    let mut shown = Vec::new();
+    for finding in findings {
+        let is_in_use = finding
             .device
             .as_ref()
-            .is_some_and(|device| in_use.contains(device))
-    };
-    let shown_findings = findings
-        .into_iter()
-        .filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
-    shown_findings
-        .map(|finding: Finding| {
-            if is_refused(&finding) {
-                Finding {
-                    level: Level::Note,
-                    reason: "the disk cannot be tested while it is in use".to_owned(),
-                    ..finding
-                }
-            } else {
-                finding
+            .is_some_and(|device| in_use.contains(device));
+        if is_in_use && OF_TESTS.contains(&finding.check.as_str()) {
+            continue;
+        }
+        shown.push(if is_refused(&finding) {
+            Finding {
+                level: Level::Note,
+                reason: "the disk cannot be tested while it is in use".to_owned(),
+                ..finding
             }
-        })
-        .collect()
+        } else {
+            finding
+        });
+    }
+    shown
 }
 
 const TITLES: [&str; 9] = [
@@ -225,27 +223,33 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     let facts = guard_report.facts.as_ref();
     let is_partition = is_partition(guard_report);
     let indent = if is_partition { "  " } else { "" };
-    // Values of the disk are shown in its own line only.
-    let disk_text = |text: Option<&String>| {
-        if is_partition {
-            String::new()
-        } else {
-            text.map_or("-".to_owned(), |text| text.trim().to_owned())
-        }
-    };
     [
         format!("{indent}{}", guard_report.path),
         facts.map_or("-".to_owned(), |facts| {
             units::bytes(facts.size_bytes as f64)
         }),
-        disk_text(facts.and_then(|facts| facts.model.as_ref())),
-        disk_text(facts.and_then(|facts| facts.serial.as_ref())),
-        disk_text(facts.and_then(|facts| facts.firmware.as_ref())),
-        disk_text(facts.and_then(|facts| facts.transport.as_ref())),
+        disk_text(facts.and_then(|facts| facts.model.as_ref()), is_partition),
+        disk_text(facts.and_then(|facts| facts.serial.as_ref()), is_partition),
+        disk_text(
+            facts.and_then(|facts| facts.firmware.as_ref()),
+            is_partition,
+        ),
+        disk_text(
+            facts.and_then(|facts| facts.transport.as_ref()),
+            is_partition,
+        ),
         content(&guard_report.safety),
         guard_report.safety.to_string(),
         why(guard_report),
     ]
+}
+
+/// Values of the disk are shown in its own line only.
+fn disk_text(text: Option<&String>, is_partition: bool) -> String {
+    if is_partition {
+        return String::new();
+    }
+    text.map_or("-".to_owned(), |text| text.trim().to_owned())
 }
 
 /// Data on the device, a phrase.

@@ -449,10 +449,12 @@ fn describe(loads: &[FioLoad]) -> String {
             }
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
-        let cache_text = match is_cached {
-            true if load.jobs().all(|job| job.is_mapped) => ", mapped into memory",
-            true => ", through the page cache (direct=0)",
-            false => "",
+        let cache_text = if !is_cached {
+            ""
+        } else if load.jobs().all(|job| job.is_mapped) {
+            ", mapped into memory"
+        } else {
+            ", through the page cache (direct=0)"
         };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
             0 => "closed loop: operations that a stall delays are not counted",
