@@ -19,7 +19,7 @@ use load::run::{
     Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError,
 };
 use load::waf::{Arrangement, MeasurementEnd, Meter};
-use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
+use load::workload::tenants::{TenantFill, TenantLoad, Tenants};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
@@ -439,16 +439,16 @@ impl Fill {
 impl<'a> WafObserver<'a> {
     /// Polls the counters of the drive while the tenants of `run` write to the drive.
     fn new(run: &'a ArrangementRun<'a>) -> Self {
-        let tenant = |tenant: &Tenant| TenantBytes {
+        let tenants = run.tenants.tenants.iter().map(|tenant| TenantBytes {
             name: tenant.name.clone(),
             client: 0,
             defrag: 0,
-        };
+        });
         Self {
             run,
             meter: None,
             layout: None,
-            tenants: run.tenants.tenants.iter().map(tenant).collect(),
+            tenants: tenants.collect(),
             window: VecDeque::new(),
             ended_ns: 0,
             failure: None,
