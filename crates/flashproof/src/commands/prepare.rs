@@ -211,11 +211,14 @@ fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
             .iter()
             .for_each(|note| by_note.entry(note).or_default().push(&guard_report.path));
     }
-    let note_text = |(note, paths): (&str, Vec<&str>)| match paths[..] {
-        [path] => format!("{path}: {note}"),
-        _ => note.to_owned(),
-    };
-    by_note.into_iter().map(note_text).collect()
+    let mut notes = Vec::new();
+    for (note, paths) in by_note {
+        notes.push(match paths[..] {
+            [path] => format!("{path}: {note}"),
+            _ => note.to_owned(),
+        });
+    }
+    notes
 }
 
 /// A row of the table.
@@ -254,18 +257,24 @@ fn disk_text(text: Option<&String>, is_partition: bool) -> String {
 
 /// Data on the device, a phrase.
 fn content(safety: &EraseSafety) -> String {
-    let summary = |evidence: &Evidence| match evidence {
+    match safety {
+        EraseSafety::Yes => "no other data".to_owned(),
+        EraseSafety::Asks(evidence) => {
+            let texts: Vec<_> = evidence.iter().map(evidence_text).collect();
+            texts.join("; ")
+        }
+        EraseSafety::No(_) => "not examined".to_owned(),
+    }
+}
+
+fn evidence_text(evidence: &Evidence) -> String {
+    match evidence {
         Evidence::Data {
             samples,
             samples_tried,
             ..
         } => format!("data in {samples} of {samples_tried} samples"),
         other => other.to_string(),
-    };
-    match safety {
-        EraseSafety::Yes => "no other data".to_owned(),
-        EraseSafety::Asks(evidence) => evidence.iter().map(summary).collect::<Vec<_>>().join("; "),
-        EraseSafety::No(_) => "not examined".to_owned(),
     }
 }
 

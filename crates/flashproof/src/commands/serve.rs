@@ -391,28 +391,29 @@ fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> 
     let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
     check_sets(&expected, &existing)?;
     let numbers = check_starts(&expected, &existing, args.accept_losses)?;
-    let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
-        file_size_bytes: expected.file_bytes,
-        uses_whole_device: true,
-        keeps_store: existing
-            .as_ref()
-            .is_some_and(|header| holds_only_records(expected.name, header)),
-        ..Request::new(
-            expected.name,
-            format!("records of namespace {}", expected.header.namespace),
-        )
-    };
-    let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
+    let mut requests = Vec::new();
+    for (expected, existing) in expected.iter().zip(&existing) {
+        requests.push(Request {
+            file_size_bytes: expected.file_bytes,
+            uses_whole_device: true,
+            keeps_store: existing
+                .as_ref()
+                .is_some_and(|header| holds_only_records(expected.name, header)),
+            ..Request::new(
+                expected.name,
+                format!("records of namespace {}", expected.header.namespace),
+            )
+        });
+    }
     let consents = consent(&requests, &args.erase, &[])?;
-    let targets = consents.into_iter().map(|consent| {
-        consent
-            .notes()
-            .iter()
-            .for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
-        Arc::new(Target::writable(consent))
-    });
     // All devices are checked before the first write.
-    let targets: Vec<_> = targets.collect();
+    let mut targets = Vec::new();
+    for consent in consents {
+        for note in consent.notes() {
+            console::warning(&format!("{}: {note}", consent.name()));
+        }
+        targets.push(Arc::new(Target::writable(consent)));
+    }
     let header = |((target, wanted), kept)| header(target, wanted, kept);
     let headers = collect_all(
         targets.iter().zip(&expected).zip(&existing).map(header),

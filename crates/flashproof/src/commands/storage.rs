@@ -79,15 +79,15 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
         return vec![String::new()];
     }
     let stems: Vec<String> = configs.iter().map(|path| plain_stem(path)).collect();
-    let name = |(place, stem): (usize, &String)| match stems[..place]
-        .iter()
-        .filter(|earlier| *earlier == stem)
-        .count()
-    {
-        0 => stem.clone(),
-        earlier => format!("{stem}~{}", earlier + 1),
-    };
-    stems.iter().enumerate().map(name).collect()
+    let mut names = Vec::new();
+    for (place, stem) in stems.iter().enumerate() {
+        let earlier = stems[..place].iter().filter(|earlier| *earlier == stem);
+        names.push(match earlier.count() {
+            0 => stem.clone(),
+            earlier => format!("{stem}~{}", earlier + 1),
+        });
+    }
+    names
 }
 
 /// The file name without extension and without characters that are special to a shell.

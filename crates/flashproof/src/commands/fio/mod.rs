@@ -244,13 +244,16 @@ fn global_options(sections: &[Section]) -> Vec<(String, String)> {
 /// The report on `runs` in all formats of the command line.
 fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, String)]) -> String {
     let page = page(runs, global);
-    let text = |format: &Format| match format {
-        Format::Normal => normal(&page),
-        Format::Json => json(&page, false),
-        Format::JsonPlus => json(&page, true),
-        Format::Terse => terse(&page),
-    };
-    program.formats.iter().map(text).collect()
+    let mut text = String::new();
+    for format in &program.formats {
+        text += &match format {
+            Format::Normal => normal(&page),
+            Format::Json => json(&page, false),
+            Format::JsonPlus => json(&page, true),
+            Format::Terse => terse(&page),
+        };
+    }
+    text
 }
 
 /// A usage failure with a line for each problem, up to a maximum number of lines.
@@ -351,8 +354,6 @@ fn sections(
         let _ = writeln!(text, "; {file}\n{content}");
     }
     if !program.sections.is_empty() {
-        let is_wanted =
-            |section: &Section| section.is_global() || program.sections.contains(&section.name);
         if let Some(missing) = program
             .sections
             .iter()
@@ -363,7 +364,9 @@ fn sections(
                 quoted(missing)
             )));
         }
-        sections.retain(is_wanted);
+        sections.retain(|section: &Section| {
+            section.is_global() || program.sections.contains(&section.name)
+        });
     }
     Ok((sections, text))
 }

@@ -95,13 +95,6 @@ impl TraceReport<'_> {
     /// Table of the kinds of requests.
     fn kinds(&self) -> Table {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
-        let share = |part: u64, total: u64| match part {
-            0 => "-".to_owned(),
-            part => format!(
-                "{} %",
-                units::percent_digits(part as f64 / total.max(1) as f64)
-            ),
-        };
         Table::new("")
             .text(["device", "type"])
             .numbers([
@@ -117,7 +110,7 @@ impl TraceReport<'_> {
             .rows(self.summary.kinds.iter().map(
                 |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
                     let totals = kind.totals;
-                    let share_of = |part| share(part, kind.totals.count);
+                    let share_of = |part| share_text(part, kind.totals.count);
                     [
                         self.name(*device),
                         word(*op).to_owned(),
@@ -304,6 +297,15 @@ impl TraceReport<'_> {
             "top_processes": tasks.collect::<Vec<_>>(),
         })
     }
+}
+
+/// `part` of `total` in percent; `-` for nothing.
+fn share_text(part: u64, total: u64) -> String {
+    if part == 0 {
+        return "-".to_owned();
+    }
+    let share = part as f64 / total.max(1) as f64;
+    format!("{} %", units::percent_digits(share))
 }
 
 fn times_json(times: &Times) -> Value {

@@ -285,9 +285,10 @@ impl RowsRequest<'_> {
 
     /// All rows. The devices are opened once, so that the user is asked for consent once.
     fn rows(&self, kinds: &[RowKind]) -> Result<Vec<Row>, Failure> {
-        let probe =
-            |name: &DeviceName| self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT);
-        let probes: Vec<_> = self.names.iter().map(probe).collect();
+        let mut probes = Vec::new();
+        for name in &self.names {
+            probes.push(self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT));
+        }
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs)
             .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;
