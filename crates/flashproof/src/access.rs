@@ -4,6 +4,7 @@
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
+use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
@@ -103,17 +104,12 @@ fn from_file(path: &Path) -> Result<String, Failure> {
 ///
 /// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
 fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
-    let failed = |error| {
-        Failure::environment(format!(
-            "cannot prompt for the password on the terminal - {error}"
-        ))
-    };
-    let saved_settings = tcgetattr(terminal).map_err(failed)?;
+    let saved_settings = tcgetattr(terminal).map_err(cannot_prompt)?;
     let mut silent_settings = saved_settings.clone();
     silent_settings.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
     silent_settings.special_codes[SpecialCodeIndex::VMIN] = 1;
     silent_settings.special_codes[SpecialCodeIndex::VTIME] = 0;
-    tcsetattr(terminal, OptionalActions::Flush, &silent_settings).map_err(failed)?;
+    tcsetattr(terminal, OptionalActions::Flush, &silent_settings).map_err(cannot_prompt)?;
     let _as_before = TerminalModeGuard(terminal, saved_settings);
     let mut typed = Vec::new();
     let mut key = [0];
@@ -135,6 +131,12 @@ fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
     String::from_utf8(typed)
         .map(Some)
         .map_err(|_| Failure::usage("the password is not UTF-8 text"))
+}
+
+fn cannot_prompt(error: Errno) -> Failure {
+    Failure::environment(format!(
+        "cannot prompt for the password on the terminal - {error}"
+    ))
 }
 
 /// Restores the settings of a terminal when dropped.

@@ -247,11 +247,6 @@ pub fn parse() -> Invocation {
         .and_then(Path::file_name)
         .and_then(OsStr::to_str)
         .map(str::to_owned);
-    let act = |quiet, command| Invocation {
-        command,
-        compat_mode: CompatMode::Act,
-        quiet,
-    };
     match called.as_deref() {
         Some("fio") => Invocation {
             command: Command::Fio(loads::fio_words(arguments)),
@@ -265,15 +260,15 @@ pub fn parse() -> Invocation {
                 Test::Storage
             };
             let args = loads::parse_test_as_act(test, arguments);
-            act(args.record.quiet, Command::Act(test, args))
+            act_invocation(args.record.quiet, Command::Act(test, args))
         }
         Some("act_prep") => {
             let args = prepare::parse_prep_as_act(arguments);
-            act(args.quiet, Command::Prep(args))
+            act_invocation(args.quiet, Command::Prep(args))
         }
         Some("act_latency.py" | "act_latency") => {
             let args = reports::parse_latency_as_act(arguments);
-            act(
+            act_invocation(
                 false,
                 Command::Latency(Box::new(LatencyCommand {
                     other: None,
@@ -300,11 +295,19 @@ pub fn parse() -> Invocation {
                     .collect(),
             )
         }
-        Some("asloglatency") => act(
+        Some("asloglatency") => act_invocation(
             false,
             Command::Asloglatency(reports::parse_as_asloglatency(arguments)),
         ),
         _ => parse_own(arguments),
+    }
+}
+
+fn act_invocation(quiet: bool, command: Command) -> Invocation {
+    Invocation {
+        command,
+        compat_mode: CompatMode::Act,
+        quiet,
     }
 }
 

@@ -172,13 +172,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
 
 /// Writes a man page of each command into `dir`. Only man pages of flashproof are replaced.
 pub fn man_pages(dir: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path, error: io::Error| {
-        let path = path.display();
-        Failure::environment(format!(
-            "cannot write man pages into {path} - {error} - give a writable directory"
-        ))
-    };
-    files::create_dirs(dir).map_err(|error| failed(dir, error))?;
+    files::create_dirs(dir).map_err(|error| cannot_write_pages(dir, &error))?;
     let mut command = full_command().disable_help_subcommand(true);
     command.build();
     let mut pending = vec![command];
@@ -194,9 +188,16 @@ pub fn man_pages(dir: &Path) -> Result<(), Failure> {
         let mut page = Vec::new();
         man.render(&mut page)
             .and_then(|()| files::replace(&path, &page, ReplaceTarget::Own(".TH flashproof")))
-            .map_err(|error| failed(&path, error))?;
+            .map_err(|error| cannot_write_pages(&path, &error))?;
     }
     Ok(())
+}
+
+fn cannot_write_pages(path: &Path, error: &io::Error) -> Failure {
+    Failure::environment(format!(
+        "cannot write man pages into {} - {error} - give a writable directory",
+        path.display()
+    ))
 }
 
 /// Columns of a narrow terminal. Clap wraps longer lines, which would break an example in the middle.
@@ -295,14 +296,10 @@ const REMOVED: [(&str, &str, &str); 2] = [
 /// clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
-    let is_given = |removed: &str| {
-        let at = arguments.iter().position(|argument| argument == removed);
-        at.is_some_and(|at| at == 2 || removed.starts_with("--"))
-    };
-    if let Some((_, removed, now)) = REMOVED
+    let removed = REMOVED
         .iter()
-        .find(|(of, removed, _)| *of == word && is_given(removed))
-    {
+        .find(|(of, removed, _)| *of == word && is_given(removed, arguments));
+    if let Some((_, removed, now)) = removed {
         return Some(format!(
             "flashproof {word} no longer has {} - {now}",
             quoted(removed)
@@ -326,6 +323,12 @@ pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<St
         return None;
     };
     Some(format!("{} is no command - {hint}", quoted(word)))
+}
+
+/// True if the first argument after the command is `word`, or if `word` is an option among the arguments.
+fn is_given(word: &str, arguments: &[OsString]) -> bool {
+    let at = arguments.iter().position(|argument| argument == word);
+    at.is_some_and(|at| at == 2 || word.starts_with("--"))
 }
 
 #[cfg(test)]

@@ -355,36 +355,37 @@ impl LogLatencyArgs {
     ///
     /// Errors: an option that does not apply to these logs.
     pub fn of(args: &LatencyArgs) -> Result<Self, String> {
-        let refused = |what: &str| {
+        Self::translated(args).map_err(|why| {
             format!(
-                "cannot show a server's log - {what} - for the options see flashproof latency server --help"
+                "cannot show a server's log - {why} - for the options see flashproof latency server --help"
             )
-        };
+        })
+    }
+
+    fn translated(args: &LatencyArgs) -> Result<Self, String> {
         let histogram = match &args.histograms[..] {
             [] => "read".to_owned(),
             [one] => one.clone(),
-            _ => return Err(refused("-h selects one histogram, and cannot be repeated")),
+            _ => return Err("-h selects one histogram, and cannot be repeated".to_owned()),
         };
         if args.extra || args.sla.is_some() || args.start_bucket != "0" {
-            return Err(refused(
-                "-s, -x and --sla apply only to logs of ACT and to runs",
-            ));
+            return Err("-s, -x and --sla apply only to logs of ACT and to runs".to_owned());
         }
-        let number = |text: &str| {
-            from_one(text)
-                .map_err(|why| refused(&format!("{text} is not a number of thresholds: {why}")))
-        };
         let defaults = parse_as_asloglatency(vec!["asloglatency".into()]);
         Ok(Self {
             logs: args.logs.iter().map(PathBuf::from).collect(),
             histogram: Some(histogram),
             slice: args.slice.clone().unwrap_or(defaults.slice.clone()),
-            num_buckets: number(&args.num_buckets)?,
-            every_nth: number(&args.every_nth)?,
+            num_buckets: number_of_thresholds(&args.num_buckets)?,
+            every_nth: number_of_thresholds(&args.every_nth)?,
             format: args.format,
             ..defaults
         })
     }
+}
+
+fn number_of_thresholds(text: &str) -> Result<usize, String> {
+    from_one(text).map_err(|why| format!("{text} is not a number of thresholds: {why}"))
 }
 
 fn from_one(text: &str) -> Result<usize, String> {

@@ -41,7 +41,8 @@ pub fn lay_out<'a>(
             "laying out"
         };
         console::notice(&format!("{verb} the file {name}: {bytes} bytes"));
-        let refused = |failure: Failure| match old_bytes {
+        let layout_result = write_layout(load, signal_handler, &request);
+        let incomplete = layout_result.map_err(|failure| match old_bytes {
             0 => failure,
             // The guard does not know the file as flashproof's.
             _ => {
@@ -50,8 +51,8 @@ pub fn lay_out<'a>(
                     "{why}; flashproof extends only its own files: {failure}"
                 ))
             }
-        };
-        if let Some(why) = write_layout(load, signal_handler, &request).map_err(refused)? {
+        })?;
+        if let Some(why) = incomplete {
             return Err(Failure::environment(format!(
                 "cannot lay out the file {name} - {why}"
             )));

@@ -137,33 +137,21 @@ fn precondition(
     quiet: bool,
     signal_handler: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
-    let defaults = Preparation::with_defaults(devices, erase, Style::of(quiet));
-    let prep_options = |fills| PrepOptions {
+    let mut preparation = Preparation::with_defaults(devices, erase, Style::of(quiet));
+    preparation.options = PrepOptions {
         discard_first: true,
         zeros: false,
-        fills,
+        fills: 2,
         restart: true,
         ..PrepOptions::DEFAULT
     };
-    let preparation = match part {
-        Part::PtsSaturation => {
-            console::note("discarding each whole device, as SNIA's PTS requires");
-            Preparation {
-                options: prep_options(0),
-                samples: 0,
-                ..defaults
-            }
-        }
-        _ => {
-            console::note(
-                "discarding each whole device and writing it twice, as SNIA's PTS requires",
-            );
-            Preparation {
-                options: prep_options(2),
-                ..defaults
-            }
-        }
-    };
+    if part == Part::PtsSaturation {
+        console::note("discarding each whole device, as SNIA's PTS requires");
+        preparation.options.fills = 0;
+        preparation.samples = 0;
+    } else {
+        console::note("discarding each whole device and writing it twice, as SNIA's PTS requires");
+    }
     preparation.run(signal_handler)
 }
 
@@ -206,9 +194,10 @@ fn run_jobs(
         .collect();
     series_dir.series.steps.extend(steps);
     series_dir.save()?;
-    let line =
-        |(device, job): &(usize, Job)| format!("{}: {}", request.devices[*device], job.line());
-    let lines: Vec<_> = jobs.iter().map(line).collect();
+    let mut lines = String::new();
+    for (device, job) in jobs {
+        lines += &format!("{}: {}\n", request.devices[*device], job.line());
+    }
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let stage_request = RunRequest {
@@ -218,13 +207,14 @@ fn run_jobs(
         round_sec: Some(first.round_sec),
         failure_limits: PATIENCE,
         heading: Some(heading(request, first)),
-        ..RunRequest::new(NamedWorkload::alone(load.clone(), lines.join("\n") + "\n"))
+        ..RunRequest::new(NamedWorkload::alone(load.clone(), lines))
     };
     let mut observer = JobObserver::new(&load);
     let verdict = series_dir.run_step(index, stage_request, signal_handler, &mut observer)?;
-    let judge =
-        |(device, _): &(usize, Job)| judge_job(&verdict, *device, &request.devices[*device]);
-    let stage_results: Vec<_> = jobs.iter().map(judge).collect();
+    let stage_results: Vec<_> = jobs
+        .iter()
+        .map(|(device, _)| judge_job(&verdict, *device, &request.devices[*device]))
+        .collect();
     let none_failed = stage_results
         .iter()
         .all(|judged| judged.outcome != Outcome::Fail);

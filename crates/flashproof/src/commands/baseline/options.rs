@@ -145,9 +145,12 @@ impl Request {
                 quoted(file)
             )));
         }
-        let is_first =
-            |(at, bytes): (usize, &u64)| (!args.bs[..at].contains(bytes)).then_some(*bytes);
-        let block_sizes = args.bs.iter().enumerate().filter_map(is_first).collect();
+        let mut block_sizes = Vec::new();
+        for bytes in &args.bs {
+            if !block_sizes.contains(bytes) {
+                block_sizes.push(*bytes);
+            }
+        }
         let pts_sec = if is_simulated {
             SIMULATED_PTS_SEC
         } else {

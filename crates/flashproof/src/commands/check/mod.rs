@@ -106,11 +106,13 @@ fn perform_all(
     let mut checks = Vec::new();
     let mut not_run = Vec::new();
     let is_alone = definitions.len() == 1;
-    let lasting = |definition: Definition| match args.lasting {
-        Some(seconds) => definition.lasting(seconds.into()),
-        None => definition,
+    let definitions: Vec<_> = match args.lasting {
+        Some(seconds) => definitions
+            .into_iter()
+            .map(|definition| definition.lasting(seconds.into()))
+            .collect(),
+        None => definitions,
     };
-    let definitions: Vec<_> = definitions.into_iter().map(lasting).collect();
     let mut later_sec = definitions.iter().map(Definition::seconds).sum::<u64>();
     let what = if is_alone {
         definitions[0].name.clone()

@@ -90,28 +90,26 @@ fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
         .filter(|it| is_refused(it))
         .filter_map(|it| it.device.clone())
         .collect();
-    let is_in_use = |finding: &Finding| {
-        finding
+    let mut shown = Vec::new();
+    for finding in findings {
+        let is_in_use = finding
             .device
             .as_ref()
-            .is_some_and(|device| in_use.contains(device))
-    };
-    let shown_findings = findings
-        .into_iter()
-        .filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
-    shown_findings
-        .map(|finding: Finding| {
-            if is_refused(&finding) {
-                Finding {
-                    level: Level::Note,
-                    reason: "the disk cannot be tested while it is in use".to_owned(),
-                    ..finding
-                }
-            } else {
-                finding
+            .is_some_and(|device| in_use.contains(device));
+        if is_in_use && OF_TESTS.contains(&finding.check.as_str()) {
+            continue;
+        }
+        shown.push(if is_refused(&finding) {
+            Finding {
+                level: Level::Note,
+                reason: "the disk cannot be tested while it is in use".to_owned(),
+                ..finding
             }
-        })
-        .collect()
+        } else {
+            finding
+        });
+    }
+    shown
 }
 
 const TITLES: [&str; 9] = [
@@ -213,11 +211,14 @@ fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
             .iter()
             .for_each(|note| by_note.entry(note).or_default().push(&guard_report.path));
     }
-    let note_text = |(note, paths): (&str, Vec<&str>)| match paths[..] {
-        [path] => format!("{path}: {note}"),
-        _ => note.to_owned(),
-    };
-    by_note.into_iter().map(note_text).collect()
+    let mut notes = Vec::new();
+    for (note, paths) in by_note {
+        notes.push(match paths[..] {
+            [path] => format!("{path}: {note}"),
+            _ => note.to_owned(),
+        });
+    }
+    notes
 }
 
 /// A row of the table.
@@ -225,43 +226,55 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
     let facts = guard_report.facts.as_ref();
     let is_partition = is_partition(guard_report);
     let indent = if is_partition { "  " } else { "" };
-    // Values of the disk are shown in its own line only.
-    let disk_text = |text: Option<&String>| {
-        if is_partition {
-            String::new()
-        } else {
-            text.map_or("-".to_owned(), |text| text.trim().to_owned())
-        }
-    };
     [
         format!("{indent}{}", guard_report.path),
         facts.map_or("-".to_owned(), |facts| {
             units::bytes(facts.size_bytes as f64)
         }),
-        disk_text(facts.and_then(|facts| facts.model.as_ref())),
-        disk_text(facts.and_then(|facts| facts.serial.as_ref())),
-        disk_text(facts.and_then(|facts| facts.firmware.as_ref())),
-        disk_text(facts.and_then(|facts| facts.transport.as_ref())),
+        disk_text(facts.and_then(|facts| facts.model.as_ref()), is_partition),
+        disk_text(facts.and_then(|facts| facts.serial.as_ref()), is_partition),
+        disk_text(
+            facts.and_then(|facts| facts.firmware.as_ref()),
+            is_partition,
+        ),
+        disk_text(
+            facts.and_then(|facts| facts.transport.as_ref()),
+            is_partition,
+        ),
         content(&guard_report.safety),
         guard_report.safety.to_string(),
         why(guard_report),
     ]
 }
 
+/// Values of the disk are shown in its own line only.
+fn disk_text(text: Option<&String>, is_partition: bool) -> String {
+    if is_partition {
+        return String::new();
+    }
+    text.map_or("-".to_owned(), |text| text.trim().to_owned())
+}
+
 /// Data on the device, a phrase.
 fn content(safety: &EraseSafety) -> String {
-    let summary = |evidence: &Evidence| match evidence {
+    match safety {
+        EraseSafety::Yes => "no other data".to_owned(),
+        EraseSafety::Asks(evidence) => {
+            let texts: Vec<_> = evidence.iter().map(evidence_text).collect();
+            texts.join("; ")
+        }
+        EraseSafety::No(_) => "not examined".to_owned(),
+    }
+}
+
+fn evidence_text(evidence: &Evidence) -> String {
+    match evidence {
         Evidence::Data {
             samples,
             samples_tried,
             ..
         } => format!("data in {samples} of {samples_tried} samples"),
         other => other.to_string(),
-    };
-    match safety {
-        EraseSafety::Yes => "no other data".to_owned(),
-        EraseSafety::Asks(evidence) => evidence.iter().map(summary).collect::<Vec<_>>().join("; "),
-        EraseSafety::No(_) => "not examined".to_owned(),
     }
 }
 

@@ -37,11 +37,12 @@ const THREAD_TRANSACTIONS: u32 = 64;
 
 /// Finds the cluster, and runs the transactions.
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
-    let seed = |text: &String| {
-        let failed = |why| Failure::usage(format!("cannot use host {} - {why}", quoted(text)));
-        Host::parse(text, args.port).map_err(failed)
-    };
-    let seeds: Vec<Host> = args.host.iter().map(seed).collect::<Result<_, _>>()?;
+    let mut seeds = Vec::new();
+    for host in &args.host {
+        let seed = Host::parse(host, args.port)
+            .map_err(|why| Failure::usage(format!("cannot use host {} - {why}", quoted(host))))?;
+        seeds.push(seed);
+    }
     let value = args.object;
     let began = began(false);
     let mut object = RecordSpec {

@@ -137,17 +137,15 @@ fn serve(
     let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
-    let pause = |ticker: &Option<Ticker>| {
-        if ticker.is_some() {
+    loop {
+        let pause = if ticker.is_some() {
             POLL_INTERVAL
         } else {
             POLL_INTERVAL / 20
+        };
+        if end_signals.wait(pause).is_some() || server.has_ended() || !state.damage().is_empty() {
+            break;
         }
-    };
-    while end_signals.wait(pause(&ticker)).is_none()
-        && !server.has_ended()
-        && state.damage().is_empty()
-    {
         write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
             None if state.is_ready() => {
@@ -349,15 +347,15 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
         .iter()
         .map(|(host, port)| Node::new(host, *port))
         .collect();
-    let is_own = |node: &Node| {
-        let at = node.host.parse().ok();
-        node.port == address.port()
-            && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
-    };
     if nodes.is_empty() {
         nodes.push(Node::new(&address.ip().to_string(), address.port()));
     }
-    let Some(own_index) = nodes.iter().position(is_own) else {
+    let own_index = nodes.iter().position(|node| {
+        let at = node.host.parse().ok();
+        node.port == address.port()
+            && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
+    });
+    let Some(own_index) = own_index else {
         return Err(Failure::usage(format!(
             "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
              the same lines on each node, including a line for this node",
@@ -393,28 +391,29 @@ fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> 
     let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
     check_sets(&expected, &existing)?;
     let numbers = check_starts(&expected, &existing, args.accept_losses)?;
-    let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
-        file_size_bytes: expected.file_bytes,
-        uses_whole_device: true,
-        keeps_store: existing
-            .as_ref()
-            .is_some_and(|header| holds_only_records(expected.name, header)),
-        ..Request::new(
-            expected.name,
-            format!("records of namespace {}", expected.header.namespace),
-        )
-    };
-    let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
+    let mut requests = Vec::new();
+    for (expected, existing) in expected.iter().zip(&existing) {
+        requests.push(Request {
+            file_size_bytes: expected.file_bytes,
+            uses_whole_device: true,
+            keeps_store: existing
+                .as_ref()
+                .is_some_and(|header| holds_only_records(expected.name, header)),
+            ..Request::new(
+                expected.name,
+                format!("records of namespace {}", expected.header.namespace),
+            )
+        });
+    }
     let consents = consent(&requests, &args.erase, &[])?;
-    let targets = consents.into_iter().map(|consent| {
-        consent
-            .notes()
-            .iter()
-            .for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
-        Arc::new(Target::writable(consent))
-    });
     // All devices are checked before the first write.
-    let targets: Vec<_> = targets.collect();
+    let mut targets = Vec::new();
+    for consent in consents {
+        for note in consent.notes() {
+            console::warning(&format!("{}: {note}", consent.name()));
+        }
+        targets.push(Arc::new(Target::writable(consent)));
+    }
     let header = |((target, wanted), kept)| header(target, wanted, kept);
     let headers = collect_all(
         targets.iter().zip(&expected).zip(&existing).map(header),
@@ -428,17 +427,17 @@ fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> 
             ..header
         });
     let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
+    let mut unformatted: Vec<Device> = Vec::new();
+    let mut formatted: Vec<Device> = Vec::new();
+    for (device, existing) in devices.iter().zip(&existing) {
+        match existing {
+            Some(_) => formatted.push(device.clone()),
+            None => unformatted.push(device.clone()),
+        }
+    }
     // Either all devices of a namespace are formatted, or none.
-    let of_kind = |is_new: bool| -> Vec<Device> {
-        let both = devices
-            .iter()
-            .zip(&existing)
-            .filter(|(_, existing)| existing.is_none() == is_new);
-        both.map(|(device, _)| device.clone()).collect()
-    };
-    let unformatted = of_kind(true);
     formatting::format(&unformatted).map_err(Failure::environment)?;
-    formatting::write_headers(&of_kind(false)).map_err(Failure::environment)?;
+    formatting::write_headers(&formatted).map_err(Failure::environment)?;
     for (target, header) in &unformatted {
         console::note(&format!(
             "{}: formatted for namespace {}",

@@ -244,13 +244,16 @@ fn global_options(sections: &[Section]) -> Vec<(String, String)> {
 /// The report on `runs` in all formats of the command line.
 fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, String)]) -> String {
     let page = page(runs, global);
-    let text = |format: &Format| match format {
-        Format::Normal => normal(&page),
-        Format::Json => json(&page, false),
-        Format::JsonPlus => json(&page, true),
-        Format::Terse => terse(&page),
-    };
-    program.formats.iter().map(text).collect()
+    let mut text = String::new();
+    for format in &program.formats {
+        text += &match format {
+            Format::Normal => normal(&page),
+            Format::Json => json(&page, false),
+            Format::JsonPlus => json(&page, true),
+            Format::Terse => terse(&page),
+        };
+    }
+    text
 }
 
 /// A usage failure with a line for each problem, up to a maximum number of lines.
@@ -351,8 +354,6 @@ fn sections(
         let _ = writeln!(text, "; {file}\n{content}");
     }
     if !program.sections.is_empty() {
-        let is_wanted =
-            |section: &Section| section.is_global() || program.sections.contains(&section.name);
         if let Some(missing) = program
             .sections
             .iter()
@@ -363,7 +364,9 @@ fn sections(
                 quoted(missing)
             )));
         }
-        sections.retain(is_wanted);
+        sections.retain(|section: &Section| {
+            section.is_global() || program.sections.contains(&section.name)
+        });
     }
     Ok((sections, text))
 }
@@ -449,10 +452,12 @@ fn describe(loads: &[FioLoad]) -> String {
             }
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
-        let cache_text = match is_cached {
-            true if load.jobs().all(|job| job.is_mapped) => ", mapped into memory",
-            true => ", through the page cache (direct=0)",
-            false => "",
+        let cache_text = if !is_cached {
+            ""
+        } else if load.jobs().all(|job| job.is_mapped) {
+            ", mapped into memory"
+        } else {
+            ", through the page cache (direct=0)"
         };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
             0 => "closed loop: operations that a stall delays are not counted",

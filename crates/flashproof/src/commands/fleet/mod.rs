@@ -98,10 +98,12 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         let path = inventory.write(dir)?;
         console::note(&format!("inventory: {}", path.display()));
     }
-    match args.json {
-        true => console::result(&crate::commands::json(&inventory)?),
-        false if args.quiet && args.out.is_some() => Ok(()),
-        false => console::result(&Inventory::table(&[inventory])),
+    if args.json {
+        console::result(&crate::commands::json(&inventory)?)
+    } else if args.quiet && args.out.is_some() {
+        Ok(())
+    } else {
+        console::result(&Inventory::table(&[inventory]))
     }
 }
 

@@ -139,22 +139,14 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         imitated_output: words.to_owned(),
         failure: Failure::usage(why),
     };
-    let number = |option: &str, text: &str| {
-        integer(text).ok_or_else(|| {
-            Failure::usage(format!(
-                "cannot use {option} {} - it is not a whole number - give a whole number",
-                quoted(text)
-            ))
-        })
-    };
     let slice = args
         .slice
         .as_ref()
-        .map(|text| number("-t", text))
+        .map(|text| whole_number("-t", text))
         .transpose()?;
-    let first = number("-s", &args.start_bucket)?;
-    let count = number("-n", &args.num_buckets)?;
-    let every = number("-e", &args.every_nth)?;
+    let first = whole_number("-s", &args.start_bucket)?;
+    let count = whole_number("-n", &args.num_buckets)?;
+    let every = whole_number("-e", &args.every_nth)?;
     if args.logs.is_empty() {
         return Err(refused(
             ACT_USAGE,
@@ -204,6 +196,15 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         buckets_max: at_most(count),
         every_nth: at_most(every),
         extra: args.extra,
+    })
+}
+
+fn whole_number(option: &str, text: &str) -> Result<i128, Failure> {
+    integer(text).ok_or_else(|| {
+        Failure::usage(format!(
+            "cannot use {option} {} - it is not a whole number - give a whole number",
+            quoted(text)
+        ))
     })
 }
 

@@ -286,21 +286,19 @@ fn markdown(table: &Table, page: &mut String) {
         "|---|---{}|---|",
         "|---".repeat(table.thresholds.len())
     );
-    let mut row = |label: String, seconds: String, pct: &[f64], rate: f64| {
-        let pct: String = pct.iter().map(|pct| format!("| {pct:.2} ")).collect();
-        let _ = writeln!(page, "| {label} | {seconds} {pct}| {rate:.1} |");
-    };
     for slice in &table.slices {
-        row(
-            slice.to.to_string(),
-            slice.seconds.to_string(),
-            &slice.pct_over,
-            slice.ops_per_sec,
-        );
+        let cells = cells(&slice.pct_over, slice.ops_per_sec);
+        let _ = writeln!(page, "| {} | {} {cells}", slice.to, slice.seconds);
     }
     for (label, all) in [("avg", &table.average), ("max", &table.largest)] {
         if let Some((pct, rate)) = all {
-            row(label.to_owned(), String::new(), pct, *rate);
+            let _ = writeln!(page, "| {label} |  {}", cells(pct, *rate));
         }
     }
+}
+
+/// The end of a row: percent over each threshold, and operations per second.
+fn cells(pct_over: &[f64], ops_per_sec: f64) -> String {
+    let pct_over: String = pct_over.iter().map(|pct| format!("| {pct:.2} ")).collect();
+    format!("{pct_over}| {ops_per_sec:.1} |")
 }

@@ -21,7 +21,7 @@ use results::units;
 use session::failure::Failure;
 use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
 
@@ -79,30 +79,25 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
     if let [_] = configs {
         return vec![String::new()];
     }
-    let stem = |path: &PathBuf| {
-        path.file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .chars()
-            .map(|c: char| {
-                if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect()
-    };
-    let stems: Vec<String> = configs.iter().map(stem).collect();
-    let name = |(place, stem): (usize, &String)| match stems[..place]
-        .iter()
-        .filter(|earlier| *earlier == stem)
-        .count()
-    {
-        0 => stem.clone(),
-        earlier => format!("{stem}~{}", earlier + 1),
-    };
-    stems.iter().enumerate().map(name).collect()
+    let stems: Vec<String> = configs.iter().map(|path| plain_stem(path)).collect();
+    let mut names = Vec::new();
+    for (place, stem) in stems.iter().enumerate() {
+        let earlier = stems[..place].iter().filter(|earlier| *earlier == stem);
+        names.push(match earlier.count() {
+            0 => stem.clone(),
+            earlier => format!("{stem}~{}", earlier + 1),
+        });
+    }
+    names
+}
+
+/// The file name without extension and without characters that are special to a shell.
+fn plain_stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    stem.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_'),
+        "_",
+    )
 }
 
 /// Reads and replays the trace.
@@ -160,23 +155,21 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
     if trace_devices.len() == device_names.len() {
         return Ok(());
     }
-    let device_text = |device: &DeviceNumber| {
-        let count = trace
-            .streams_on(*device)
-            .iter()
-            .map(|(_, group)| group.at_ns.len() as u64)
-            .sum();
-        format!("{} ({})", device.traced(), units::count(count, "operation"))
-    };
+    let mut device_texts = Vec::new();
+    for device in &trace_devices {
+        let streams = trace.streams_on(*device);
+        let operations = streams.iter().map(|(_, group)| group.at_ns.len() as u64);
+        device_texts.push(format!(
+            "{} ({})",
+            device.traced(),
+            units::count(operations.sum(), "operation")
+        ));
+    }
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; --device names {} - give one --device for each, in this order, or \
          replay only the lines of one (grep)",
         units::count(trace_devices.len() as u64, "device"),
-        trace_devices
-            .iter()
-            .map(device_text)
-            .collect::<Vec<_>>()
-            .join(", "),
+        device_texts.join(", "),
         device_names.len()
     )))
 }

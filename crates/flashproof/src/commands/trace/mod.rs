@@ -340,15 +340,12 @@ impl TracedDevices {
 
     /// Name of a device that has disappeared, or has no medium.
     fn gone(&self) -> Option<String> {
-        let is_there = |place: &BlockPosition| {
+        let gone = self.positions.iter().position(|place: &BlockPosition| {
             let size =
                 std::fs::read_to_string(format!("/sys/dev/block/{}/size", place.device_number));
-            size.is_ok_and(|size| size.trim() != "0")
-        };
-        self.positions
-            .iter()
-            .position(|place| !is_there(place))
-            .map(|at| self.names[at].clone())
+            !size.is_ok_and(|size| size.trim() != "0")
+        });
+        gone.map(|at| self.names[at].clone())
     }
 }
 

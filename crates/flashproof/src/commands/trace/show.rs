@@ -95,13 +95,6 @@ impl TraceReport<'_> {
     /// Table of the kinds of requests.
     fn kinds(&self) -> Table {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
-        let share = |part: u64, total: u64| match part {
-            0 => "-".to_owned(),
-            part => format!(
-                "{} %",
-                units::percent_digits(part as f64 / total.max(1) as f64)
-            ),
-        };
         Table::new("")
             .text(["device", "type"])
             .numbers([
@@ -117,7 +110,7 @@ impl TraceReport<'_> {
             .rows(self.summary.kinds.iter().map(
                 |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
                     let totals = kind.totals;
-                    let share_of = |part| share(part, kind.totals.count);
+                    let share_of = |part| share_text(part, kind.totals.count);
                     [
                         self.name(*device),
                         word(*op).to_owned(),
@@ -267,22 +260,14 @@ impl TraceReport<'_> {
     }
 
     pub fn json(&self) -> Value {
-        let times = |times: &Times| -> Value {
-            let quantiles =
-                QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
-            let all = [("count".to_owned(), json!(times.len()))]
-                .into_iter()
-                .chain(quantiles);
-            Value::Object(all.collect())
-        };
         let kinds = self.summary.kinds.iter().map(|((device, op), kind)| {
             let sizes = kind.sizes.iter().map(|(bytes, size)| {
                 json!({
                     "bytes": bytes,
                     "count": size.totals.count,
                     "bytes_moved": size.totals.bytes,
-                    "queue": times(&size.queue),
-                    "device": times(&size.device),
+                    "queue": times_json(&size.queue),
+                    "device": times_json(&size.device),
                 })
             });
             json!({
@@ -312,6 +297,24 @@ impl TraceReport<'_> {
             "top_processes": tasks.collect::<Vec<_>>(),
         })
     }
+}
+
+/// `part` of `total` in percent; `-` for nothing.
+fn share_text(part: u64, total: u64) -> String {
+    if part == 0 {
+        return "-".to_owned();
+    }
+    let share = part as f64 / total.max(1) as f64;
+    format!("{} %", units::percent_digits(share))
+}
+
+fn times_json(times: &Times) -> Value {
+    let mut numbers = serde_json::Map::new();
+    numbers.insert("count".to_owned(), json!(times.len()));
+    for (name, at) in QUANTILES {
+        numbers.insert(format!("{name}_ns"), json!(times.quantile(at)));
+    }
+    Value::Object(numbers)
 }
 
 /// Quantiles in the output for programs.

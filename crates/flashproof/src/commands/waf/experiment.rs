@@ -325,32 +325,25 @@ fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
 }
 
 /// Runs each point in each arrangement.
-pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
-    let point = |arrangement: Arrangement, point: &Setup| match arrange(point, arrangement) {
-        Ok((arranged, _)) => arranged.waf.map_or_else(
-            || SweepPoint::Missing(format!("not steady within {} drive fills", setup.fills_max)),
-            SweepPoint::Waf,
-        ),
-        Err(why) => SweepPoint::Missing(why.to_string()),
-    };
-    let points = |arrangement: Arrangement| match arrangement {
-        // The number of handles does not change an arrangement without handles; its result is repeated for comparison.
-        Arrangement::Dedicated | Arrangement::Shared if plan.parameter == "handles" => {
-            let same = plan
-                .points
-                .first()
-                .map(|(_, setup)| point(arrangement, setup));
-            plan.points.iter().filter_map(|_| same.clone()).collect()
-        }
-        _ => plan
-            .points
-            .iter()
-            .map(|(_, setup)| point(arrangement, setup))
-            .collect(),
-    };
+pub(super) fn swept(plan: &SweepPlan, arrangements: &[Arrangement]) -> Sweep {
+    let is_handles = plan.parameter == "handles";
     let mut arrangements = arrangements.to_vec();
-    if plan.parameter == "handles" && !arrangements.contains(&Arrangement::Fdp) {
+    if is_handles && !arrangements.contains(&Arrangement::Fdp) {
         arrangements.push(Arrangement::Fdp);
+    }
+    let mut waf = Vec::new();
+    for arrangement in arrangements {
+        let has_handles = !matches!(arrangement, Arrangement::Dedicated | Arrangement::Shared);
+        let mut points: Vec<SweepPoint> = Vec::new();
+        for (_, setup) in &plan.points {
+            // The number of handles does not change an arrangement without handles; its result is repeated for comparison.
+            let repeated = points.first().filter(|_| is_handles && !has_handles);
+            points.push(match repeated {
+                Some(point) => point.clone(),
+                None => sweep_point(setup, arrangement),
+            });
+        }
+        waf.push((arrangement.to_string(), points));
     }
     let values: Vec<String> = plan.points.iter().map(|(value, _)| value.clone()).collect();
     let (numbers, unit) = axis_values(&plan.parameter, &values);
@@ -359,10 +352,20 @@ pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement
         numbers,
         unit: unit.to_owned(),
         values,
-        waf: arrangements
-            .iter()
-            .map(|one| (one.to_string(), points(*one)))
-            .collect(),
+        waf,
+    }
+}
+
+fn sweep_point(setup: &Setup, arrangement: Arrangement) -> SweepPoint {
+    match arrange(setup, arrangement) {
+        Ok((arranged, _)) => match arranged.waf {
+            Some(waf) => SweepPoint::Waf(waf),
+            None => {
+                let fills_max = setup.fills_max;
+                SweepPoint::Missing(format!("not steady within {fills_max} drive fills"))
+            }
+        },
+        Err(why) => SweepPoint::Missing(why.to_string()),
     }
 }
 
@@ -378,12 +381,11 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
     if let Some(numbers) = numbers.filter(|_| percent_factor == 1.0) {
         return (Some(numbers), "");
     }
-    let percent = |value: &str| match value.strip_suffix('%') {
+    let percents = values.iter().map(|value| match value.strip_suffix('%') {
         Some(percent) => percent.parse().ok(),
         None => value.parse().ok().map(|share: f64| share * percent_factor),
-    };
-    let percents: Option<_> = values.iter().map(|value| percent(value)).collect();
-    if let Some(percents) = percents {
+    });
+    if let Some(percents) = percents.collect() {
         return (Some(percents), "%");
     }
     let bytes: Option<Vec<_>> = values.iter().map(|value| size_bytes(value)).collect();

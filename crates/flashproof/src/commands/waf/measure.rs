@@ -39,7 +39,9 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenants::waf::{Arrangement, MeasurementEnd, Meter};
+use tenants::waf::{Arrangement, MeasurementEnd, Meter};
 use tenants::{Tenant, TenantFill, TenantLoad, Tenants};
+use tenants::{TenantFill, TenantLoad, Tenants};
 
 /// Maximum fraction of host writes that may come from other programs.
 const OTHERS: f64 = 0.02;
@@ -439,16 +441,16 @@ impl Fill {
 impl<'a> WafObserver<'a> {
     /// Polls the counters of the drive while the tenants of `run` write to the drive.
     fn new(run: &'a ArrangementRun<'a>) -> Self {
-        let tenant = |tenant: &Tenant| TenantBytes {
+        let tenants = run.tenants.tenants.iter().map(|tenant| TenantBytes {
             name: tenant.name.clone(),
             client: 0,
             defrag: 0,
-        };
+        });
         Self {
             run,
             meter: None,
             layout: None,
-            tenants: run.tenants.tenants.iter().map(tenant).collect(),
+            tenants: tenants.collect(),
             window: VecDeque::new(),
             ended_ns: 0,
             failure: None,

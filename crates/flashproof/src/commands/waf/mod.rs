@@ -124,36 +124,33 @@ fn show_report(
 
 pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
-    let cannot = |why: &str| {
+    let page = setup_page(device).map_err(|why| {
         Failure::environment(format!(
             "cannot print commands to give {device} placement handles - {why}"
         ))
-    };
-    let needs_root = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
-    let facts =
-        discover::discover(device, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
-    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| needs_root(&why))?.ok_or_else(|| {
-        cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;
+    done(&page)
+}
+
+/// The page with the commands for `device`. Errors: why there is none.
+fn setup_page(device: &str) -> Result<String, String> {
+    let facts = discover::discover(device, Path::new("/")).map_err(|error| error.to_string())?;
+    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| format!("{why} - run as root"))?;
+    let fdp = fdp.ok_or(
+        "it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP",
+    )?;
     let controller = facts
         .disk_number()
         .and_then(|number| Controller::find(Path::new("/"), number));
-    let controller = controller.ok_or_else(|| needs_root(&"its controller cannot be opened"))?;
-    let nsid = controller.nsid().ok_or_else(|| {
-        cannot("sysfs does not show the number of the namespace - is sysfs mounted?")
-    })?;
+    let controller = controller.ok_or("its controller cannot be opened - run as root")?;
+    let nsid = controller
+        .nsid()
+        .ok_or("sysfs does not show the number of the namespace - is sysfs mounted?")?;
     let namespaces = controller
         .namespaces()
-        .map_err(|error| needs_root(&error))?;
-    done(
-        &commands(
-            &format!("/dev/{}", controller.name()),
-            nsid,
-            &fdp,
-            &namespaces,
-        )
-        .map_err(|why| cannot(&why))?,
-    )
+        .map_err(|error| format!("{error} - run as root"))?;
+    let path = format!("/dev/{}", controller.name());
+    commands(&path, nsid, &fdp, &namespaces)
 }
 
 /// The page with the commands. Errors: why the drive cannot get placement handles.
@@ -238,23 +235,21 @@ fn commands(
         .collect::<Vec<_>>()
         .join(",");
     let handle_options = format!(" --nphndls={handles} --phndls={list}");
-    let create_commands = |options: &str| -> String {
-        let with = |at| if at == first { options } else { "" };
-        deleted_namespaces
-            .iter()
-            .enumerate()
-            .map(|(at, one)| create(controller, namespaces.controller_id, group, one, with(at)))
-            .collect()
-    };
+    let mut create_with_handles = String::new();
+    let mut create_again = String::new();
+    for (at, one) in deleted_namespaces.iter().enumerate() {
+        let options = if at == first { &*handle_options } else { "" };
+        let id = namespaces.controller_id;
+        create_with_handles += &create(controller, id, group, one, options);
+        create_again += &create(controller, id, group, one, "");
+    }
     Ok(format!(
         "# These commands ERASE {count_text} of {controller}, {deleted_bytes}: all that is on them.\n\
          # flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id).\n\
          # The drive must not be mounted or in use: `flashproof doctor` shows its users.\n\n\
-         {deleted}{on_command}{}\
+         {deleted}{on_command}{create_with_handles}\
          # Show the result:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
-         # Undo it all, which ERASES the same namespaces again:\n{deleted}{off_command}{}nvme ns-rescan {controller}\n",
-        create_commands(&handle_options),
-        create_commands("")
+         # Undo it all, which ERASES the same namespaces again:\n{deleted}{off_command}{create_again}nvme ns-rescan {controller}\n"
     ))
 }
 

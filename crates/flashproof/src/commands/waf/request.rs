@@ -213,7 +213,7 @@ impl WafRequest {
         report.remarks = remarks(report, &self.rating);
         report.sweeps = sweeps
             .iter()
-            .map(|one| experiment::swept(one, &setup, &arrangements))
+            .map(|one| experiment::swept(one, &arrangements))
             .collect();
         Ok(())
     }

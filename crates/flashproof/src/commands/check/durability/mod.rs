@@ -121,15 +121,16 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
         subject: durability_target.subject.clone(),
         found: found_session,
     };
-    // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
-    let is_foreign =
-        |record: &Record| request.options.new && found_session != Some(record.session.id);
     // The connection closes here: the writes have one of their own.
     let reply = Connection::to(request.witness)?
         .ask(&ask)
         .map_err(|why| cannot_ask(request.witness, &why))?;
     match reply {
-        Reply::Record(Some(record)) if record.is_open && !is_foreign(&record) => {
+        // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
+        Reply::Record(Some(record))
+            if record.is_open
+                && (!request.options.new || found_session == Some(record.session.id)) =>
+        {
             Err(Failure::environment(format!(
                 "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
              some seconds, or end the other command",

@@ -7,7 +7,7 @@ use crate::commands::engine::client::{as_devices, check_open_files};
 use load::records::{READS, WRITES};
 use report::text::RunSummary;
 use results::cell::Interval;
-use results::judge::{SliceShares, Verdict};
+use results::judge::Verdict;
 use results::run_dir::{Intervals, Manifest, read};
 use results::telemetry::{Column, ColumnOf};
 use results::units;
@@ -29,7 +29,7 @@ use store::conf::{Config, Level, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
 use store::object::RecordSpec;
-use store::observe::{Line, NamespaceCounts};
+use store::observe::Line;
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
 use store::{IoSnapshot, Namespace, Overload, Verification};
 use sys::process::process_cpu_ns;
@@ -110,21 +110,6 @@ impl RowsRequest<'_> {
         let over_loopback = matches!(row_in_progress.backend, Backend::Loopback(_));
         let copies = if kind.replicated { 2 } else { 1 };
         let summary = RunSummary::read(dir).map_err(Failure::environment)?;
-        let latency_summary = |stream: &str| {
-            let group = verdict.groups.iter().find(|group| group.stream == stream)?;
-            let sum = |of: fn(&SliceShares) -> u64| group.slices.iter().map(of).sum::<u64>();
-            let over = sum(|slice| slice.judged_over.first().copied().unwrap_or(0));
-            let service = &summary
-                .latencies
-                .iter()
-                .find(|latencies| latencies.stream == stream)?
-                .service;
-            Some(LatencySummary {
-                under_first: 1.0 - over as f64 / sum(|slice| slice.wanted).max(1) as f64,
-                stddev_ms: service.stddev_ns as f64 / 1e6,
-                mean_ms: service.mean_ns as f64 / 1e6,
-            })
-        };
         let ran_sec = verdict.ran_sec.max(1e-9);
         let tps: f64 = verdict
             .streams
@@ -159,7 +144,6 @@ impl RowsRequest<'_> {
             .is_some_and(|rate| tps >= HELD_MIN * rate as f64)
         {
             // A requested rate that was held is the limit, even if a CPU is busy.
-
             "the requested rate (-g)".to_owned()
         } else if busy >= BUSY_MIN {
             let whose = if over_loopback { "servers: " } else { "" };
@@ -200,8 +184,8 @@ impl RowsRequest<'_> {
                 .then(|| tps * ran_sec / cpu_sec),
             inserted_per_sec,
             inserts_that_waited: row_in_progress.overload.waited(),
-            reads: latency_summary(READS),
-            writes: latency_summary(WRITES),
+            reads: latency_summary(READS, verdict, &summary),
+            writes: latency_summary(WRITES, verdict, &summary),
             database_bytes: u64::from(keys) * u64::from(kind.bytes) * u64::from(copies),
             read_mb_per_sec: io.read_bytes as f64 / 1e6 / ran_sec,
             write_mb_per_sec: io.write_bytes as f64 / 1e6 / ran_sec,
@@ -215,6 +199,27 @@ impl RowsRequest<'_> {
             threshold_ns: verdict.thresholds_ns.first().copied().unwrap_or(0),
         })
     }
+}
+
+fn latency_summary(
+    stream: &str,
+    verdict: &Verdict,
+    summary: &RunSummary,
+) -> Option<LatencySummary> {
+    let group = verdict.groups.iter().find(|group| group.stream == stream)?;
+    let mut over = 0;
+    let mut wanted = 0;
+    for slice in &group.slices {
+        over += slice.judged_over.first().copied().unwrap_or(0);
+        wanted += slice.wanted;
+    }
+    let mut latencies = summary.latencies.iter();
+    let service = &latencies.find(|it| it.stream == stream)?.service;
+    Some(LatencySummary {
+        under_first: 1.0 - over as f64 / wanted.max(1) as f64,
+        stddev_ms: service.stddev_ns as f64 / 1e6,
+        mean_ms: service.mean_ns as f64 / 1e6,
+    })
 }
 
 /// CPU usage of the host during a run.
@@ -385,24 +390,8 @@ impl Loopback {
     /// Waits until no write block is queued for a device; opening a store also waits for this. Gives up if a device
     /// hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
-        let blocks = |server: &Server| {
-            server.state().facts(|facts| {
-                facts
-                    .counts
-                    .namespaces
-                    .iter()
-                    .map(|of: &NamespaceCounts| {
-                        of.store
-                            .devices
-                            .iter()
-                            .map(|device| device.write_q)
-                            .sum::<u64>()
-                    })
-                    .sum::<u64>()
-            })
-        };
         let begin = Instant::now();
-        while self.servers.iter().any(|server| blocks(server) > 0)
+        while self.servers.iter().any(|server| queued_blocks(server) > 0)
             && begin.elapsed() < READY_TIMEOUT
             && signal_handler.signal_received().is_none()
         {
@@ -432,6 +421,15 @@ impl Loopback {
             .try_for_each(Server::stop)
             .map_err(Failure::environment)
     }
+}
+
+/// Write blocks queued for all devices of `server`.
+fn queued_blocks(server: &Server) -> u64 {
+    server.state().facts(|facts| {
+        let namespaces = facts.counts.namespaces.iter();
+        let devices = namespaces.flat_map(|namespace| &namespace.store.devices);
+        devices.map(|device| device.write_q).sum()
+    })
 }
 
 /// Prints the servers' warnings, until the shutdown.

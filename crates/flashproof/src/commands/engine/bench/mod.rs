@@ -153,13 +153,8 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
             "cannot measure insertions (-w I) - each row begins with an insertion anyway - give -w RU,PCT",
         ));
     }
-    let write_table = |text| {
-        args.json
-            .as_ref()
-            .map_or(Ok(()), |path| write_file("table", path, text, args.force))
-    };
     // Check the file before hours are spent.
-    write_table(None)?;
+    write_table(args, None)?;
     let dir = args
         .record
         .out
@@ -205,7 +200,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         let _ = files::remove_file(Path::new(name.as_str()));
     }
     let rows = rows.inspect_err(|_| new_dirs.remove())?;
-    write_table(Some(&crate::commands::json(&rows)?))?;
+    write_table(args, Some(&crate::commands::json(&rows)?))?;
     console::page(&format!(
         "\n{}\nrun directories: {}\n",
         page::text(&rows),
@@ -213,6 +208,14 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     ))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
+}
+
+/// Writes `text` to the file of --json, if given; `None`: only checks.
+fn write_table(args: &TransactionsArgs, text: Option<&str>) -> Result<(), Failure> {
+    match &args.json {
+        Some(path) => write_file("table", path, text, args.force),
+        None => Ok(()),
+    }
 }
 
 struct RowsRequest<'a> {
@@ -282,9 +285,10 @@ impl RowsRequest<'_> {
 
     /// All rows. The devices are opened once, so that the user is asked for consent once.
     fn rows(&self, kinds: &[RowKind]) -> Result<Vec<Row>, Failure> {
-        let probe =
-            |name: &DeviceName| self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT);
-        let probes: Vec<_> = self.names.iter().map(probe).collect();
+        let mut probes = Vec::new();
+        for name in &self.names {
+            probes.push(self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT));
+        }
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs)
             .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;

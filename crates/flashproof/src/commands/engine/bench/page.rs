@@ -116,20 +116,15 @@ pub(super) fn text(rows: &[Row]) -> String {
         "transactions/s per core",
     ]);
     for row in rows {
-        let cell = |side: &Option<LatencySummary>, text_of: fn(&LatencySummary) -> String| {
-            side.as_ref().map_or_else(|| "-".to_owned(), text_of)
-        };
-        let under: fn(&LatencySummary) -> String = |side| units::percent(side.under_first);
-        let stddev: fn(&LatencySummary) -> String = |side| format!("{:.3}", side.stddev_ms);
         first.row([
             row.record_size.clone(),
             "measured".to_owned(),
             row.transactions_at_once.to_string(),
             Grouped(row.transactions_per_sec as u64).to_string(),
-            cell(&row.reads, under),
-            cell(&row.writes, under),
-            cell(&row.reads, stddev),
-            cell(&row.writes, stddev),
+            under_text(&row.reads),
+            under_text(&row.writes),
+            stddev_text(&row.reads),
+            stddev_text(&row.writes),
             units::bytes(row.database_bytes as f64),
         ]);
         second.row([
@@ -185,4 +180,18 @@ pub(super) fn text(rows: &[Row]) -> String {
     text += "\nPublished: over a network, 72 hardware threads and two drives per node (Intel and Aerospike, 2014, \
              below 1 ms);\n\"per core\" is per hardware thread, as if one server did all transactions.\n";
     text
+}
+
+fn under_text(latencies: &Option<LatencySummary>) -> String {
+    latencies.as_ref().map_or_else(
+        || "-".to_owned(),
+        |latencies| units::percent(latencies.under_first),
+    )
+}
+
+fn stddev_text(latencies: &Option<LatencySummary>) -> String {
+    latencies.as_ref().map_or_else(
+        || "-".to_owned(),
+        |latencies| format!("{:.3}", latencies.stddev_ms),
+    )
 }

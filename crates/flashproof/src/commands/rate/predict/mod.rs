@@ -332,14 +332,8 @@ impl<'a> Observations<'a> {
 
     /// Why a drive that `fit` does not describe has no prediction; `None`: `fit` describes the drive.
     pub(super) fn unfit_reason(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
-        let collects = |evidence: String| Declined {
-            cause: DeclinedBy::GarbageCollection,
-            reason: format!(
-                "{evidence}, and the cost of garbage collection depends on the load - rate the drive itself"
-            ),
-        };
         if let Some(fell) = fell(points) {
-            return Some(collects(fell));
+            return Some(garbage_collection(fell));
         }
         if !fit.doubtful {
             return None;
@@ -351,7 +345,7 @@ impl<'a> Observations<'a> {
         );
         Some(
             match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
-                Some(stalls) => collects(format!(
+                Some(stalls) => garbage_collection(format!(
                     "{missed}, and a light load had {}",
                     describe_stalls(stalls)
                 )),
@@ -466,6 +460,16 @@ fn without_bound(fit: &Fit) -> String {
         String::new()
     } else {
         format!(" (no bound: {})", names.join(", "))
+    }
+}
+
+/// Why a drive that collects garbage has no prediction. `evidence`: a sentence without its end.
+fn garbage_collection(evidence: String) -> Declined {
+    Declined {
+        cause: DeclinedBy::GarbageCollection,
+        reason: format!(
+            "{evidence}, and the cost of garbage collection depends on the load - rate the drive itself"
+        ),
     }
 }
 

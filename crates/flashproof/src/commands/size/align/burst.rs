@@ -130,13 +130,11 @@ impl BurstMeasurement {
     /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
     /// operations of an earlier period were issued late.
     pub(super) fn is_disturbed(&self) -> bool {
-        let caught_up_sec =
-            |it: &StreamRates| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
-        let late_sec = self
-            .issued
-            .iter()
-            .map(caught_up_sec)
-            .fold(self.late_sec, f64::max);
+        let mut late_sec = self.late_sec;
+        for issued in &self.issued {
+            let caught_up_sec = (issued.per_sec / issued.offered_per_sec - 1.0) * self.seconds;
+            late_sec = late_sec.max(caught_up_sec);
+        }
         let (_, off) = furthest(&self.issued_io(), &self.reached, 2..4);
         late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
@@ -438,13 +436,13 @@ impl RunObserver for BurstObserver {
         {
             console::note(&format!("{purpose}: begins"));
         }
-        let stream = |info: &results::cell::StreamInfo| StreamRates {
+        let streams = manifest.streams.iter().map(|info| StreamRates {
             stream: info.name.clone(),
             offered_per_sec: info.offered_iops,
             per_sec: 0.0,
             kib_per_sec: 0.0,
-        };
-        self.streams = manifest.streams.iter().map(stream).collect();
+        });
+        self.streams = streams.collect();
         self.devices = manifest.devices.len();
         (self.ops, self.bytes) = (vec![0; self.streams.len()], vec![0; self.streams.len()]);
         let found = manifest
@@ -491,14 +489,17 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize>) -> (usize, f64) {
     let issued = issued.numbers();
     let reached = reached.numbers();
-    let difference = |n: usize| match issued[n].max(reached[n]) {
-        0.0 => 0.0,
-        larger => (reached[n] - issued[n]) / larger,
-    };
-    let differences = indices.map(|n| (n, difference(n)));
+    let differences = indices.map(|n| (n, relative_difference(issued[n], reached[n])));
     differences
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
         .unwrap_or((0, 0.0))
+}
+
+fn relative_difference(issued: f64, reached: f64) -> f64 {
+    match issued.max(reached) {
+        0.0 => 0.0,
+        larger => (reached - issued) / larger,
+    }
 }
 
 #[cfg(test)]

@@ -155,21 +155,14 @@ impl SampledNode {
     fn look(mut node: Node, requested: &[String], access: &Access) -> Result<Self, String> {
         let is_wanted = |name: &&String| requested.is_empty() || requested.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
-        let failed = |node: &Node, error: String| {
-            format!("cannot query the configuration of node {node} - {error}")
-        };
-        let sinks = node
-            .replies(vec!["logs".to_owned()], access)
-            .map_err(|error| failed(&node, error))?;
+        let sinks = query_settings(&mut node, vec!["logs".to_owned()], access)?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
         let names = once_names(
             build(&node),
             &namespaces,
             sinks.iter().map(|(sink, _)| *sink),
         );
-        let mut once_replies = node
-            .replies(names, access)
-            .map_err(|error| failed(&node, error))?;
+        let mut once_replies = query_settings(&mut node, names, access)?;
         once_replies.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
         let mut sampled_node = Self {
             node,
@@ -187,31 +180,31 @@ impl SampledNode {
     }
 
     fn current(&self) -> NodeSettings<'_> {
-        let reply = |name: &str| {
-            self.once_replies
-                .iter()
-                .find(|(asked, _)| asked == name)
-                .map_or("", |(_, value)| value.as_str())
-        };
-        let config = |namespace| {
-            reply(&sizing::info::settings::get_config(
-                build(&self.node),
-                namespace,
-            ))
-        };
+        let mut namespaces = Vec::new();
+        for namespace in &self.namespaces {
+            let name = sizing::info::settings::get_config(build(&self.node), namespace);
+            namespaces.push((namespace.as_str(), self.once_reply(&name)));
+        }
         NodeSettings {
-            namespaces: self
-                .namespaces
-                .iter()
-                .map(|namespace| (namespace.as_str(), config(namespace)))
-                .collect(),
-            service: reply("get-config:context=service"),
+            namespaces,
+            service: self.once_reply("get-config:context=service"),
             sinks: self
                 .logs
                 .iter()
-                .map(|(sink, file)| (*sink, file.as_str(), reply(&format!("log/{sink}"))))
+                .map(|(sink, file)| {
+                    let level = self.once_reply(&format!("log/{sink}"));
+                    (*sink, file.as_str(), level)
+                })
                 .collect(),
         }
+    }
+
+    /// The reply to `name`, empty if it was not queried.
+    fn once_reply(&self, name: &str) -> &str {
+        self.once_replies
+            .iter()
+            .find(|(asked, _)| asked == name)
+            .map_or("", |(_, value)| value.as_str())
     }
 
     /// Takes a sample. Prints one note when the node stops answering, and one when it answers again.
@@ -239,6 +232,15 @@ impl SampledNode {
             }
         }
     }
+}
+
+fn query_settings(
+    node: &mut Node,
+    names: Vec<String>,
+    access: &Access,
+) -> Result<Vec<(String, String)>, String> {
+    node.replies(names, access)
+        .map_err(|error| format!("cannot query the configuration of node {node} - {error}"))
 }
 
 /// Prints the changes to make, or those that --enable would make.

@@ -90,40 +90,6 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
 }
 
 fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
-    let seed = &sampled_nodes[0].node.host;
-    let by_asadm = |value_of: &dyn Fn(&Change) -> String| {
-        let commands = sampled_nodes
-            .iter()
-            .flat_map(|node| &node.changes)
-            .map(|change| change.setting.asadm_command(&value_of(change)));
-        let commands: BTreeSet<_> = commands.collect();
-        commands
-            .iter()
-            .map(|line: &String| {
-                format!(
-                    "asadm -h {} -p {} --enable -e {}\n",
-                    shell_quoted(&seed.name),
-                    seed.port,
-                    quotes(line)
-                )
-            })
-            .collect::<String>()
-    };
-    let by_asinfo = |value_of: &dyn Fn(&Change) -> String| {
-        let changes = sampled_nodes
-            .iter()
-            .flat_map(|node| node.changes.iter().map(move |change| (node, change)));
-        changes
-            .map(|(node, change): (&SampledNode, &Change)| {
-                asinfo(
-                    &node.node.host.to_string(),
-                    &change.setting.command(&value_of(change), build(&node.node)),
-                ) + "\n"
-            })
-            .collect::<String>()
-    };
-    let new_value = |change: &Change| change.to.clone();
-    let old_value = |change: &Change| change.was.clone();
     // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
     let are_alike = sampled_nodes
         .iter()
@@ -133,9 +99,9 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
         text += "# 1. All settings that a sizing needs are on already.\n";
     } else {
         text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
-        text += &by_asadm(&new_value);
+        text += &asadm_commands(sampled_nodes, |change| &change.to);
         text += "#    or by asinfo on each node:\n";
-        text += &by_asinfo(&new_value);
+        text += &asinfo_commands(sampled_nodes, |change| &change.to);
     }
     text += &meanwhile(args, &sampled_nodes[0].namespaces);
     text += "# 3. Fetch the logs, and the files of step 2:\n";
@@ -148,20 +114,63 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
         text += "# 4. Restore the settings";
         if are_alike {
             text += ", by asadm on all nodes:\n";
-            text += &by_asadm(&old_value);
+            text += &asadm_commands(sampled_nodes, |change| &change.was);
             text += "#    or by asinfo on each node:\n";
         } else {
             text += " (the nodes' settings differ, so by asinfo on each node):\n";
         }
-        text += &by_asinfo(&old_value);
+        text += &asinfo_commands(sampled_nodes, |change| &change.was);
     }
     text + NEXT
+}
+
+/// Commands that set all nodes to the values `value_of` of their changes.
+fn asadm_commands(sampled_nodes: &[SampledNode], value_of: fn(&Change) -> &str) -> String {
+    let seed = &sampled_nodes[0].node.host;
+    let changes = sampled_nodes.iter().flat_map(|node| &node.changes);
+    let commands: BTreeSet<_> = changes
+        .map(|change| change.setting.asadm_command(value_of(change)))
+        .collect();
+    let mut text = String::new();
+    for command in &commands {
+        let _ = writeln!(
+            text,
+            "asadm -h {} -p {} --enable -e {}",
+            shell_quoted(&seed.name),
+            seed.port,
+            quotes(command)
+        );
+    }
+    text
+}
+
+/// Commands that set each node to the values `value_of` of its changes.
+fn asinfo_commands(sampled_nodes: &[SampledNode], value_of: fn(&Change) -> &str) -> String {
+    let mut text = String::new();
+    for node in sampled_nodes {
+        for change in &node.changes {
+            let command = change.setting.command(value_of(change), build(&node.node));
+            let _ = writeln!(text, "{}", asinfo(&node.node.host.to_string(), &command));
+        }
+    }
+    text
 }
 
 /// Commands in general form, for any cluster.
 fn general(args: &CollectArgs) -> String {
     let mut text =
         "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
+    text += &general_commands("true", DETAIL);
+    text += &meanwhile(args, &["NS".to_owned()]);
+    text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
+    text += "# 4. Restore the usual settings:\n";
+    text += &general_commands("false", "info");
+    text + NEXT
+}
+
+/// Commands that turn histograms on or off, and set the level of the log.
+fn general_commands(benchmarks: &str, level: &str) -> String {
     let namespace_setting = Setting::Benchmarks {
         namespace: "NS".to_owned(),
     };
@@ -169,46 +178,28 @@ fn general(args: &CollectArgs) -> String {
         sink: 0,
         file: "LOG".to_owned(),
     };
-    let commands = |benchmarks: &str, level: &str| {
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "asadm --enable -e {}",
-            quotes(&namespace_setting.asadm_command(benchmarks))
-        );
-        let _ = writeln!(
-            text,
-            "asadm --enable -e {}",
-            quotes(&log.asadm_command(level))
-        );
-        text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
-        for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
-            let _ = writeln!(
-                text,
-                "asinfo -v {}",
-                shell_quoted(&namespace_setting.command(benchmarks, Some(build)))
-            );
-        }
-        let _ = writeln!(
-            text,
-            "asinfo -v {}",
-            shell_quoted(&log.command(level, None))
-        );
-        let old = Setting::OldBenchmarks.command(benchmarks, None);
-        let _ = writeln!(
-            text,
-            "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}",
-            shell_quoted(&old)
-        );
-        text
-    };
-    text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
-    text += &commands("true", DETAIL);
-    text += &meanwhile(args, &["NS".to_owned()]);
-    text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
-    text += "# 4. Restore the usual settings:\n";
-    text += &commands("false", "info");
-    text + NEXT
+    let mut text = String::new();
+    for command in [
+        namespace_setting.asadm_command(benchmarks),
+        log.asadm_command(level),
+    ] {
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&command));
+    }
+    text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
+    for command in [
+        namespace_setting.command(benchmarks, Some(Build::new([8, 0, 0, 0]))),
+        namespace_setting.command(benchmarks, Some(Build::new([8, 1, 0, 0]))),
+        log.command(level, None),
+    ] {
+        let _ = writeln!(text, "asinfo -v {}", shell_quoted(&command));
+    }
+    let old = Setting::OldBenchmarks.command(benchmarks, None);
+    let _ = writeln!(
+        text,
+        "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}",
+        shell_quoted(&old)
+    );
+    text
 }
 
 /// Commands to run on each node while the load is typical.

@@ -107,23 +107,20 @@ impl SettingsToRestore {
     /// Settings noted in `dir` by an earlier collection; `None` if there are none to restore.
     pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
         let path = dir.join(RESTORE_FILE);
-        let failed = |why: String| {
+        let read =
+            files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX);
+        let nodes = match read {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        let nodes = nodes.map_err(|why| {
             Failure::environment(format!(
                 "cannot read the settings to restore from {} - {why} - compare the file with the nodes' settings, and \
                  restore them by hand",
                 path.display()
             ))
-        };
-        let bytes = match files::read_instructions(
-            &path,
-            Links::Refused,
-            Instructions::Data,
-            FILE_BYTES_MAX,
-        ) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            bytes => bytes.map_err(|error| failed(error.to_string()))?,
-        };
-        let nodes = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+        })?;
         Ok(Some(Self { path, nodes }))
     }
 
@@ -320,17 +317,19 @@ fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Resu
 
 /// Locks a folder until the file is dropped. Errors: a collection is running there, or locking failed.
 pub fn lock(dir: &Path) -> Result<File, Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::environment(format!("cannot use the folder {} - {error}", dir.display()))
-    };
-    let file = File::open(dir).map_err(|error| failed(&error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(failed(
-            &"a collection is running there, and restores the settings itself - wait for its end, or end it by Ctrl-C",
-        )),
-        Err(error) => Err(failed(&error)),
-    }
+    let locked = File::open(dir).and_then(|file| {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(file)
+    });
+    locked.map_err(|error| {
+        let why = if error.kind() == ErrorKind::WouldBlock {
+            "a collection is running there, and restores the settings itself - wait for its end, or end it by Ctrl-C"
+                .to_owned()
+        } else {
+            error.to_string()
+        };
+        Failure::environment(format!("cannot use the folder {} - {why}", dir.display()))
+    })
 }
 
 /// A folder created by this collection.

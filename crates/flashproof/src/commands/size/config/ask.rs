@@ -26,11 +26,10 @@ pub fn ask(args: &mut ConfigArgs, input: impl BufRead, output: impl Write) -> Re
     if args.model.is_none() {
         let names = Test::ALL.map(Test::name).join(" or ");
         let question = format!("Test, {names} [{}]", Test::default().name());
-        let test = |answer: &str| match answer {
+        args.model = Some(dialogue.answer(&question, |answer: &str| match answer {
             "" => Ok(Test::default()),
             name => Test::named(name).ok_or_else(|| format!("give {names}")),
-        };
-        args.model = Some(dialogue.answer(&question, test)?);
+        })?);
     }
     if args.device.is_empty() {
         args.device = devices(&mut dialogue)?;

@@ -40,13 +40,7 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
     let base = config_path
         .map(|path| translated(path, &args))
         .transpose()?;
-    let output = |args: &ConfigArgs| {
-        args.out.clone().map(|path| OutputFile {
-            path,
-            force: args.force,
-        })
-    };
-    output(&args).iter().try_for_each(OutputFile::check)?;
+    output_file(&args).iter().try_for_each(OutputFile::check)?;
     let is_interactive = args.ask || base.is_none() && args.requests_nothing();
     if is_interactive {
         if !args.ask && !io::stdin().is_terminal() {
@@ -57,7 +51,7 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
         }
         ask::ask(&mut args, io::stdin().lock(), io::stderr())?;
     }
-    let output = output(&args);
+    let output = output_file(&args);
     let draft = Draft::new(base, &args)?;
     let text = draft.document()?;
     if let Err(failure) = output
@@ -78,6 +72,13 @@ pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn output_file(args: &ConfigArgs) -> Option<OutputFile> {
+    args.out.clone().map(|path| OutputFile {
+        path,
+        force: args.force,
+    })
 }
 
 /// Reads a configuration of any ACT version.
@@ -123,11 +124,10 @@ impl<'a> Draft<'a> {
         all(keys
             .filter_map(|(key, value)| config.set(key, &value).err())
             .collect())?;
-        let is_in_file = |key: &str| {
-            base.as_ref()
-                .is_some_and(|(_, translation)| translation.given_keys.contains(&key))
-        };
-        config.apply_dependent_defaults(&|key| is_in_file(key) || args.sets(key));
+        let given_keys = base
+            .as_ref()
+            .map_or(&[][..], |(_, translation)| &translation.given_keys[..]);
+        config.apply_dependent_defaults(&|key| given_keys.contains(&key) || args.sets(key));
         if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage(
                 "no device is named - give --device, or CONFIG with a configuration",

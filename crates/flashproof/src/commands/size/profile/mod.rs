@@ -7,7 +7,7 @@ use crate::args::{Instant, SelectArgs, SizeArgs};
 use crate::commands::size::select;
 use act::options::Test;
 use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use load::factor::Factor;
 use results::files;
@@ -94,13 +94,12 @@ fn write(
     json: &str,
     configurations: &[Configuration],
 ) -> Result<(), Failure> {
-    let cannot = |path: &Path, error: &dyn std::fmt::Display| {
+    let new_dirs = files::create_dirs(dir).map_err(|error| {
         Failure::environment(format!(
             "cannot write {} - {error} - give --out another folder",
-            path.display()
+            dir.display()
         ))
-    };
-    let new_dirs = files::create_dirs(dir).map_err(|error| cannot(dir, &error))?;
+    })?;
     let texts = configurations
         .iter()
         .map(|one| (file_name(&one.namespace), one.text.as_str()));
@@ -117,21 +116,11 @@ fn write(
 
 /// File name for a namespace. Namespaces contain no slash, but a log may come from anywhere.
 fn file_name(namespace: &str) -> String {
-    let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    format!(
-        "{}.conf",
-        namespace
-            .chars()
-            .map(safe)
-            .collect::<String>()
-            .trim_start_matches('.')
-    )
+    let name = namespace.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
+        "_",
+    );
+    format!("{}.conf", name.trim_start_matches('.'))
 }
 
 fn print_next_steps(
@@ -158,14 +147,15 @@ fn print_next_steps(
         ));
         return;
     }
-    let files_of = |test: Test| -> Vec<String> {
-        let of_test = configurations.iter().filter(|one| one.test == test);
-        of_test
-            .map(|one| format!("{dir}/{}", file_name(&one.namespace)))
-            .collect()
-    };
-    let files = files_of(Test::Storage);
-    let index_files = files_of(Test::Index);
+    let mut files = Vec::new();
+    let mut index_files = Vec::new();
+    for one in configurations {
+        let file = format!("{dir}/{}", file_name(&one.namespace));
+        match one.test {
+            Test::Storage => files.push(file),
+            Test::Index => index_files.push(file),
+        }
+    }
     let node_option = if profile.nodes.len() > 1 {
         format!(" --node {node}")
     } else {
@@ -297,18 +287,17 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
 impl Files {
     /// Adds each file of a folder by the kind that its name shows.
     fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
-        let cannot = |error: std::io::Error| {
+        let paths = std::fs::read_dir(dir).and_then(|entries| {
+            let paths = entries.map(|entry| Ok(entry?.path()));
+            paths.collect::<std::io::Result<Vec<_>>>()
+        });
+        let mut paths = paths.map_err(|error| {
             Failure::usage(format!(
                 "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
                  --log, --iostat and --info",
                 dir.display()
             ))
-        };
-        let entries = std::fs::read_dir(dir).map_err(cannot)?;
-        let mut paths = entries
-            .map(|entry| Ok(entry?.path()))
-            .collect::<std::io::Result<Vec<_>>>()
-            .map_err(cannot)?;
+        })?;
         paths.sort();
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let name = path
@@ -440,28 +429,10 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
         .filter_map(|log| log.span)
         .map(|(first, _)| first)
         .min();
-    // A time of day means the log's last day. If the log ends before that time, the day before is meant.
-    let timestamp_of = |instant: Option<Instant>, earliest: Option<Timestamp>| match instant? {
-        Instant::At(at) => Some(at),
-        Instant::Of(time) => {
-            let day = last?.to_zoned(TimeZone::UTC).date();
-            let at = |day: Date| {
-                Some(
-                    day.to_datetime(time)
-                        .to_zoned(TimeZone::UTC)
-                        .ok()?
-                        .timestamp(),
-                )
-            };
-            let today = at(day);
-            let yesterday = day.yesterday().ok().and_then(at);
-            let is_meant =
-                |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
-            yesterday.filter(is_meant).or(today)
-        }
-    };
-    let from = timestamp_of(args.from, first);
-    let to = timestamp_of(args.to, from.or(first));
+    let from = args.from.and_then(|from| timestamp_of(from, last, first));
+    let to = args
+        .to
+        .and_then(|to| timestamp_of(to, last, from.or(first)));
     ProfileOptions {
         namespaces: args.namespace.clone(),
         from,
@@ -474,6 +445,29 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
             .collect(),
         iostat_zone: args.iostat_zone,
     }
+}
+
+/// The timestamp of `instant` in logs that end at `last`.
+fn timestamp_of(
+    instant: Instant,
+    last: Option<Timestamp>,
+    earliest: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let time = match instant {
+        Instant::At(at) => return Some(at),
+        Instant::Of(time) => time,
+    };
+    // A time of day means the log's last day. If the log ends before that time, the day before is meant.
+    let day = last?.to_zoned(TimeZone::UTC).date();
+    let today = timestamp_on(day, time);
+    let yesterday = day.yesterday().ok().and_then(|day| timestamp_on(day, time));
+    let is_meant = |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
+    yesterday.filter(is_meant).or(today)
+}
+
+fn timestamp_on(day: Date, time: Time) -> Option<Timestamp> {
+    let zoned = day.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
+    Some(zoned.timestamp())
 }
 
 pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {

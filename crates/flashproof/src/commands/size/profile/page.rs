@@ -125,36 +125,40 @@ fn balance(profile: &Profile) -> Bars {
 
 /// Histograms of the sizes of reads and writes.
 fn sizes(load: &DeviceLoad) -> Vec<Bars> {
-    let bars_of = |kind: &str, pct_over: &[f64]| {
-        let title = format!("{kind} of {} on {}", load.namespace, load.device);
-        let mut bars = Bars::new(title, "Percent of the records, by size.");
-        for (bucket, share) in pct_over
-            .windows(2)
-            .map(|pair| pair[0] - pair[1])
-            .chain(pct_over.last().copied())
-            .enumerate()
-        {
-            if share > 0.0 {
-                let size = |at: usize| {
-                    if at < 10 {
-                        format!("{} B", 1 << at)
-                    } else {
-                        kib(1 << at.min(62))
-                    }
-                };
-                bars.bar(
-                    format!("{} to {}", size(bucket), size(bucket + 1)),
-                    Some(share),
-                    units::percent(share / 100.0),
-                );
-            }
-        }
-        bars
-    };
     vec![
-        bars_of("Reads", &load.read_sizes_pct_over),
-        bars_of("Writes", &load.write_sizes_pct_over),
+        size_bars("Reads", load, &load.read_sizes_pct_over),
+        size_bars("Writes", load, &load.write_sizes_pct_over),
     ]
+}
+
+/// A histogram of sizes. `pct_over`: percent of the records over each size, from 1 byte on in powers of two.
+fn size_bars(kind: &str, load: &DeviceLoad, pct_over: &[f64]) -> Bars {
+    let title = format!("{kind} of {} on {}", load.namespace, load.device);
+    let mut bars = Bars::new(title, "Percent of the records, by size.");
+    for (bucket, share) in pct_over
+        .windows(2)
+        .map(|pair| pair[0] - pair[1])
+        .chain(pct_over.last().copied())
+        .enumerate()
+    {
+        if share > 0.0 {
+            bars.bar(
+                format!("{} to {}", power_of_two(bucket), power_of_two(bucket + 1)),
+                Some(share),
+                units::percent(share / 100.0),
+            );
+        }
+    }
+    bars
+}
+
+/// The size of 2^`exponent` bytes.
+fn power_of_two(exponent: usize) -> String {
+    if exponent < 10 {
+        format!("{} B", 1 << exponent)
+    } else {
+        kib(1 << exponent.min(62))
+    }
 }
 
 /// I/O of each drive, according to the server, to iostat, and to the configuration of a test.
@@ -249,17 +253,10 @@ fn loads(profile: &Profile) -> Table {
         let names = [load.namespace.clone(), load.device.clone()]
             .into_iter()
             .chain(node);
-        let of_records = |n: f64| {
-            if load.is_records_unknown && n == 0.0 {
-                "-".to_owned()
-            } else {
-                rate(n)
-            }
-        };
         table.row(
             names.chain([
-                of_records(load.reads_per_sec),
-                of_records(load.writes_per_sec),
+                record_rate(load, load.reads_per_sec),
+                record_rate(load, load.writes_per_sec),
                 kib(load.large_block_bytes),
                 rate(load.large_block_reads_per_sec),
                 rate(load.large_block_writes_per_sec),
@@ -269,6 +266,15 @@ fn loads(profile: &Profile) -> Table {
         );
     }
     table
+}
+
+/// A rate of records; `-` if the records are unknown.
+fn record_rate(load: &DeviceLoad, per_sec: f64) -> String {
+    if load.is_records_unknown && per_sec == 0.0 {
+        "-".to_owned()
+    } else {
+        rate(per_sec)
+    }
 }
 
 /// Details of a namespace that have no column: sizes, clients' rates, parts of the counts.
