@@ -77,21 +77,21 @@ impl FromStr for ValueType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bytes = |text: &str| {
-            text.parse()
-                .ok()
-                .filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes))
-        };
         let value = match text.split_once(':') {
             None if text == "I" => Some(Self::Integer),
-            Some(("S", letters)) => bytes(letters).map(Self::String),
-            Some(("B", count)) => bytes(count).map(Self::Blob),
+            Some(("S", bytes)) => parse_value_bytes(bytes).map(Self::String),
+            Some(("B", bytes)) => parse_value_bytes(bytes).map(Self::Blob),
             _ => None,
         };
         value.ok_or_else(|| {
             format!("give I (integer), S:N (string of N letters) or B:N (blob of N bytes), with N from 1 to {VALUE_BYTES_MAX}")
         })
     }
+}
+
+fn parse_value_bytes(text: &str) -> Option<u32> {
+    let bytes = text.parse().ok()?;
+    (1..=VALUE_BYTES_MAX).contains(&bytes).then_some(bytes)
 }
 
 /// The records of a benchmark.

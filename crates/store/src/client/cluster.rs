@@ -143,14 +143,13 @@ impl Cluster {
         let mut poller = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
         let map = poller.ask();
         if map.masters().iter().all(Option::is_none) {
-            let failed = |polled: &PolledNode| {
-                Some(format!("node {}: {}", polled.node, polled.failed.as_ref()?))
-            };
-            if let Some(why) = poller.nodes.iter().find_map(failed) {
-                return Err(format!(
-                    "cannot find the partitions of namespace {} - {why}",
-                    quoted(namespace)
-                ));
+            for PolledNode { node, failed, .. } in &poller.nodes {
+                if let Some(why) = failed {
+                    return Err(format!(
+                        "cannot find the partitions of namespace {} - node {node}: {why}",
+                        quoted(namespace)
+                    ));
+                }
             }
             let existing = poller.nodes[0]
                 .node

@@ -123,13 +123,11 @@ impl Node {
         self.id = id.map_err(|found| {
             format!("expected a node id such as BB9020011AC4202, found {found}")
         })?;
-        let is_version = |build: &String| {
-            build.len() <= BUILD_BYTES_MAX
-                && build.starts_with(|c: char| c.is_ascii_digit())
-                && build.contains('.')
-        };
         let build = value_of(build).and_then(|build| {
-            if is_version(&build) {
+            let is_version = build.len() <= BUILD_BYTES_MAX
+                && build.starts_with(|c: char| c.is_ascii_digit())
+                && build.contains('.');
+            if is_version {
                 Ok(build)
             } else {
                 Err(begin_of(&build))
