@@ -558,9 +558,8 @@ impl Store {
     /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
-            let (waiting_before, Some((number, transaction))) =
-                (self.waiting.len(), self.waiting.pop_front())
-            else {
+            let waiting_before = self.waiting.len();
+            let Some((number, transaction)) = self.waiting.pop_front() else {
                 break;
             };
             let holds_key = is_write(&transaction);

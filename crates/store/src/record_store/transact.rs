@@ -211,13 +211,6 @@ impl Store {
             },
             (Ttl(seconds), _) => self.now_sec(now_ns) + seconds,
         };
-        let own_or_old = |own: &'_ [u8], old: Option<&'_ [u8]>| {
-            if own.is_empty() {
-                old.unwrap_or(own).to_vec()
-            } else {
-                own.to_vec()
-            }
-        };
         let record = Record {
             digest,
             version: self.next_version(now_ns),
@@ -227,8 +220,8 @@ impl Store {
                 .unwrap_or(1),
             void_time,
             is_tombstone: false,
-            set: &own_or_old(&transaction.set, old_record.map(|old| old.set)),
-            key: &own_or_old(&write.key, old_record.map(|old| old.key)),
+            set: new_or_old(&transaction.set, old_record.map(|old| old.set)),
+            key: new_or_old(&write.key, old_record.map(|old| old.key)),
             body: &applied.bins,
         };
         self.save(number, &record, write.wants_image, reply, now_ns)
@@ -394,13 +387,20 @@ impl Store {
 
     /// Updates the counts of records and of tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let count_of = |entry: Option<&Entry>, tombstone| {
-            u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone))
-        };
-        self.statistics.objects =
-            self.statistics.objects + count_of(new, false) - count_of(old, false);
-        self.statistics.tombstones =
-            self.statistics.tombstones + count_of(new, true) - count_of(old, true);
+        if let Some(new) = new {
+            *self.count_including(new) += 1;
+        }
+        if let Some(old) = old {
+            *self.count_including(old) -= 1;
+        }
+    }
+
+    fn count_including(&mut self, entry: &Entry) -> &mut u64 {
+        if entry.is_tombstone() {
+            &mut self.statistics.tombstones
+        } else {
+            &mut self.statistics.objects
+        }
     }
 
     /// The next version: greater than all previous versions, and at least the current time, us since 1970.
@@ -420,6 +420,14 @@ pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u
         set: b"",
         key: b"",
         body,
+    }
+}
+
+/// The set or key of a write, or that of the old record if the client sends none.
+fn new_or_old<'a>(new: &'a [u8], old: Option<&'a [u8]>) -> &'a [u8] {
+    match old {
+        Some(old) if new.is_empty() => old,
+        _ => new,
     }
 }
 

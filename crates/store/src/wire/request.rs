@@ -314,15 +314,12 @@ fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
         if entry.name.len() > ops::NAME_BYTES_MAX {
             return Err(ResultCode::BIN_NAME);
         }
-        let has_length = || {
-            !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8
-        };
         let is_valid = match entry.operation {
             operation::READ => true,
             operation::WRITE if entry.particle == particle::NULL => may_modify,
-            operation::WRITE => may_write && has_length(),
+            operation::WRITE => may_write && entry.has_valid_length(),
             operation::ADD | operation::APPEND | operation::PREPEND => {
-                may_modify && entry.particle != particle::NULL && has_length()
+                may_modify && entry.particle != particle::NULL && entry.has_valid_length()
             }
             operation::TOUCH | operation::DELETE => may_modify,
             // Lists, maps, expressions, bits, HyperLogLog.
@@ -401,7 +398,8 @@ fn batch_of(
     let mut copied_bytes = 0usize;
     for _ in 0..count {
         let index = u32::from_be_bytes(take_bytes(&mut bytes)?);
-        let (digest, [bits]): (Digest, _) = (take_bytes(&mut bytes)?, take_bytes(&mut bytes)?);
+        let digest: Digest = take_bytes(&mut bytes)?;
+        let [bits] = take_bytes(&mut bytes)?;
         let (header, fields, ops) = match row {
             Some(row) if bits & batch_bits::REPEAT != 0 => row,
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
