@@ -67,6 +67,7 @@ impl Ticker {
 
     fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
         let default = DeviceStatistics::default();
+        // As in the real server, rates are per second of the nominal interval, not of the measured time.
         let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
         for (index, (namespace, counts)) in facts
             .config
@@ -87,11 +88,6 @@ impl Ticker {
                     .get(index)
                     .and_then(|devices| devices.get(device))
                     .unwrap_or(&default);
-                // As in the real server: the difference is divided by the nominal interval, not by the measured time.
-                let rate = |counter: fn(&DeviceStatistics) -> u64| {
-                    let rate = counter(now).saturating_sub(counter(previous)) as f64 / seconds;
-                    format!("({},{rate:.1})", counter(now))
-                };
                 let &DeviceStatistics {
                     used_bytes,
                     free_wblocks,
@@ -100,17 +96,21 @@ impl Ticker {
                     defrag_q,
                     ..
                 } = now;
-                let write = rate(|of| of.writes + of.defrag_writes);
-                let read = rate(|of| of.defrag_reads);
+                let write = format_rate(
+                    now.writes + now.defrag_writes,
+                    previous.writes + previous.defrag_writes,
+                    seconds,
+                );
+                let read = format_rate(now.defrag_reads, previous.defrag_reads, seconds);
+                let defrag_write = format_rate(now.defrag_writes, previous.defrag_writes, seconds);
                 let text = format!(
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
-                     defrag-q {defrag_q} defrag-read {read} defrag-write {}",
-                    rate(|of| of.defrag_writes)
+                     defrag-q {defrag_q} defrag-read {read} defrag-write {defrag_write}"
                 );
                 lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
-                let skips = rate(|of| of.defrag_io_skips);
-                let frees = rate(|of| of.direct_frees);
+                let skips = format_rate(now.defrag_io_skips, previous.defrag_io_skips, seconds);
+                let frees = format_rate(now.direct_frees, previous.direct_frees, seconds);
                 let free = format!("free-wblocks ({queued},{pristine_wblocks})");
                 let text = format!(
                     "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
@@ -319,6 +319,12 @@ fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String 
 /// Time between two sets of the ticker's lines.
 fn ticker_ms(facts: &Facts) -> u64 {
     u64::from(facts.config.ticker_interval_sec) * 1_000
+}
+
+/// A counter and its increase per second: `(1520,3.5)`.
+fn format_rate(counter: u64, previous: u64, seconds: f64) -> String {
+    let rate = counter.saturating_sub(previous) as f64 / seconds;
+    format!("({counter},{rate:.1})")
 }
 
 fn unit(facts: &Facts) -> &'static str {

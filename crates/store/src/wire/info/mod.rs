@@ -404,18 +404,19 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("cache_read_pct", store.cache_reads * 100 / reads.max(1));
     for (device, counters) in store.devices.iter().enumerate() {
         let kind = config.device_kind();
-        let mut add = |name: &str, value: u64| {
-            pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value)
-        };
-        add("used_bytes", counters.used_bytes);
-        add("free_wblocks", counters.free_wblocks);
-        add("write_q", counters.write_q);
-        add("writes", counters.writes);
-        add("defrag_q", counters.defrag_q);
-        add("defrag_reads", counters.defrag_reads);
-        add("defrag_writes", counters.defrag_writes);
-        add("read_errors", counters.read_errors);
-        add("write_errors", counters.write_errors);
+        for (name, value) in [
+            ("used_bytes", counters.used_bytes),
+            ("free_wblocks", counters.free_wblocks),
+            ("write_q", counters.write_q),
+            ("writes", counters.writes),
+            ("defrag_q", counters.defrag_q),
+            ("defrag_reads", counters.defrag_reads),
+            ("defrag_writes", counters.defrag_writes),
+            ("read_errors", counters.read_errors),
+            ("write_errors", counters.write_errors),
+        ] {
+            pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value);
+        }
     }
     pairs.add("corrupted_records", store.corrupted);
     pairs.add("lost_blocks", store.losses.blocks);
