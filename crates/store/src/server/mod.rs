@@ -104,6 +104,8 @@ impl Server {
                 .map_err(|error| format!("cannot start the thread of core {core} - {error}"))?;
             server.threads.push(thread);
         }
+        // Without a sender here, `recv` fails if a thread panics before it sends.
+        drop(start_sender);
         for _ in 0..cores {
             start_receiver
                 .recv()
