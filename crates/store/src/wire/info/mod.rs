@@ -177,8 +177,7 @@ fn answer(name: &str, facts: &Facts) -> String {
 fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
     parameters
         .split(';')
-        .find_map(|pair| pair.split_once('=').filter(|(name, _)| *name == key))
-        .map(|(_, value)| value)
+        .find_map(|pair| pair.trim().strip_prefix(key)?.strip_prefix('='))
 }
 
 fn index_of(namespace: &str, facts: &Facts) -> Option<usize> {
@@ -246,15 +245,11 @@ fn key(facts: &Facts) -> String {
 
 /// The cluster key, if the cluster has the requested size and no migrations. A request may ignore migrations.
 fn stable(parameters: &str, facts: &Facts) -> String {
-    let argument = |name: &str| {
-        parameters
-            .split(';')
-            .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
-    };
     let size = (facts.node.peers.len() + 1).to_string();
-    if argument("size").is_some_and(|wanted| wanted != size) {
+    let ignores_migrations = parameter(parameters, "ignore-migrations") == Some("true");
+    if parameter(parameters, "size").is_some_and(|wanted| wanted != size) {
         "ERROR::cluster-not-specified-size".to_owned()
-    } else if argument("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
+    } else if !ignores_migrations && facts.partitions_remaining() > 0 {
         "ERROR::unstable-cluster".to_owned()
     } else {
         key(facts)
