@@ -271,11 +271,9 @@ impl Store {
 
     /// The record's index entry, if the record exists and has not expired.
     fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
-        let is_over =
-            |entry: &Entry| entry.void_time != 0 && entry.void_time < self.now_sec(now_ns);
         self.index
             .get(digest)
-            .filter(|entry| !entry.is_tombstone() && !is_over(entry))
+            .filter(|entry| !entry.is_tombstone() && !entry.is_expired(self.now_sec(now_ns)))
             .copied()
     }
 

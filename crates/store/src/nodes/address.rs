@@ -85,6 +85,17 @@ pub struct Peer {
     pub hosts: Vec<Host>,
 }
 
+impl Peer {
+    /// A peer of which only the address is known.
+    pub(crate) fn at(host: Host) -> Self {
+        Self {
+            node: String::new(),
+            tls_name: None,
+            hosts: vec![host],
+        }
+    }
+}
+
 /// Selects the kind of addresses in a query for peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
@@ -176,14 +187,7 @@ pub fn services(value: &str) -> Result<Vec<Peer>, String> {
     let peers = value
         .split(';')
         .filter(|host| !host.is_empty())
-        .map(|host| {
-            let host = Host::parse(host, DEFAULT_PORT)?;
-            Ok(Peer {
-                node: String::new(),
-                tls_name: None,
-                hosts: vec![host],
-            })
-        });
+        .map(|host| Host::parse(host, DEFAULT_PORT).map(Peer::at));
     peers
         .collect::<Result<_, String>>()
         .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))

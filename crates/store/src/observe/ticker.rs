@@ -498,6 +498,14 @@ impl Line {
         }
     }
 
+    /// True if `log` has the line's level.
+    fn is_enabled(&self, log: &Log) -> bool {
+        match log.drv_ssd {
+            Some(level) if self.context == "drv_ssd" => self.level <= level,
+            _ => self.level <= log.any,
+        }
+    }
+
     /// The line as written to the log. Control characters in the text are replaced, so that the result is one line.
     pub fn stamped(&self, time: Timestamp, has_millis: bool) -> String {
         let format = if has_millis {
@@ -579,13 +587,9 @@ impl Logs {
     pub fn write(&mut self, time: Timestamp, lines: &[Line]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {
-            let is_logged = |line: &&Line| match log.drv_ssd {
-                Some(level) if line.context == "drv_ssd" => line.level <= level,
-                _ => line.level <= log.any,
-            };
             let text: String = lines
                 .iter()
-                .filter(is_logged)
+                .filter(|line| line.is_enabled(log))
                 .map(|line| line.stamped(time, self.has_millis))
                 .collect();
             // All lines are one write, so that a reader of the file seldom sees half a line.

@@ -346,11 +346,10 @@ impl Store {
         let end = self.index.end().min(begin.saturating_add(TURN));
         let mut refused_number = None;
         for number in begin..end {
-            let is_expired = |void_time| void_time != 0 && void_time < now_sec;
             let entry = self
                 .index
                 .nth(number)
-                .filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
+                .filter(|entry| entry.is_expired(now_sec) && !entry.is_tombstone());
             let Some(entry) = entry.copied() else {
                 continue;
             };

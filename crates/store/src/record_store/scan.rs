@@ -337,13 +337,15 @@ impl Store {
             }
             let blocks = &mut self.volumes[usize::from(entry.location.volume)].blocks;
             let old_entry = self.index.get(&entry.digest).copied();
-            // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
-            let is_newer = |known: &Entry| match entry.version.cmp(&known.version) {
-                Ordering::Equal => is_later(entry.moves, known.moves),
-                order => order.is_gt(),
-            };
-            if !old_entry.as_ref().is_none_or(is_newer) {
-                continue;
+            if let Some(known) = &old_entry {
+                // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
+                let is_newer = match entry.version.cmp(&known.version) {
+                    Ordering::Equal => is_later(entry.moves, known.moves),
+                    order => order.is_gt(),
+                };
+                if !is_newer {
+                    continue;
+                }
             }
             self.version = self.version.max(entry.version);
             self.index.put(*entry);

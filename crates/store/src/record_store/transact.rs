@@ -67,10 +67,7 @@ impl Store {
                     .index
                     .get(&transaction.digest)
                     .map_or(0, |entry| entry.version);
-                Step::Reply(Reply {
-                    version,
-                    ..Reply::of(ResultCode::OK)
-                })
+                Step::Reply(Reply::with_version(version))
             }
             // An expired record still has a version here, until a tombstone replaces the record.
             (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
@@ -107,10 +104,12 @@ impl Store {
                     Some(code) => return refuse(code),
                     None => {}
                 }
-                let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
-                match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
-                    Some(entry) => Step::ReadRecord(entry.location),
-                    None => Step::Execute,
+                match entry {
+                    // A replacement without a key keeps the key of the old record.
+                    Some(entry) if !replaces(write) || entry.has_key() && write.key.is_empty() => {
+                        Step::ReadRecord(entry.location)
+                    }
+                    _ => Step::Execute,
                 }
             }
         }
@@ -299,10 +298,6 @@ impl Store {
         now_ns: u64,
     ) -> Answer {
         let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
-        let reply_with = |version| Reply {
-            version,
-            ..Reply::of(ResultCode::OK)
-        };
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
@@ -311,14 +306,15 @@ impl Store {
         match (known_version, record) {
             (Some(version), Some(record)) if version > peer_version.number => Ok(Some(Reply {
                 image: Some(image(record)),
-                ..reply_with(version)
+                ..Reply::with_version(version)
             })),
             (Some(_), Some(record)) => {
                 let record = Record {
                     version: self.next_version(now_ns),
                     ..*record
                 };
-                self.save(number, &record, true, reply_with(record.version), now_ns)
+                let reply = Reply::with_version(record.version);
+                self.save(number, &record, true, reply, now_ns)
             }
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => unchanged,
@@ -327,7 +323,7 @@ impl Store {
                 number,
                 digest,
                 true,
-                reply_with(peer_version.number),
+                Reply::with_version(peer_version.number),
                 now_ns,
             ),
             (known_version, None) => {
@@ -336,7 +332,7 @@ impl Store {
                 let image = image(&tombstone(*digest, version, 0, &body));
                 Ok(Some(Reply {
                     image: Some(image),
-                    ..reply_with(version)
+                    ..Reply::with_version(version)
                 }))
             }
         }

@@ -156,15 +156,6 @@ pub fn put(
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let mut key: &[u8] = &[];
     let mut ops: &[u8] = &[];
-    let mut condition = |generation| match generation {
-        Generation::Any => {}
-        Generation::Equal(wanted) => {
-            (header.info[1], header.generation) = (info2::GENERATION, wanted.into())
-        }
-        Generation::Less(given) => {
-            (header.info[1], header.generation) = (info2::GENERATION_GREATER, given.into())
-        }
-    };
     match &transaction.work {
         Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
         Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
@@ -172,11 +163,11 @@ pub fn put(
             (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins)
         }
         Work::Delete(delete) => {
-            condition(delete.generation);
+            put_condition(&mut header, delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
         Work::Write(write) => {
-            condition(write.policy.generation);
+            put_condition(&mut header, write.policy.generation);
             header.info[0] = info1::READ
                 | if write.answers.has_all_bins {
                     info1::GET_ALL
@@ -207,6 +198,16 @@ pub fn put(
     header.put(out);
     fields.for_each(|(kind, value)| put_field(out, *kind, value));
     out.extend_from_slice(ops);
+}
+
+fn put_condition(header: &mut Header, condition: Generation) {
+    let (bit, generation) = match condition {
+        Generation::Any => return,
+        Generation::Equal(expected) => (info2::GENERATION, expected),
+        Generation::Less(limit) => (info2::GENERATION_GREATER, limit),
+    };
+    header.info[1] |= bit;
+    header.generation = generation.into();
 }
 
 fn each_bit(answers: Answers) -> u8 {
