@@ -60,8 +60,6 @@ impl Passthrough {
     ///
     /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
-        let errno_outcome =
-            |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let setup = Setup::new(1, ALIGN * targets.len());
         let (mut engine, _) =
             Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(errno_outcome)?;
@@ -132,11 +130,17 @@ impl Passthrough {
         {
             return Some(libc::ENOSPC);
         }
-        let is_placed = |at: u16| (1..=placement_ids.len()).contains(&usize::from(at));
-        (op.placement
-            .is_some_and(|placement| !is_placed(placement.0)))
-        .then_some(libc::EOPNOTSUPP)
+        if let Some(placement) = op.placement
+            && !(1..=placement_ids.len()).contains(&usize::from(placement.0))
+        {
+            return Some(libc::EOPNOTSUPP);
+        }
+        None
     }
+}
+
+fn errno_outcome(error: io::Error) -> Outcome {
+    Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 impl IoEngine for Passthrough {

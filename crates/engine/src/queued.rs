@@ -324,18 +324,15 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = &self.targets[usize::from(op.target)];
-        let is_placed = |stream| {
-            if self.limits.names_streams {
-                stream <= target.write_streams()
+        if let Some(placement) = op.placement {
+            let has_stream = if self.limits.names_streams {
+                placement.0 <= target.write_streams()
             } else {
-                stream == target.write_hint()
+                placement.0 == target.write_hint()
+            };
+            if !has_stream {
+                return self.refuse(op, libc::EOPNOTSUPP);
             }
-        };
-        if op
-            .placement
-            .is_some_and(|placement| !is_placed(placement.0))
-        {
-            return self.refuse(op, libc::EOPNOTSUPP);
         }
         match op.kind {
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),

@@ -284,17 +284,14 @@ impl DeviceHeader {
                 .unwrap_or(0);
             let samples =
                 (0..SAMPLES.min(certain.into())).map(|_| random.below(certain.into()) as u32);
-            let offset_of = |block: u32| {
-                space.range.start + u64::from(block) * u64::from(self.write_block_bytes)
-            };
-            std::iter::once(0)
-                .chain(samples)
-                .find(|block: &u32| {
-                    let border = read(offset_of(*block), BORDER_BYTES).unwrap_or_default();
-                    border.iter().any(|byte| *byte != 0)
-                        && BlockHeader::read(&border, space.id, *block) == HeaderState::None
-                })
-                .map(offset_of)
+            std::iter::once(0).chain(samples).find_map(|block: u32| {
+                let block_bytes = u64::from(self.write_block_bytes);
+                let offset = space.range.start + u64::from(block) * block_bytes;
+                let border = read(offset, BORDER_BYTES).unwrap_or_default();
+                let is_foreign = border.iter().any(|byte| *byte != 0)
+                    && BlockHeader::read(&border, space.id, block) == HeaderState::None;
+                is_foreign.then_some(offset)
+            })
         })
     }
 

@@ -80,6 +80,10 @@ impl Entry {
         self.flags & MARKED != 0
     }
 
+    pub(crate) fn is_expired(&self, now_sec: u32) -> bool {
+        self.void_time != 0 && self.void_time < now_sec
+    }
+
     /// True if the record stores its key.
     pub(crate) fn has_key(&self) -> bool {
         self.flags & HAS_KEY != 0

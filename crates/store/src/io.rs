@@ -95,8 +95,8 @@ impl Io {
         if let Some(buf) = self.buffers[class].pop() {
             return Some(buf);
         }
-        let larger = |io: &mut Self| io.buffers[class..].iter_mut().find_map(Vec::pop);
-        disk.buffer(1 << class).or_else(|| larger(self))
+        disk.buffer(1 << class)
+            .or_else(|| self.buffers[class..].iter_mut().find_map(Vec::pop))
     }
 
     /// Keeps a buffer for reuse.

@@ -77,21 +77,21 @@ impl FromStr for ValueType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bytes = |text: &str| {
-            text.parse()
-                .ok()
-                .filter(|bytes| (1..=VALUE_BYTES_MAX).contains(bytes))
-        };
         let value = match text.split_once(':') {
             None if text == "I" => Some(Self::Integer),
-            Some(("S", letters)) => bytes(letters).map(Self::String),
-            Some(("B", count)) => bytes(count).map(Self::Blob),
+            Some(("S", bytes)) => parse_value_bytes(bytes).map(Self::String),
+            Some(("B", bytes)) => parse_value_bytes(bytes).map(Self::Blob),
             _ => None,
         };
         value.ok_or_else(|| {
             format!("give I (integer), S:N (string of N letters) or B:N (blob of N bytes), with N from 1 to {VALUE_BYTES_MAX}")
         })
     }
+}
+
+fn parse_value_bytes(text: &str) -> Option<u32> {
+    let bytes = text.parse().ok()?;
+    (1..=VALUE_BYTES_MAX).contains(&bytes).then_some(bytes)
 }
 
 /// The records of a benchmark.
@@ -200,12 +200,8 @@ impl RecordSpec {
     ///
     /// Errors: the bins cannot be the result of a write of `key` by this client.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
-        // Each value begins with a word that contains the stamp and determines the rest of the value.
-        let stamp_in = |value: &[u8]| match self.value {
-            ValueType::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
-            _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
-        };
-        let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
+        let stamps =
+            (0..self.bins).filter_map(|bin| self.stamp_of_value(key, self.value_in(bins, bin)));
         let mut valid_stamps =
             stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
         let stamp = valid_stamps.next().ok_or(WrongRecord::Foreign)?;
@@ -213,6 +209,15 @@ impl RecordSpec {
             Some((torn, _)) => Err(torn),
             None => Ok((stamp >> NUMBER_BITS, stamp as u32 & NUMBER_MAX)),
         }
+    }
+
+    /// The stamp in the first word of a value of `key`. That word determines the rest of the value.
+    fn stamp_of_value(&self, key: u64, value: &[u8]) -> Option<u64> {
+        let word = match self.value {
+            ValueType::String(_) => word_of(value.first_chunk()?)?,
+            _ => u64::from_be_bytes(*value.first_chunk()?),
+        };
+        Some(word ^ mask(key))
     }
 
     /// The difference of `bins` from the `write_number`-th write of `key`, if at least half of the bytes match.

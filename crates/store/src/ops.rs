@@ -69,6 +69,14 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
+impl Entry<'_> {
+    /// False for a number without 8 bytes.
+    pub fn has_valid_length(&self) -> bool {
+        let is_number = matches!(self.particle, particle::INTEGER | particle::FLOAT);
+        !is_number || self.value.len() == 8
+    }
+}
+
 /// Takes the first entry off `bytes`. `None` if the entry is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
@@ -196,7 +204,9 @@ pub(crate) fn apply(
                 continue;
             }
             operation::WRITE => {
-                check(&op)?;
+                if !op.has_valid_length() {
+                    return Err(ResultCode::PARAMETER);
+                }
                 let bin = bins.bin(op.name);
                 (bin.particle, bin.value) = (op.particle, op.value.into());
             }
@@ -296,19 +306,11 @@ fn answer(
     }
 }
 
-/// Checks that numbers have 8 bytes.
-fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
-    let is_number = matches!(op.particle, particle::INTEGER | particle::FLOAT);
-    if is_number && op.value.len() != 8 {
-        Err(ResultCode::PARAMETER)
-    } else {
-        Ok(())
-    }
-}
-
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
-    check(op)?;
+    if !op.has_valid_length() {
+        return Err(ResultCode::PARAMETER);
+    }
     let is_add = op.operation == operation::ADD;
     if bin.particle == particle::NULL {
         (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
@@ -323,14 +325,8 @@ fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
         return Err(ResultCode::BIN_TYPE);
     }
     if is_add {
-        let number = |bytes: &[u8]| {
-            bytes
-                .try_into()
-                .map(u64::from_be_bytes)
-                .map_err(|_| ResultCode::BIN_TYPE)
-        };
-        let old = number(&bin.value)?;
-        let operand = number(op.value)?;
+        let old = parse_number(&bin.value)?;
+        let operand = parse_number(op.value)?;
         let sum = match op.particle {
             particle::FLOAT => (f64::from_bits(old) + f64::from_bits(operand)).to_bits(),
             _ => old.wrapping_add(operand),
@@ -342,6 +338,13 @@ fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
         bin.value = [op.value, &bin.value].concat().into();
     }
     Ok(())
+}
+
+fn parse_number(value: &[u8]) -> Result<u64, ResultCode> {
+    match value.try_into() {
+        Ok(bytes) => Ok(u64::from_be_bytes(bytes)),
+        Err(_) => Err(ResultCode::BIN_TYPE),
+    }
 }
 
 #[cfg(test)]

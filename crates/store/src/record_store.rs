@@ -271,11 +271,9 @@ impl Store {
 
     /// The record's index entry, if the record exists and has not expired.
     fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
-        let is_over =
-            |entry: &Entry| entry.void_time != 0 && entry.void_time < self.now_sec(now_ns);
         self.index
             .get(digest)
-            .filter(|entry| !entry.is_tombstone() && !is_over(entry))
+            .filter(|entry| !entry.is_tombstone() && !entry.is_expired(self.now_sec(now_ns)))
             .copied()
     }
 
@@ -558,9 +556,8 @@ impl Store {
     /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
-            let (waiting_before, Some((number, transaction))) =
-                (self.waiting.len(), self.waiting.pop_front())
-            else {
+            let waiting_before = self.waiting.len();
+            let Some((number, transaction)) = self.waiting.pop_front() else {
                 break;
             };
             let holds_key = is_write(&transaction);

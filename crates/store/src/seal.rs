@@ -287,20 +287,21 @@ impl Mark {
     pub(crate) fn write(&self, out: &mut [u8], id: u64) {
         out.fill(0);
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
-        let mut put =
-            |at: usize, number: u64| out[at..at + 8].copy_from_slice(&number.to_le_bytes());
         let Losses {
             blocks,
             bytes,
             records,
         } = self.losses;
-        [(8, id), (16, self.number), (NOTE_AT, self.note.number)]
-            .into_iter()
-            .for_each(|(at, number)| put(at, number));
-        (LOSSES_AT..)
-            .step_by(8)
-            .zip([blocks, bytes, records])
-            .for_each(|(at, number)| put(at, number));
+        for (at, number) in [
+            (8, id),
+            (16, self.number),
+            (NOTE_AT, self.note.number),
+            (LOSSES_AT, blocks),
+            (LOSSES_AT + 8, bytes),
+            (LOSSES_AT + 16, records),
+        ] {
+            out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
         out[NOTE_AT + 8..MARK_BYTES].copy_from_slice(&self.note.text);
         self.bounds.write(&mut out[24..]);
         let sum = crc32fast::hash(&out[8..MARK_BYTES]);

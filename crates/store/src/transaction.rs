@@ -189,6 +189,13 @@ impl Reply {
             version: 0,
         }
     }
+
+    pub(crate) fn with_version(version: u64) -> Self {
+        Self {
+            version,
+            ..Self::of(ResultCode::OK)
+        }
+    }
 }
 
 /// RIPEMD-160 of set, particle type and key.

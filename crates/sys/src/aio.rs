@@ -267,38 +267,30 @@ impl Queue for Aio {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
         let fd = self.files[usize::from(op.target)].as_raw_fd() as u32;
-        let block = ControlBlock {
+        let (opcode, rw_flags) = match op.kind {
+            OpKind::Read => (PREAD, RWF_NOWAIT),
+            OpKind::Write => (PWRITE, RWF_NOWAIT | op.sync.flags() as u32),
+            OpKind::Flush => (FDSYNC, 0),
+            OpKind::FlushFile => (FSYNC, 0),
+            OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
+        };
+        let mut block = ControlBlock {
             data: token as u64,
+            rw_flags,
+            opcode,
             fd,
             ..ControlBlock::default()
         };
-        let moves = |opcode, rw_flags, op: &mut Op| ControlBlock {
-            opcode,
-            rw_flags: RWF_NOWAIT | rw_flags,
-            bytes: u64::from(op.len).min(op.buf.len() as u64),
-            offset: op.offset as i64,
-            buf: op.buf.address() as u64,
-            priority: op.priority.value() as i16,
-            flags: if op.priority.value() > 0 {
-                IOCB_FLAG_IOPRIO
-            } else {
-                0
-            },
-            ..block
-        };
-        self.blocks[token] = match op.kind {
-            OpKind::Read => moves(PREAD, 0, &mut op),
-            OpKind::Write => moves(PWRITE, op.sync.flags() as u32, &mut op),
-            OpKind::Flush => ControlBlock {
-                opcode: FDSYNC,
-                ..block
-            },
-            OpKind::FlushFile => ControlBlock {
-                opcode: FSYNC,
-                ..block
-            },
-            OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
-        };
+        if op.kind.moves_data() {
+            block.bytes = u64::from(op.len).min(op.buf.len() as u64);
+            block.offset = op.offset as i64;
+            block.buf = op.buf.address() as u64;
+            block.priority = op.priority.value() as i16;
+            if op.priority.value() > 0 {
+                block.flags = IOCB_FLAG_IOPRIO;
+            }
+        }
+        self.blocks[token] = block;
         self.pushed.push(op.token);
         self.slots[token] = Some(InFlight {
             op,

@@ -196,12 +196,14 @@ impl Mapped {
 fn copy_within_process() -> io::Result<()> {
     let source = [1_u8];
     let mut copy = [0_u8];
-    let part = |start: *const u8| libc::iovec {
-        iov_base: start.cast_mut().cast(),
+    let from = libc::iovec {
+        iov_base: source.as_ptr().cast_mut().cast(),
         iov_len: 1,
     };
-    let from = part(source.as_ptr());
-    let to = part(copy.as_mut_ptr());
+    let to = libc::iovec {
+        iov_base: copy.as_mut_ptr().cast(),
+        iov_len: 1,
+    };
     // SAFETY: copies one byte between two arrays, which both live until the call returns.
     succeed(unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) } as i64).map(drop)
 }

@@ -32,12 +32,6 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    let no_cpu = |cpu: u32| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("there is no CPU {cpu} to run on"),
-        )
-    };
     let mut cpu_set = CpuSet::new();
     for cpu in cpus {
         cpu_set.set(
@@ -57,6 +51,13 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     let allowed = allowed_cpus()?;
     let missing = cpus.iter().find(|cpu| !allowed.contains(cpu));
     missing.map_or(Ok(()), |cpu| Err(no_cpu(*cpu)))
+}
+
+fn no_cpu(cpu: u32) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("there is no CPU {cpu} to run on"),
+    )
 }
 
 /// CPUs on which the calling thread may run.

@@ -28,19 +28,21 @@ pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
 /// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
 /// released at once. A signal that this process ignores by default announces an open in between.
 pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
-    let control = |command, argument: libc::c_int| {
-        // SAFETY: these commands take integers only.
-        succeed(unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) })
-    };
-    control(F_SETSIG, libc::SIGURG)?;
-    match control(libc::F_SETLEASE, libc::F_WRLCK) {
-        Ok(_) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|_| Some(false)),
+    // SAFETY: F_SETSIG takes an integer.
+    succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, libc::SIGURG) })?;
+    match set_lease(fd, libc::F_WRLCK) {
+        Ok(_) => set_lease(fd, libc::F_UNLCK).map(|_| Some(false)),
         Err(error) => match error.raw_os_error() {
             Some(libc::EAGAIN) => Ok(Some(true)),
             Some(libc::EINVAL | libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => Ok(None),
             _ => Err(error),
         },
     }
+}
+
+fn set_lease(fd: BorrowedFd<'_>, lease: libc::c_int) -> io::Result<usize> {
+    // SAFETY: F_SETLEASE takes an integer.
+    succeed(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, lease) })
 }
 
 /// True if the file at `path` is on overlayfs.

@@ -138,15 +138,13 @@ impl QueueModel {
 
     /// Direction and start time of the first operation that waits for its window.
     fn next_window(&self) -> (usize, u64) {
-        let first_begin_ns = |way: usize| {
-            self.limited[way]
-                .front()
-                .map_or(u64::MAX, |(begin_ns, _)| *begin_ns)
-        };
-        if first_begin_ns(1) < first_begin_ns(0) {
-            (1, first_begin_ns(1))
+        let first = [&self.limited[0], &self.limited[1]].map(VecDeque::front);
+        let [read_ns, write_ns] =
+            first.map(|waiting| waiting.map_or(u64::MAX, |(begin_ns, _)| *begin_ns));
+        if write_ns < read_ns {
+            (1, write_ns)
         } else {
-            (0, first_begin_ns(0))
+            (0, read_ns)
         }
     }
 

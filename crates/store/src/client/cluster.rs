@@ -143,14 +143,13 @@ impl Cluster {
         let mut poller = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
         let map = poller.ask();
         if map.masters().iter().all(Option::is_none) {
-            let failed = |polled: &PolledNode| {
-                Some(format!("node {}: {}", polled.node, polled.failed.as_ref()?))
-            };
-            if let Some(why) = poller.nodes.iter().find_map(failed) {
-                return Err(format!(
-                    "cannot find the partitions of namespace {} - {why}",
-                    quoted(namespace)
-                ));
+            for PolledNode { node, failed, .. } in &poller.nodes {
+                if let Some(why) = failed {
+                    return Err(format!(
+                        "cannot find the partitions of namespace {} - node {node}: {why}",
+                        quoted(namespace)
+                    ));
+                }
             }
             let existing = poller.nodes[0]
                 .node
@@ -305,6 +304,24 @@ impl PolledNode {
         self.failed.is_none()
     }
 
+    /// The node for a map in which it has this number.
+    fn numbered(&self, number: usize) -> Node {
+        let node = &self.node;
+        Node {
+            number,
+            name: node.id.clone(),
+            host: node.host.clone(),
+            tls_name: node.tls_name.clone(),
+            session: node.session.clone(),
+            rack: self.rack,
+            build: node.build.clone(),
+            supports_pipelining: node
+                .features
+                .split(';')
+                .any(|feature| feature == "pipelining"),
+        }
+    }
+
     /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
     ///
     /// Errors: a sentence, if the node does not answer or sends an invalid reply. Its last valid replies stay in use.
@@ -414,21 +431,18 @@ impl ClusterPoller {
         let missing_peers: BTreeMap<_, _> = missing_peers
             .map(|peer| (&peer.node, peer.clone()))
             .collect();
-        let peer_at = |host: &Host, tls_name| Peer {
-            node: String::new(),
-            tls_name,
-            hosts: vec![host.clone()],
-        };
-        let unreachable_peers = unreachable
-            .iter()
-            .map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
+        let unreachable_peers = unreachable.iter().map(|polled| Peer {
+            tls_name: Some(polled.node.tls_name.clone()),
+            ..Peer::at(polled.node.host.clone())
+        });
         let seeds = self
             .seeds
             .iter()
             .filter(|seed: &&Host| {
                 !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed)
             })
-            .map(|seed| peer_at(seed, None));
+            .cloned()
+            .map(Peer::at);
         missing_peers
             .into_values()
             .chain(unreachable_peers)
@@ -478,30 +492,18 @@ impl ClusterPoller {
         nodes.sort_by_key(|(_, polled, partitions)| (polled.answers(), partitions.regime));
         for (number, _, partitions) in nodes {
             for (nodes, bitmap) in copies.iter_mut().zip(&partitions.copies) {
-                let is_owned =
-                    |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
-                let owned = nodes
-                    .iter_mut()
-                    .enumerate()
-                    .filter(|(partition, _)| is_owned(*partition));
-                owned.for_each(|(_, node)| *node = Some(number as u16));
+                for (partition, node) in nodes.iter_mut().enumerate() {
+                    if bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0 {
+                        *node = Some(number as u16);
+                    }
+                }
             }
         }
-        let node = |(number, PolledNode { node, rack, .. }): (usize, &PolledNode)| Node {
-            number,
-            name: node.id.clone(),
-            host: node.host.clone(),
-            tls_name: node.tls_name.clone(),
-            session: node.session.clone(),
-            rack: *rack,
-            build: node.build.clone(),
-            supports_pipelining: node
-                .features
-                .split(';')
-                .any(|feature| feature == "pipelining"),
-        };
+        let nodes = self.nodes.iter().enumerate();
         PartitionMap {
-            nodes: self.nodes.iter().enumerate().map(node).collect(),
+            nodes: nodes
+                .map(|(number, polled)| polled.numbered(number))
+                .collect(),
             copies,
         }
     }

@@ -82,6 +82,11 @@ impl Connection {
             && self.pending_replies.len() < pipeline_max
     }
 
+    /// True for a slot without a connection.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.socket.is_none() && !self.is_connecting
+    }
+
     /// True if there are bytes to send.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
@@ -222,17 +227,15 @@ impl BatchPart {
     /// without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
-        match entry.is_last {
-            true if entry.code == 0 && self.rest().next().is_some() => Err(error),
-            // At the last entry, either the whole part was refused, or all of its keys were answered.
-            true => Ok(self.rest().collect()),
-            false => self
-                .keys
-                .get_mut(entry.index as usize)
-                .and_then(Option::take)
-                .map(|key| vec![key])
-                .ok_or(error),
+        if !entry.is_last {
+            let key = self.keys.get_mut(entry.index as usize);
+            return Ok(vec![key.and_then(Option::take).ok_or(error)?]);
         }
+        // At the last entry, either the whole part was refused, or all of its keys were answered.
+        if entry.code == 0 && self.rest().next().is_some() {
+            return Err(error);
+        }
+        Ok(self.rest().collect())
     }
 
     /// Keys without an answer.

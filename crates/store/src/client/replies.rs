@@ -67,6 +67,30 @@ pub struct NodePartitions {
     pub copies: Vec<Vec<u8>>,
 }
 
+impl NodePartitions {
+    /// Parses `regime,columns,map,map..`, with at least one map.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(',');
+        let regime = parts.next()?.parse().ok()?;
+        let mut copies = Vec::new();
+        for map in parts.skip(1).take(COPIES_MAX) {
+            // Maps of a wrong length are not decoded: a reply may have 16 MiB.
+            if map.len() >= 2 * MAP_BYTES {
+                return None;
+            }
+            let map = BASE64.decode(map).ok()?;
+            if map.len() != MAP_BYTES {
+                return None;
+            }
+            copies.push(map);
+        }
+        if copies.is_empty() {
+            return None;
+        }
+        Some(Self { regime, copies })
+    }
+}
+
 /// Parses the partitions of a node in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: the
 /// node does not have the namespace.
 ///
@@ -75,34 +99,12 @@ pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePa
     let Some(value) = of_namespace(replicas, namespace) else {
         return Ok(None);
     };
-    let parse_error = || {
-        format!(
+    match NodePartitions::parse(value) {
+        Some(partitions) => Ok(Some(partitions)),
+        None => Err(format!(
             "expected partitions such as {namespace}:0,1,MAP, found {}",
             begin_of(value)
-        )
-    };
-    let mut parts = value.split(',');
-    let regime = parts
-        .next()
-        .and_then(|regime| regime.parse().ok())
-        .ok_or_else(parse_error)?;
-    // Maps of a wrong length are not decoded: a reply may have 16 MiB.
-    let short = |map: &&str| map.len() < 2 * MAP_BYTES;
-    let copies: Vec<_> = parts
-        .skip(1)
-        .take(COPIES_MAX)
-        .map(|map: &str| {
-            BASE64
-                .decode(Some(map).filter(short)?)
-                .ok()
-                .filter(|map| map.len() == MAP_BYTES)
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(parse_error)?;
-    if copies.is_empty() {
-        Err(parse_error())
-    } else {
-        Ok(Some(NodePartitions { regime, copies }))
+        )),
     }
 }
 

@@ -112,11 +112,10 @@ impl Client {
 
     /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
-        let is_empty = |slot: &usize| {
-            self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting
-        };
-        if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
-            return Some(slot);
+        for &slot in &self.nodes[node].slots {
+            if self.connections[slot].is_vacant() {
+                return Some(slot);
+            }
         }
         if self.nodes[node].slots.len() == self.slots_each {
             return None;
@@ -126,7 +125,7 @@ impl Client {
             self.connections.len() - 1
         } else {
             // Reuse a slot of a node that left.
-            (0..self.connections.len()).find(is_empty)?
+            self.connections.iter().position(Connection::is_vacant)?
         };
         let Connection {
             node: old_node,

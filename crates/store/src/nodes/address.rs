@@ -42,13 +42,8 @@ impl Host {
                 .split_once(':')
                 .map_or((text, None), |(name, port)| (name, Some(port))),
         };
-        let is_address = |name: &str| {
-            name.split('%')
-                .next()
-                .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
-        };
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
-        if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
+        if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_ipv6(name) {
             return Err(format!("{} is not a valid host - {advice}", begin_of(name)));
         }
         let port = port.map_or(Some(default_port), |port| {
@@ -61,6 +56,12 @@ impl Host {
             port,
         })
     }
+}
+
+/// True for an IPv6 address, with or without a zone: `fe80::1%eth0`.
+fn is_ipv6(name: &str) -> bool {
+    let address = name.split('%').next().unwrap_or(name);
+    address.parse::<Ipv6Addr>().is_ok()
 }
 
 impl fmt::Display for Host {
@@ -82,6 +83,17 @@ pub struct Peer {
     pub tls_name: Option<String>,
     /// Addresses on which the node listens.
     pub hosts: Vec<Host>,
+}
+
+impl Peer {
+    /// A peer of which only the address is known.
+    pub(crate) fn at(host: Host) -> Self {
+        Self {
+            node: String::new(),
+            tls_name: None,
+            hosts: vec![host],
+        }
+    }
 }
 
 /// Selects the kind of addresses in a query for peers.
@@ -113,36 +125,28 @@ impl PeersQuery {
 /// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. TLS-NAME is empty without
 /// TLS; a node that left has no hosts.
 pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
-    let parse_error = || {
+    parse_peers(value).ok_or_else(|| {
         format!(
             "expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}",
             begin_of(value)
         )
-    };
-    let mut parts = value.splitn(3, ',');
-    let (_, port, list) = (
-        parts.next(),
-        parts.next().ok_or_else(parse_error)?,
-        parts.next().ok_or_else(parse_error)?,
-    );
+    })
+}
+
+fn parse_peers(value: &str) -> Option<Vec<Peer>> {
+    let (_generation, rest) = value.split_once(',')?;
+    let (port, list) = rest.split_once(',')?;
     let default_port = match port {
         "" => DEFAULT_PORT,
-        port => port
-            .parse()
-            .ok()
-            .filter(|port| *port > 0)
-            .ok_or_else(parse_error)?,
+        port => port.parse().ok().filter(|port| *port > 0)?,
     };
-    let mut rest = list
-        .strip_prefix('[')
-        .and_then(|list| list.trim_end().strip_suffix(']'))
-        .ok_or_else(parse_error)?;
+    let mut rest = list.strip_prefix('[')?.trim_end().strip_suffix(']')?;
     let mut parsed = Vec::new();
     while let Some(peer) = rest.strip_prefix('[') {
-        let (node, after) = peer.split_once(',').ok_or_else(parse_error)?;
-        let (tls_name, after) = after.split_once(',').ok_or_else(parse_error)?;
+        let (node, after) = peer.split_once(',')?;
+        let (tls_name, after) = after.split_once(',')?;
         let (hosts, after) = match after.strip_prefix('[') {
-            Some(hosts) => hosts_of(hosts, default_port).ok_or_else(parse_error)?,
+            Some(hosts) => parse_hosts(hosts, default_port)?,
             None => (Vec::new(), after),
         };
         parsed.push(Peer {
@@ -150,19 +154,15 @@ pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
             tls_name: Some(tls_name.to_owned()).filter(|name| !name.is_empty()),
             hosts,
         });
-        let after = after.strip_prefix(']').ok_or_else(parse_error)?;
+        let after = after.strip_prefix(']')?;
         rest = after.strip_prefix(',').unwrap_or(after);
     }
-    if rest.is_empty() {
-        Ok(parsed)
-    } else {
-        Err(parse_error())
-    }
+    rest.is_empty().then_some(parsed)
 }
 
 /// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
 /// their own brackets.
-fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
+fn parse_hosts(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
     let mut hosts = Vec::new();
     let mut rest = list;
     loop {
@@ -187,14 +187,7 @@ pub fn services(value: &str) -> Result<Vec<Peer>, String> {
     let peers = value
         .split(';')
         .filter(|host| !host.is_empty())
-        .map(|host| {
-            let host = Host::parse(host, DEFAULT_PORT)?;
-            Ok(Peer {
-                node: String::new(),
-                tls_name: None,
-                hosts: vec![host],
-            })
-        });
+        .map(|host| Host::parse(host, DEFAULT_PORT).map(Peer::at));
     peers
         .collect::<Result<_, String>>()
         .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))

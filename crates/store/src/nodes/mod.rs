@@ -110,34 +110,31 @@ impl Node {
         let [node, build, namespaces, features] = &values[..] else {
             return Err("the reply has no values".to_owned());
         };
-        let value_of = |value: &Option<String>| match value {
-            Some(value) if !is_refusal(value) => Ok(value.clone()),
-            other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
-        };
-        let id = value_of(node).map(|id| id.to_uppercase()).and_then(|id| {
-            // The id becomes a file name.
-            let is_id =
-                !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
-            if is_id { Ok(id) } else { Err(begin_of(&id)) }
-        });
+        let id = accepted_value(node.as_deref())
+            .map(str::to_uppercase)
+            .and_then(|id| {
+                // The id becomes a file name.
+                let is_id = !id.is_empty()
+                    && id.len() <= 32
+                    && id.chars().all(|c| c.is_ascii_alphanumeric());
+                if is_id { Ok(id) } else { Err(begin_of(&id)) }
+            });
         self.id = id.map_err(|found| {
             format!("expected a node id such as BB9020011AC4202, found {found}")
         })?;
-        let is_version = |build: &String| {
-            build.len() <= BUILD_BYTES_MAX
+        let build = accepted_value(build.as_deref()).and_then(|build| {
+            let is_version = build.len() <= BUILD_BYTES_MAX
                 && build.starts_with(|c: char| c.is_ascii_digit())
-                && build.contains('.')
-        };
-        let build = value_of(build).and_then(|build| {
-            if is_version(&build) {
-                Ok(build)
+                && build.contains('.');
+            if is_version {
+                Ok(build.to_owned())
             } else {
-                Err(begin_of(&build))
+                Err(begin_of(build))
             }
         });
         self.build =
             build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
-        let namespaces = value_of(namespaces)
+        let namespaces = accepted_value(namespaces.as_deref())
             .map_err(|found| format!("expected names of namespaces, found {found}"))?;
         self.namespaces = namespaces
             .split(';')
@@ -232,6 +229,14 @@ impl std::fmt::Display for Node {
     }
 }
 
+/// A value that is not a refusal. Errors: the beginning of the refusal, or "nothing".
+fn accepted_value(reply: Option<&str>) -> Result<&str, String> {
+    match reply {
+        Some(value) if !is_refusal(value) => Ok(value),
+        other => Err(begin_of(other.unwrap_or("nothing"))),
+    }
+}
+
 /// The nodes of a cluster that were found. Empty if no seed answered.
 pub struct DiscoveredNodes {
     /// The nodes, in the order of their ids.
@@ -247,12 +252,7 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
     // Peers already tried, by id, or by address if the id is unknown.
     let mut tried: BTreeSet<String> = BTreeSet::new();
     let seeds = seeds.iter().filter(|seed| tried.insert(seed.to_string()));
-    let seed = |seed: &Host| Peer {
-        node: String::new(),
-        tls_name: None,
-        hosts: vec![seed.clone()],
-    };
-    let mut peers_to_ask: Vec<_> = seeds.map(seed).collect();
+    let mut peers_to_ask: Vec<_> = seeds.cloned().map(Peer::at).collect();
     for _ in 0..ROUNDS_MAX {
         let reached = in_parallel(std::mem::take(&mut peers_to_ask), |peer| {
             let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);

@@ -67,6 +67,7 @@ impl Ticker {
 
     fn devices(&mut self, facts: &Facts, lines: &mut Vec<Line>) {
         let default = DeviceStatistics::default();
+        // As in the real server, rates are per second of the nominal interval, not of the measured time.
         let seconds = (DEVICES_EVERY * ticker_ms(facts)) as f64 / 1_000.0;
         for (index, (namespace, counts)) in facts
             .config
@@ -87,11 +88,6 @@ impl Ticker {
                     .get(index)
                     .and_then(|devices| devices.get(device))
                     .unwrap_or(&default);
-                // As in the real server: the difference is divided by the nominal interval, not by the measured time.
-                let rate = |counter: fn(&DeviceStatistics) -> u64| {
-                    let rate = counter(now).saturating_sub(counter(previous)) as f64 / seconds;
-                    format!("({},{rate:.1})", counter(now))
-                };
                 let &DeviceStatistics {
                     used_bytes,
                     free_wblocks,
@@ -100,17 +96,21 @@ impl Ticker {
                     defrag_q,
                     ..
                 } = now;
-                let write = rate(|of| of.writes + of.defrag_writes);
-                let read = rate(|of| of.defrag_reads);
+                let write = format_rate(
+                    now.writes + now.defrag_writes,
+                    previous.writes + previous.defrag_writes,
+                    seconds,
+                );
+                let read = format_rate(now.defrag_reads, previous.defrag_reads, seconds);
+                let defrag_write = format_rate(now.defrag_writes, previous.defrag_writes, seconds);
                 let text = format!(
                     "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
-                     defrag-q {defrag_q} defrag-read {read} defrag-write {}",
-                    rate(|of| of.defrag_writes)
+                     defrag-q {defrag_q} defrag-read {read} defrag-write {defrag_write}"
                 );
                 lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
                 let queued = free_wblocks.saturating_sub(pristine_wblocks);
-                let skips = rate(|of| of.defrag_io_skips);
-                let frees = rate(|of| of.direct_frees);
+                let skips = format_rate(now.defrag_io_skips, previous.defrag_io_skips, seconds);
+                let frees = format_rate(now.direct_frees, previous.direct_frees, seconds);
                 let free = format!("free-wblocks ({queued},{pristine_wblocks})");
                 let text = format!(
                     "{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}"
@@ -321,6 +321,12 @@ fn ticker_ms(facts: &Facts) -> u64 {
     u64::from(facts.config.ticker_interval_sec) * 1_000
 }
 
+/// A counter and its increase per second: `(1520,3.5)`.
+fn format_rate(counter: u64, previous: u64, seconds: f64) -> String {
+    let rate = counter.saturating_sub(previous) as f64 / seconds;
+    format!("({counter},{rate:.1})")
+}
+
 fn unit(facts: &Facts) -> &'static str {
     if facts.config.microsecond_histograms {
         "usec"
@@ -492,6 +498,14 @@ impl Line {
         }
     }
 
+    /// True if `log` has the line's level.
+    fn is_enabled(&self, log: &Log) -> bool {
+        match log.drv_ssd {
+            Some(level) if self.context == "drv_ssd" => self.level <= level,
+            _ => self.level <= log.any,
+        }
+    }
+
     /// The line as written to the log. Control characters in the text are replaced, so that the result is one line.
     pub fn stamped(&self, time: Timestamp, has_millis: bool) -> String {
         let format = if has_millis {
@@ -573,13 +587,9 @@ impl Logs {
     pub fn write(&mut self, time: Timestamp, lines: &[Line]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {
-            let is_logged = |line: &&Line| match log.drv_ssd {
-                Some(level) if line.context == "drv_ssd" => line.level <= level,
-                _ => line.level <= log.any,
-            };
             let text: String = lines
                 .iter()
-                .filter(is_logged)
+                .filter(|line| line.is_enabled(log))
                 .map(|line| line.stamped(time, self.has_millis))
                 .collect();
             // All lines are one write, so that a reader of the file seldom sees half a line.

@@ -218,8 +218,10 @@ impl Store {
             }
             let volume = &mut self.volumes[number];
             // A tombstone hides nothing once no block on the device can hold an older version.
-            let hides_nothing = |first| volume.blocks.oldest_sequence >= u64::from_le_bytes(first);
-            if record.is_tombstone && record.body.try_into().is_ok_and(hides_nothing) {
+            if record.is_tombstone
+                && let Ok(first) = record.body.try_into()
+                && volume.blocks.oldest_sequence >= u64::from_le_bytes(first)
+            {
                 let old = self.index.remove(&record.digest);
                 volume.blocks.remove(block, units);
                 self.count(old.as_ref(), None);

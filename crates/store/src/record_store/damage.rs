@@ -149,11 +149,8 @@ impl Store {
     /// Adds the damage of a block, and logs it.
     fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[UnreadablePart]) {
         let Some(first) = flaws.first() else { return };
-        let sum_of = |count: fn(&UnreadablePart) -> u32| {
-            flaws.iter().map(|flaw| u64::from(count(flaw))).sum()
-        };
-        let bytes = sum_of(|flaw| flaw.bytes);
-        let records = sum_of(|flaw| flaw.records);
+        let bytes = flaws.iter().map(|flaw| u64::from(flaw.bytes)).sum();
+        let records = flaws.iter().map(|flaw| u64::from(flaw.records)).sum();
         *losses += Losses {
             blocks: 1,
             bytes,

@@ -136,21 +136,13 @@ impl Store {
             Stage::Marking(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
-                let is_over = end_number == self.index.end();
-                let appended = || {
-                    self.volumes
-                        .iter()
-                        .map(|volume| volume.blocks.appended)
-                        .collect()
+                let stage = if end_number == self.index.end() {
+                    let volumes = self.volumes.iter();
+                    Stage::Writing(volumes.map(|volume| volume.blocks.appended).collect())
+                } else {
+                    Stage::Marking(end_number)
                 };
-                (
-                    if is_over {
-                        Stage::Writing(appended())
-                    } else {
-                        Stage::Marking(end_number)
-                    },
-                    PAUSE_NS,
-                )
+                (stage, PAUSE_NS)
             }
             Stage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);
@@ -354,11 +346,10 @@ impl Store {
         let end = self.index.end().min(begin.saturating_add(TURN));
         let mut refused_number = None;
         for number in begin..end {
-            let is_expired = |void_time| void_time != 0 && void_time < now_sec;
             let entry = self
                 .index
                 .nth(number)
-                .filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
+                .filter(|entry| entry.is_expired(now_sec) && !entry.is_tombstone());
             let Some(entry) = entry.copied() else {
                 continue;
             };

@@ -83,12 +83,10 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        let all_volumes = |condition: fn(&VolumeScan) -> bool| {
-            self.scan
-                .as_ref()
-                .is_some_and(|scan| scan.volumes.iter().all(condition))
+        let Some(scan) = &self.scan else {
+            return u64::MAX;
         };
-        if all_volumes(|progress| progress.is_done) {
+        if scan.volumes.iter().all(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
                 let records = self.index.len();
@@ -96,7 +94,12 @@ impl Store {
                     "records take all of memory-size - new records are refused - raise memory-size";
                 self.remark(None, format!("{records} {what}"));
             }
-        } else if all_volumes(|progress| progress.verdict.is_some()) && self.damage().is_none() {
+        } else if scan
+            .volumes
+            .iter()
+            .all(|progress| progress.verdict.is_some())
+            && self.damage().is_none()
+        {
             self.start(disk);
         }
         u64::MAX
@@ -190,7 +193,8 @@ impl Store {
         completion: Completion,
         disk: &mut impl Disk,
     ) {
-        let (volume, Some(scan)) = (&mut self.volumes[number], &mut self.scan) else {
+        let volume = &mut self.volumes[number];
+        let Some(scan) = &mut self.scan else {
             return;
         };
         let progress = &mut scan.volumes[number];
@@ -333,13 +337,15 @@ impl Store {
             }
             let blocks = &mut self.volumes[usize::from(entry.location.volume)].blocks;
             let old_entry = self.index.get(&entry.digest).copied();
-            // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
-            let is_newer = |known: &Entry| match entry.version.cmp(&known.version) {
-                Ordering::Equal => is_later(entry.moves, known.moves),
-                order => order.is_gt(),
-            };
-            if !old_entry.as_ref().is_none_or(is_newer) {
-                continue;
+            if let Some(known) = &old_entry {
+                // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
+                let is_newer = match entry.version.cmp(&known.version) {
+                    Ordering::Equal => is_later(entry.moves, known.moves),
+                    order => order.is_gt(),
+                };
+                if !is_newer {
+                    continue;
+                }
             }
             self.version = self.version.max(entry.version);
             self.index.put(*entry);

@@ -67,10 +67,7 @@ impl Store {
                     .index
                     .get(&transaction.digest)
                     .map_or(0, |entry| entry.version);
-                Step::Reply(Reply {
-                    version,
-                    ..Reply::of(ResultCode::OK)
-                })
+                Step::Reply(Reply::with_version(version))
             }
             // An expired record still has a version here, until a tombstone replaces the record.
             (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
@@ -107,10 +104,12 @@ impl Store {
                     Some(code) => return refuse(code),
                     None => {}
                 }
-                let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
-                match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
-                    Some(entry) => Step::ReadRecord(entry.location),
-                    None => Step::Execute,
+                match entry {
+                    // A replacement without a key keeps the key of the old record.
+                    Some(entry) if !replaces(write) || entry.has_key() && write.key.is_empty() => {
+                        Step::ReadRecord(entry.location)
+                    }
+                    _ => Step::Execute,
                 }
             }
         }
@@ -211,13 +210,6 @@ impl Store {
             },
             (Ttl(seconds), _) => self.now_sec(now_ns) + seconds,
         };
-        let own_or_old = |own: &'_ [u8], old: Option<&'_ [u8]>| {
-            if own.is_empty() {
-                old.unwrap_or(own).to_vec()
-            } else {
-                own.to_vec()
-            }
-        };
         let record = Record {
             digest,
             version: self.next_version(now_ns),
@@ -227,8 +219,8 @@ impl Store {
                 .unwrap_or(1),
             void_time,
             is_tombstone: false,
-            set: &own_or_old(&transaction.set, old_record.map(|old| old.set)),
-            key: &own_or_old(&write.key, old_record.map(|old| old.key)),
+            set: new_or_old(&transaction.set, old_record.map(|old| old.set)),
+            key: new_or_old(&write.key, old_record.map(|old| old.key)),
             body: &applied.bins,
         };
         self.save(number, &record, write.wants_image, reply, now_ns)
@@ -306,10 +298,6 @@ impl Store {
         now_ns: u64,
     ) -> Answer {
         let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
-        let reply_with = |version| Reply {
-            version,
-            ..Reply::of(ResultCode::OK)
-        };
         if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
@@ -318,14 +306,15 @@ impl Store {
         match (known_version, record) {
             (Some(version), Some(record)) if version > peer_version.number => Ok(Some(Reply {
                 image: Some(image(record)),
-                ..reply_with(version)
+                ..Reply::with_version(version)
             })),
             (Some(_), Some(record)) => {
                 let record = Record {
                     version: self.next_version(now_ns),
                     ..*record
                 };
-                self.save(number, &record, true, reply_with(record.version), now_ns)
+                let reply = Reply::with_version(record.version);
+                self.save(number, &record, true, reply, now_ns)
             }
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => unchanged,
@@ -334,7 +323,7 @@ impl Store {
                 number,
                 digest,
                 true,
-                reply_with(peer_version.number),
+                Reply::with_version(peer_version.number),
                 now_ns,
             ),
             (known_version, None) => {
@@ -343,7 +332,7 @@ impl Store {
                 let image = image(&tombstone(*digest, version, 0, &body));
                 Ok(Some(Reply {
                     image: Some(image),
-                    ..reply_with(version)
+                    ..Reply::with_version(version)
                 }))
             }
         }
@@ -394,13 +383,20 @@ impl Store {
 
     /// Updates the counts of records and of tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let count_of = |entry: Option<&Entry>, tombstone| {
-            u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone))
-        };
-        self.statistics.objects =
-            self.statistics.objects + count_of(new, false) - count_of(old, false);
-        self.statistics.tombstones =
-            self.statistics.tombstones + count_of(new, true) - count_of(old, true);
+        if let Some(new) = new {
+            *self.count_including(new) += 1;
+        }
+        if let Some(old) = old {
+            *self.count_including(old) -= 1;
+        }
+    }
+
+    fn count_including(&mut self, entry: &Entry) -> &mut u64 {
+        if entry.is_tombstone() {
+            &mut self.statistics.tombstones
+        } else {
+            &mut self.statistics.objects
+        }
     }
 
     /// The next version: greater than all previous versions, and at least the current time, us since 1970.
@@ -420,6 +416,14 @@ pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u
         set: b"",
         key: b"",
         body,
+    }
+}
+
+/// The set or key of a write, or that of the old record if the client sends none.
+fn new_or_old<'a>(new: &'a [u8], old: Option<&'a [u8]>) -> &'a [u8] {
+    match old {
+        Some(old) if new.is_empty() => old,
+        _ => new,
     }
 }
 

@@ -182,15 +182,9 @@ pub(super) const INVALID_NODE_MESSAGE: Malformed = Malformed::Body("fields");
 impl NodeMessage<'_> {
     /// Appends the message to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let mut put = |kind: u8, word: u16, number: u64, body: &[&[u8]]| {
-            let len: usize = body.iter().map(|part| part.len()).sum();
-            out.extend_from_slice(&[MAGIC, kind]);
-            out.extend_from_slice(&word.to_le_bytes());
-            out.extend_from_slice(&(len as u32).to_le_bytes());
-            out.extend_from_slice(&number.to_le_bytes());
-            body.iter().for_each(|part| out.extend_from_slice(part));
-        };
-        match *self {
+        let begin = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        let (kind, word, number) = match *self {
             NodeMessage::Hello {
                 id,
                 greeting,
@@ -202,39 +196,46 @@ impl NodeMessage<'_> {
                     empty_namespaces,
                     pairings,
                 } = greeting;
-                let process = process.to_le_bytes();
-                let pairings = pairings.to_le_bytes();
-                let body = [
-                    &process[..],
-                    &pairings,
-                    &empty_namespaces.to_le_bytes(),
-                    common,
-                ];
-                put(0, mode_version.number(), id, &body);
+                out.extend_from_slice(&process.to_le_bytes());
+                out.extend_from_slice(&pairings.to_le_bytes());
+                out.extend_from_slice(&empty_namespaces.to_le_bytes());
+                out.extend_from_slice(common);
+                (0, mode_version.number(), id)
             }
             NodeMessage::Image {
                 number,
                 namespace,
                 digest,
                 image,
-            } => put(1, namespace, number, &[&digest, image]),
-            NodeMessage::Done { number, result } => put(2, result.0.into(), number, &[]),
+            } => {
+                out.extend_from_slice(&digest);
+                out.extend_from_slice(image);
+                (1, namespace, number)
+            }
+            NodeMessage::Done { number, result } => (2, result.0.into(), number),
             NodeMessage::Proxy {
                 number,
                 mode_version,
                 message,
-            } => put(3, mode_version.number(), number, &[message]),
-            NodeMessage::Answer { number, reply } => put(4, 0, number, &[reply]),
+            } => {
+                out.extend_from_slice(message);
+                (3, mode_version.number(), number)
+            }
+            NodeMessage::Answer { number, reply } => {
+                out.extend_from_slice(reply);
+                (4, 0, number)
+            }
             NodeMessage::Ping {
                 number,
                 mode_version,
-            } => put(5, mode_version.number(), number, &[]),
+            } => (5, mode_version.number(), number),
             NodeMessage::Pong {
                 number,
                 mode_version,
                 wall_ns,
             } => {
-                put(6, mode_version.number(), number, &[&wall_ns.to_le_bytes()]);
+                out.extend_from_slice(&wall_ns.to_le_bytes());
+                (6, mode_version.number(), number)
             }
             NodeMessage::Compare {
                 number,
@@ -243,19 +244,25 @@ impl NodeMessage<'_> {
                 version,
             } => {
                 let version = version.number << 1 | u64::from(version.is_tombstone);
-                put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
+                out.extend_from_slice(&digest);
+                out.extend_from_slice(&version.to_le_bytes());
+                (7, namespace, number)
             }
             NodeMessage::Compared { number, version } => {
-                put(8, 0, number, &[&version.to_le_bytes()])
+                out.extend_from_slice(&version.to_le_bytes());
+                (8, 0, number)
             }
             NodeMessage::ComparedAll {
                 comparison,
                 core,
                 cores,
-            } => {
-                put(9, comparison, u64::from(core) << 32 | u64::from(cores), &[]);
-            }
-        }
+            } => (9, comparison, u64::from(core) << 32 | u64::from(cores)),
+        };
+        let (header, body) = out[begin..].split_at_mut(HEADER_BYTES);
+        header[..2].copy_from_slice(&[MAGIC, kind]);
+        header[2..4].copy_from_slice(&u16::to_le_bytes(word));
+        header[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        header[8..].copy_from_slice(&number.to_le_bytes());
     }
 }
 

@@ -41,13 +41,15 @@ const BACKLOG: i32 = 4096;
 /// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
 /// for the network's interrupts and for clients on the same machine.
 pub fn cores(config: &Config) -> u16 {
-    let all = || {
-        std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16)
+    let cores = match config.service_threads {
+        Some(threads) => threads,
+        None => {
+            let cpus = std::thread::available_parallelism()
+                .map_or(1, |cpus| cpus.get().min(u16::MAX.into()) as u16);
+            cpus.saturating_sub(1)
+        }
     };
-    config
-        .service_threads
-        .unwrap_or_else(|| all().saturating_sub(1))
-        .max(1)
+    cores.max(1)
 }
 
 /// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
@@ -80,30 +82,30 @@ impl Server {
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();
-        let thread = |core: usize, listeners| {
-            let state = state.clone();
-            let start_sender = start_sender.clone();
-            std::thread::Builder::new()
-                .name(format!("shard-{core}"))
-                .spawn(move || {
-                    let failure = StopOnFailure(&state);
-                    let shard = Shard::new(core, &state, listeners);
-                    let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
-                    drop(start_sender);
-                    shard?.run()?;
-                    std::mem::forget(failure);
-                    Ok(())
-                })
-        };
         let mut server = Self {
             state: state.clone(),
             threads: Vec::new(),
         };
         for core in 0..cores {
-            let spawned = thread(core, std::mem::take(&mut listeners))
+            let listeners = std::mem::take(&mut listeners);
+            let state = state.clone();
+            let start_sender = start_sender.clone();
+            let thread = std::thread::Builder::new().name(format!("shard-{core}"));
+            let spawned = thread.spawn(move || {
+                let failure = StopOnFailure(&state);
+                let shard = Shard::new(core, &state, listeners);
+                let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
+                drop(start_sender);
+                shard?.run()?;
+                std::mem::forget(failure);
+                Ok(())
+            });
+            let thread = spawned
                 .map_err(|error| format!("cannot start the thread of core {core} - {error}"))?;
-            server.threads.push(spawned);
+            server.threads.push(thread);
         }
+        // Without a sender here, `recv` fails if a thread panics before it sends.
+        drop(start_sender);
         for _ in 0..cores {
             start_receiver
                 .recv()

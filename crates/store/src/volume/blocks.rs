@@ -479,6 +479,11 @@ impl Blocks {
         self.free = free.into_iter().map(|(_, block)| block).collect();
     }
 
+    fn count_in(&self, state: State) -> usize {
+        let blocks = self.blocks.iter();
+        blocks.filter(|block| block.state == state).count()
+    }
+
     /// Compares the running totals with a recount. Errors: a sentence with the difference.
     pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut total = 0;
@@ -501,15 +506,12 @@ impl Blocks {
                 ));
             }
         }
-        let state = |state| {
-            self.blocks
-                .iter()
-                .filter(|block| block.state == state)
-                .count()
-        };
         let free = self.free.len() + self.freed.len();
         let queued = self.queue.len();
-        if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
+        if total != self.live
+            || free != self.count_in(State::Free)
+            || queued != self.count_in(State::Queued)
+        {
             return Err(format!(
                 "{} live units instead of {total}, or a wrong count of {free} free blocks or {queued} queued blocks",
                 self.live

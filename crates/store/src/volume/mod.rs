@@ -267,9 +267,10 @@ impl Volume {
         }
         let len = units as usize * UNIT;
         let current_index = usize::from(purpose == Purpose::Collected);
-        let fits = |buffer: &Buffer| buffer.room() >= len;
-        let current = self.current[current_index]
-            .filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
+        let current = self.current[current_index].filter(|number| {
+            let buffer = self.buffers[*number as usize].as_ref();
+            buffer.is_some_and(|buffer| buffer.room() >= len)
+        });
         let number = match current {
             Some(number) => number,
             None => self.begin(purpose, current_index)?,

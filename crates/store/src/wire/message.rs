@@ -117,18 +117,14 @@ impl Header {
             .get(length..)
             .filter(|_| length >= HEADER_BYTES)
             .ok_or(torn)?;
-        let u32_at = |at: usize| {
-            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         Ok(Self {
             info: [header[1], header[2], header[3], header[4]],
             result: header[5],
-            generation: u32_at(6),
-            ttl: u32_at(10),
-            timeout: u32_at(14),
-            fields: u16_at(18),
-            ops: u16_at(20),
+            generation: u32::from_be_bytes([header[6], header[7], header[8], header[9]]),
+            ttl: u32::from_be_bytes([header[10], header[11], header[12], header[13]]),
+            timeout: u32::from_be_bytes([header[14], header[15], header[16], header[17]]),
+            fields: u16::from_be_bytes([header[18], header[19]]),
+            ops: u16::from_be_bytes([header[20], header[21]]),
         })
     }
 

@@ -206,21 +206,24 @@ pub const UNKNOWN_COMMAND: u8 = 54;
 /// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
 /// Errors: a sentence.
 pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
-    let short = || {
+    parse_security_reply(body).ok_or_else(|| {
         format!(
             "expected a whole reply to the login, found {} bytes",
             body.len()
         )
-    };
-    let (head, mut rest) = body.split_at_checked(SECURITY_BYTES).ok_or_else(short)?;
+    })
+}
+
+fn parse_security_reply(body: &[u8]) -> Option<(u8, Option<Vec<u8>>)> {
+    let (head, mut rest) = body.split_at_checked(SECURITY_BYTES)?;
     let mut token = None;
     for _ in 0..head[3] {
-        let (id, value) = message::take_field(&mut rest).ok_or_else(short)?;
+        let (id, value) = message::take_field(&mut rest)?;
         if id == SESSION_TOKEN {
             token = Some(value.to_vec());
         }
     }
-    Ok((head[1], token))
+    Some((head[1], token))
 }
 
 /// Meaning of a login's result code. Source: the server's `proto.h`, `AS_SEC_ERR_`.

@@ -156,15 +156,6 @@ pub fn put(
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let mut key: &[u8] = &[];
     let mut ops: &[u8] = &[];
-    let mut condition = |generation| match generation {
-        Generation::Any => {}
-        Generation::Equal(wanted) => {
-            (header.info[1], header.generation) = (info2::GENERATION, wanted.into())
-        }
-        Generation::Less(given) => {
-            (header.info[1], header.generation) = (info2::GENERATION_GREATER, given.into())
-        }
-    };
     match &transaction.work {
         Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
         Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
@@ -172,11 +163,11 @@ pub fn put(
             (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins)
         }
         Work::Delete(delete) => {
-            condition(delete.generation);
+            put_condition(&mut header, delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
         Work::Write(write) => {
-            condition(write.policy.generation);
+            put_condition(&mut header, write.policy.generation);
             header.info[0] = info1::READ
                 | if write.answers.has_all_bins {
                     info1::GET_ALL
@@ -207,6 +198,16 @@ pub fn put(
     header.put(out);
     fields.for_each(|(kind, value)| put_field(out, *kind, value));
     out.extend_from_slice(ops);
+}
+
+fn put_condition(header: &mut Header, condition: Generation) {
+    let (bit, generation) = match condition {
+        Generation::Any => return,
+        Generation::Equal(expected) => (info2::GENERATION, expected),
+        Generation::Less(limit) => (info2::GENERATION_GREATER, limit),
+    };
+    header.info[1] |= bit;
+    header.generation = generation.into();
 }
 
 fn each_bit(answers: Answers) -> u8 {
@@ -314,15 +315,12 @@ fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
         if entry.name.len() > ops::NAME_BYTES_MAX {
             return Err(ResultCode::BIN_NAME);
         }
-        let has_length = || {
-            !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8
-        };
         let is_valid = match entry.operation {
             operation::READ => true,
             operation::WRITE if entry.particle == particle::NULL => may_modify,
-            operation::WRITE => may_write && has_length(),
+            operation::WRITE => may_write && entry.has_valid_length(),
             operation::ADD | operation::APPEND | operation::PREPEND => {
-                may_modify && entry.particle != particle::NULL && has_length()
+                may_modify && entry.particle != particle::NULL && entry.has_valid_length()
             }
             operation::TOUCH | operation::DELETE => may_modify,
             // Lists, maps, expressions, bits, HyperLogLog.
@@ -401,7 +399,8 @@ fn batch_of(
     let mut copied_bytes = 0usize;
     for _ in 0..count {
         let index = u32::from_be_bytes(take_bytes(&mut bytes)?);
-        let (digest, [bits]): (Digest, _) = (take_bytes(&mut bytes)?, take_bytes(&mut bytes)?);
+        let digest: Digest = take_bytes(&mut bytes)?;
+        let [bits] = take_bytes(&mut bytes)?;
         let (header, fields, ops) = match row {
             Some(row) if bits & batch_bits::REPEAT != 0 => row,
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),

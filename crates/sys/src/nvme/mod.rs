@@ -118,25 +118,12 @@ impl Query {
     fn command(self, len: u32) -> Command {
         // Zero-based number of dwords.
         let dwords = (len / 4).saturating_sub(1);
-        let log = |page: u32, group: u16, nsid: u32| Command {
-            opcode: GET_LOG_PAGE,
-            nsid,
-            cdw10: dwords << 16 | page,
-            cdw11: u32::from(group) << 16 | dwords >> 16,
-            ..Command::default()
-        };
-        let identify = |cns: u32, nsid: u32| Command {
-            opcode: IDENTIFY,
-            nsid,
-            cdw10: cns,
-            ..Command::default()
-        };
         match self {
-            Self::Smart => log(0x02, 0, NSID_ALL),
-            Self::OcpSmart => log(0xc0, 0, NSID_ALL),
-            Self::FdpConfigurations(group) => log(0x20, group, 0),
-            Self::FdpUsage(group) => log(0x21, group, 0),
-            Self::FdpStatistics(group) => log(0x22, group, 0),
+            Self::Smart => get_log_page(0x02, 0, NSID_ALL, dwords),
+            Self::OcpSmart => get_log_page(0xc0, 0, NSID_ALL, dwords),
+            Self::FdpConfigurations(group) => get_log_page(0x20, group, 0, dwords),
+            Self::FdpUsage(group) => get_log_page(0x21, group, 0, dwords),
+            Self::FdpStatistics(group) => get_log_page(0x22, group, 0, dwords),
             Self::FdpFeature(group) => Command {
                 opcode: GET_FEATURES,
                 cdw10: 0x1d,
@@ -156,6 +143,25 @@ impl Query {
                 ..Command::default()
             },
         }
+    }
+}
+
+fn get_log_page(page: u32, endurance_group: u16, nsid: u32, dwords: u32) -> Command {
+    Command {
+        opcode: GET_LOG_PAGE,
+        nsid,
+        cdw10: dwords << 16 | page,
+        cdw11: u32::from(endurance_group) << 16 | dwords >> 16,
+        ..Command::default()
+    }
+}
+
+fn identify(cns: u32, nsid: u32) -> Command {
+    Command {
+        opcode: IDENTIFY,
+        nsid,
+        cdw10: cns,
+        ..Command::default()
     }
 }
 

@@ -107,9 +107,8 @@ impl FtlDrive {
             }
             "unit" => spec.unit_bytes = unit(value)?,
             "superblock" => {
-                let fits = |n: &u64| (*UNIT_BYTES.start()..=1 << 40).contains(n);
                 spec.superblock_bytes = size_bytes(value)
-                    .filter(fits)
+                    .filter(|bytes| (*UNIT_BYTES.start()..=1 << 40).contains(bytes))
                     .ok_or("a size such as 128MiB")?;
             }
             "victim" => {
@@ -161,9 +160,8 @@ impl FtlDrive {
             }
             "controller-us" => flash.controller_ns = nanoseconds(value, 1e3)?,
             "buffer" => {
-                let fits = |n: &u64| *n <= 1 << 40;
                 flash.buffer_bytes = size_bytes(value)
-                    .filter(fits)
+                    .filter(|bytes| *bytes <= 1 << 40)
                     .ok_or("a size such as 8MiB")?;
             }
             "precondition" => {
@@ -222,10 +220,9 @@ const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
 
 /// Bytes of a mapping unit or a page.
 fn unit(value: &str) -> Result<u32, &'static str> {
-    let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
     size_bytes(value)
-        .filter(fits)
-        .map(|n| n as u32)
+        .filter(|bytes| bytes.is_power_of_two() && UNIT_BYTES.contains(bytes))
+        .map(|bytes| bytes as u32)
         .ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")
 }
 

@@ -282,11 +282,10 @@ impl DriveSpec {
                     .ok_or("a size such as 64GiB or 3.84TB")?
             }
             "min-io" => {
-                let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
                 self.min_io_bytes = value
                     .parse()
                     .ok()
-                    .filter(fits)
+                    .filter(|bytes: &u32| bytes.is_power_of_two() && (512..=4096).contains(bytes))
                     .ok_or("512, 1024, 2048 or 4096")?;
             }
             "channels" => {
@@ -325,8 +324,11 @@ impl DriveSpec {
             "bad" => self.bad_range = Some(range(value).ok_or("two offsets such as 1GiB-1.5GiB")?),
             "slow-after-s" => self.slow_after_ns = Some(nanoseconds(value, 1e9)?),
             "slow-factor" => {
-                let fits = |factor: &f64| factor.is_finite() && *factor > 0.0 && *factor <= 1e6;
-                self.slow_factor = value.parse().ok().filter(fits).ok_or("a factor above 0")?;
+                self.slow_factor = value
+                    .parse()
+                    .ok()
+                    .filter(|factor: &f64| *factor > 0.0 && *factor <= 1e6)
+                    .ok_or("a factor above 0")?;
             }
             "gone-at-s" => self.gone_at_ns = Some(nanoseconds(value, 1e9)?),
             "seed" => self.seed = Some(value.parse().map_err(|_| "a whole number")?),

@@ -183,12 +183,13 @@ impl Shard {
                 continue;
             }
             migration.next_number += 1;
-            // A node that is behind also compares tombstones, because later writes must get greater versions.
-            let is_wanted =
-                |(_, version): &(Digest, Version)| !(comparison.is_sender && version.is_tombstone);
-            let Some((digest, version)) = store.nth(number).filter(is_wanted) else {
+            let Some((digest, version)) = store.nth(number) else {
                 continue;
             };
+            // A node that is behind also compares tombstones, because later writes must get greater versions.
+            if comparison.is_sender && version.is_tombstone {
+                continue;
+            }
             migration.in_flight += 1;
             let namespace = namespace as u16;
             self.compare(
@@ -272,14 +273,10 @@ impl Shard {
                 .and_then(|node| self.refusal(node))
                 .map_or(Ok(replica), Err);
         }
-        let is_of =
-            |Comparison {
-                 changes, is_sender, ..
-             }: Comparison| is_sender && changes == mode_version.changes;
-        let is_sender = self
-            .migration
-            .as_ref()
-            .is_some_and(|migration| is_of(migration.comparison));
+        let is_sender = self.migration.as_ref().is_some_and(|migration| {
+            let comparison = migration.comparison;
+            comparison.is_sender && comparison.changes == mode_version.changes
+        });
         let Some(node) = self.other_node().filter(|_| is_sender) else {
             return Ok(None);
         };

@@ -638,12 +638,10 @@ impl Shard {
         }
         self.time_out();
         let limits = &self.state.setup.limits;
-        let idle_ns = limits.idle_ms * MS;
-        let stalled_ns = limits.stalled_ms * MS;
+        let idle_ns = limit_ns(limits.idle_ms);
+        let stalled_ns = limit_ns(limits.stalled_ms);
         let now_ns = self.now_ns;
-        let late = |since_ns: u64, limit_ns: u64| {
-            limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns
-        };
+        let age_ns = |since_ns: u64| now_ns.saturating_sub(since_ns);
         let mut reaped = 0;
         let mut due = Vec::new();
         for (at, connection) in self
@@ -652,19 +650,19 @@ impl Shard {
             .filter(|(_, connection)| !connection.is_closed)
         {
             // The node does not answer: another program uses its port, its process hangs, or the network is broken.
-            let is_deaf =
-                matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
+            let is_deaf = matches!(connection.role, Role::Outbound(_))
+                && age_ns(connection.heard_ns) > LEASE_NS;
             let is_stalled = connection
                 .incomplete_since_ns
-                .is_some_and(|since_ns| late(since_ns, stalled_ns))
-                || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
+                .is_some_and(|since_ns| age_ns(since_ns) > stalled_ns)
+                || (connection.is_sending() && age_ns(connection.sending_since_ns) > stalled_ns);
             let idles = connection.role == Role::Client
                 && connection.is_idle()
-                && late(connection.arrived_ns, idle_ns);
+                && age_ns(connection.arrived_ns) > idle_ns;
             if is_stalled || idles || is_deaf {
                 reaped += 1;
                 connection.end();
-            } else if self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
+            } else if self.links.contains(&Some(at)) && age_ns(connection.pinged_ns) > PING_NS {
                 due.push(at);
             }
         }
@@ -766,5 +764,13 @@ impl Shard {
             return true;
         }
         all_idle
+    }
+}
+
+/// Time limit in ns of a setting in ms; 0: unlimited.
+fn limit_ns(limit_ms: u64) -> u64 {
+    match limit_ms {
+        0 => u64::MAX,
+        limit_ms => limit_ms * MS,
     }
 }

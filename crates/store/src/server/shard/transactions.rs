@@ -578,14 +578,12 @@ impl Shard {
     /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let is_late =
-            |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::NoClient;
-        let late: Vec<_> = self
-            .pending
-            .iter()
-            .filter(|(_, of)| is_late(of))
-            .map(|(number, _)| number)
-            .collect();
+        let mut late = Vec::new();
+        for (number, pending) in self.pending.iter() {
+            if pending.deadline_ns <= now_ns && pending.origin != Origin::NoClient {
+                late.push(number);
+            }
+        }
         for number in late {
             let Some(pending) = self.pending.get(number) else {
                 continue;

@@ -177,8 +177,7 @@ fn answer(name: &str, facts: &Facts) -> String {
 fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
     parameters
         .split(';')
-        .find_map(|pair| pair.split_once('=').filter(|(name, _)| *name == key))
-        .map(|(_, value)| value)
+        .find_map(|pair| pair.trim().strip_prefix(key)?.strip_prefix('='))
 }
 
 fn index_of(namespace: &str, facts: &Facts) -> Option<usize> {
@@ -246,15 +245,11 @@ fn key(facts: &Facts) -> String {
 
 /// The cluster key, if the cluster has the requested size and no migrations. A request may ignore migrations.
 fn stable(parameters: &str, facts: &Facts) -> String {
-    let argument = |name: &str| {
-        parameters
-            .split(';')
-            .find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
-    };
     let size = (facts.node.peers.len() + 1).to_string();
-    if argument("size").is_some_and(|wanted| wanted != size) {
+    let ignores_migrations = parameter(parameters, "ignore-migrations") == Some("true");
+    if parameter(parameters, "size").is_some_and(|wanted| wanted != size) {
         "ERROR::cluster-not-specified-size".to_owned()
-    } else if argument("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
+    } else if !ignores_migrations && facts.partitions_remaining() > 0 {
         "ERROR::unstable-cluster".to_owned()
     } else {
         key(facts)
@@ -404,18 +399,19 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("cache_read_pct", store.cache_reads * 100 / reads.max(1));
     for (device, counters) in store.devices.iter().enumerate() {
         let kind = config.device_kind();
-        let mut add = |name: &str, value: u64| {
-            pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value)
-        };
-        add("used_bytes", counters.used_bytes);
-        add("free_wblocks", counters.free_wblocks);
-        add("write_q", counters.write_q);
-        add("writes", counters.writes);
-        add("defrag_q", counters.defrag_q);
-        add("defrag_reads", counters.defrag_reads);
-        add("defrag_writes", counters.defrag_writes);
-        add("read_errors", counters.read_errors);
-        add("write_errors", counters.write_errors);
+        for (name, value) in [
+            ("used_bytes", counters.used_bytes),
+            ("free_wblocks", counters.free_wblocks),
+            ("write_q", counters.write_q),
+            ("writes", counters.writes),
+            ("defrag_q", counters.defrag_q),
+            ("defrag_reads", counters.defrag_reads),
+            ("defrag_writes", counters.defrag_writes),
+            ("read_errors", counters.read_errors),
+            ("write_errors", counters.write_errors),
+        ] {
+            pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value);
+        }
     }
     pairs.add("corrupted_records", store.corrupted);
     pairs.add("lost_blocks", store.losses.blocks);
