@@ -417,8 +417,8 @@ fn chart(
         "Each point is {point_text} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
          kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
-    let [device, queue] =
-        [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
+    let device = ms(highest(samples, DRAWN[0].1).unwrap_or_default());
+    let queue = ms(highest(samples, DRAWN[1].1).unwrap_or_default());
     chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");
     chart
 }

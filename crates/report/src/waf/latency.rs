@@ -183,7 +183,8 @@ impl WafReport {
     pub fn about_latencies(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for arranged in &self.arrangements {
-            let (name, Some(timed)) = (&arranged.arrangement, &arranged.timed) else {
+            let name = &arranged.arrangement;
+            let Some(timed) = &arranged.timed else {
                 continue;
             };
             for latency in &timed.latencies {
