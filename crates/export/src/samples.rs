@@ -110,17 +110,15 @@ impl Metric {
 
 /// Index of the device with this name in the configuration or in the kernel.
 fn device_index(manifest: &Manifest, name: &str) -> Option<usize> {
-    let mut facts = manifest.device_facts.iter();
-    manifest
-        .devices
-        .iter()
-        .position(|device| device == name)
-        .or_else(|| {
-            facts.position(|facts| {
-                facts.get("kernel_name").and_then(|name| name.as_str()) == Some(name)
-            })
-        })
-        .filter(|index| *index < manifest.devices.len())
+    let devices = &manifest.devices;
+    let index = devices.iter().position(|device| device == name);
+    let index = index.or_else(|| {
+        manifest
+            .device_facts
+            .iter()
+            .position(|facts| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(name))
+    });
+    index.filter(|index| *index < devices.len())
 }
 
 impl Files {

@@ -168,7 +168,6 @@ impl Campaign {
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
         let path = dir.join(CAMPAIGN);
-
         let bytes = files::read_instructions(
             &path,
             Links::Followed,
@@ -531,7 +530,6 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
         .iter()
         .filter_map(|drive| drive.firmware.as_deref())
         .collect();
-
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = dir
         .file_name()

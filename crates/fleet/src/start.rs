@@ -70,11 +70,11 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
             let before = steps.iter().find(|other| other.step == *name);
             runnable.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
         });
-        let is_open = matches!(
+        let is_unfinished = matches!(
             state,
             StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped
         );
-        if is_open && can_follow {
+        if is_unfinished && can_follow {
             runnable.push(&step.name);
         }
     }

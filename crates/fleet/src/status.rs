@@ -282,6 +282,14 @@ impl CampaignStatus {
         }
     }
 
+    /// A line for each step in these states.
+    fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
+        self.steps()
+            .filter(|(_, step)| is_listed(step.now))
+            .map(|(task, step)| step.line(task))
+            .collect()
+    }
+
     /// Text for a terminal of 80 columns.
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -290,38 +298,14 @@ impl CampaignStatus {
             count(self.tasks.len() as u64, "drive"),
             self.counts()
         );
-        let lists: [(&str, usize, fn(StepState) -> bool); 4] = [
-            ("running", RUNNING_SHOWN, |now| now == StepState::Running),
-            ("drives that failed", usize::MAX, |now| {
-                now == StepState::Fail
-            }),
-            ("no verdict on the drive", usize::MAX, |now| {
-                matches!(now, StepState::Invalid | StepState::Failed)
-            }),
-            ("did not run to the end", usize::MAX, StepState::is_fault),
-        ];
-        for (title, shown, is_listed) in lists {
-            let lines: Vec<String> = self
-                .steps()
-                .filter(|(_, step)| is_listed(step.now))
-                .map(|(task, step)| step.line(task))
-                .collect();
-            if !lines.is_empty() {
-                // Writing to a string cannot fail.
-                let _ = write!(
-                    text,
-                    "\n{title}:\n{}",
-                    lines.iter().take(shown).cloned().collect::<String>()
-                );
-            }
-            if lines.len() > shown {
-                let _ = writeln!(
-                    text,
-                    "  and {} more (--json lists all)",
-                    lines.len() - shown
-                );
-            }
-        }
+        let running = self.lines(|now| now == StepState::Running);
+        write_list(&mut text, "running", &running, RUNNING_SHOWN);
+        let failed = self.lines(|now| now == StepState::Fail);
+        write_list(&mut text, "drives that failed", &failed, usize::MAX);
+        let undecided = self.lines(|now| matches!(now, StepState::Invalid | StepState::Failed));
+        write_list(&mut text, "no verdict on the drive", &undecided, usize::MAX);
+        let faults = self.lines(StepState::is_fault);
+        write_list(&mut text, "did not run to the end", &faults, usize::MAX);
         for (step, result) in &self.together {
             let _ = write!(text, "\n{step}, all drives together: {}", result.text());
         }
@@ -368,6 +352,25 @@ impl CampaignStatus {
                 }))
                 .collect::<Vec<_>>()
         }))
+    }
+}
+
+/// Appends a title and the first `shown` lines; nothing if there are no lines.
+fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
+    if !lines.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n{title}:\n{}",
+            lines.iter().take(shown).cloned().collect::<String>()
+        );
+    }
+    if lines.len() > shown {
+        let _ = writeln!(
+            text,
+            "  and {} more (--json lists all)",
+            lines.len() - shown
+        );
     }
 }
 

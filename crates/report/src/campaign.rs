@@ -447,7 +447,6 @@ impl Campaign {
             x,
             y,
         );
-
         let key = format!(
             "Half of the drives are at or below {}, 5 % at or below {}.",
             quantity.quantile_text(&all_values, 0.5),

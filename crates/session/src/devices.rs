@@ -232,17 +232,16 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
 
 /// Rejects a file size given for block devices alone: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
-    match spec.device_names.first() {
-        Some(device)
-            if spec.file_size_bytes.is_some() && spec.device_names.iter().all(is_block_device) =>
-        {
-            Err(Failure::usage(format!(
-                "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
+    if spec.file_size_bytes.is_some()
+        && let Some(device) = spec.device_names.first()
+        && spec.device_names.iter().all(is_block_device)
+    {
+        return Err(Failure::usage(format!(
+            "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
              file-size-mbytes, or name a file"
-            )))
-        }
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 fn is_block_device(name: &DeviceName) -> bool {

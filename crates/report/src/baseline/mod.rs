@@ -107,7 +107,6 @@ impl DriveReport {
             .collect();
         let points = points_of(series, device);
         let has_part = |part| points.iter().any(|point: &Point| point.part == part);
-
         // The predictions are in the order of the drives.
         let predictions = series
             .conclusion
@@ -210,7 +209,7 @@ impl DriveReport {
         }
     }
 
-    /// The note that some percentiles of `part` have too few operations, if so.
+    /// A note if `part` has too few operations for some percentiles.
     fn too_few_note(&self, part: Part) -> Vec<String> {
         let mut done = self
             .points

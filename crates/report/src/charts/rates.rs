@@ -58,7 +58,7 @@ fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Ch
     };
     chart.caption = format!(
         "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
-             queued up or were lost."
+         queued up or were lost."
     );
     let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
     chart.key = match info.offered_iops {

@@ -178,8 +178,8 @@ impl Windows {
     /// Adds one window and returns its point.
     fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
-        let point = bin_of(middle_sec, self.point_sec, self.detail.points_max);
-        let column = bin_of(middle_sec, self.column_sec, self.detail.columns_max);
+        let point = bin_index(middle_sec, self.point_sec, self.detail.points_max);
+        let column = bin_index(middle_sec, self.column_sec, self.detail.columns_max);
         if let Some(stream) = self.streams.get_mut(window.cell / devices) {
             stream.add(&window.histogram, point);
             if heat {
@@ -206,7 +206,7 @@ impl Windows {
     }
 }
 
-fn bin_of(at_sec: f64, length_sec: f64, bins_max: usize) -> usize {
+fn bin_index(at_sec: f64, length_sec: f64, bins_max: usize) -> usize {
     ((at_sec / length_sec) as usize).min(bins_max.saturating_mul(BEYOND))
 }
 

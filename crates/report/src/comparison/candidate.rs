@@ -166,7 +166,6 @@ impl Candidate {
             )),
             _ => load(run, &rating),
         });
-
         let endurance =
             |device: &str| OperatorData::value_for(&operator_data.endurance, &source.name, device);
         let wear = run.and_then(|run| {
@@ -317,7 +316,6 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     if run.verdict.ran_sec <= 0.0 || run.manifest.devices.is_empty() {
         return ValueOrReason::missing("no interval of the run is complete");
     }
-
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
     ValueOrReason::Value(DeviceIo {
         reads_per_sec: device_rate(run, is_reading, |stream| stream.ops),

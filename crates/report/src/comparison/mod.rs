@@ -73,7 +73,6 @@ pub fn compare(
 ) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut seen_dirs: BTreeMap<PathBuf, String> = BTreeMap::new();
-
     let mut sources = Vec::with_capacity(dirs.len());
     for (CandidateDir { dir, .. }, name) in dirs.iter().zip(names) {
         check_unique(&mut seen_dirs, dir, &name)?;

@@ -313,30 +313,31 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         .filter_map(|source| Some((source.name.as_str(), source.run.value()?)))
         .collect();
     let mut sentences = Vec::new();
-    let aspects: [(&str, fn(&Run) -> String); 8] = [
-        ("the test", |run| run.manifest.kind()),
-        ("the drives", |run| {
-            let simulated = run.manifest.simulated;
-            if simulated { "simulated" } else { "real" }.to_owned()
-        }),
-        ("the preparation", |run| {
-            preparation(&run.manifest.findings).to_owned()
-        }),
-        ("the limits", |run| run.manifest.sla.to_string()),
-        ("the length of the run", |run| {
-            format!("{:.0} s", run.verdict.ran_sec)
-        }),
-        ("the length of a slice", |run| {
-            format!("{} s", run.manifest.slice_sec)
-        }),
-        ("the number of devices", |run| {
-            run.manifest.devices.len().to_string()
-        }),
-        ("reads to writes", |run| mix(&run.manifest)),
-    ];
-    for (aspect, value_of) in aspects {
-        sentences.extend(difference_of_tests(&runs, aspect, value_of));
-    }
+    sentences.extend(difference_of_tests(&runs, "the test", |run| {
+        run.manifest.kind()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the drives", |run| {
+        let simulated = run.manifest.simulated;
+        if simulated { "simulated" } else { "real" }.to_owned()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the preparation", |run| {
+        preparation(&run.manifest.findings).to_owned()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the limits", |run| {
+        run.manifest.sla.to_string()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the length of the run", |run| {
+        format!("{:.0} s", run.verdict.ran_sec)
+    }));
+    sentences.extend(difference_of_tests(&runs, "the length of a slice", |run| {
+        format!("{} s", run.manifest.slice_sec)
+    }));
+    sentences.extend(difference_of_tests(&runs, "the number of devices", |run| {
+        run.manifest.devices.len().to_string()
+    }));
+    sentences.extend(difference_of_tests(&runs, "reads to writes", |run| {
+        mix(&run.manifest)
+    }));
     let same_test = runs
         .windows(2)
         .all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());

@@ -290,7 +290,6 @@ fn direction(
 ) -> Object {
     let mut object = Object::default();
     let ran_ns = if kind.ops > 0 { job.kinds_ns[at] } else { 0 };
-
     object.put("io_bytes", kind.bytes);
     object.put("io_kbytes", kind.bytes >> 10);
     object.put("bw_bytes", per_sec(kind.bytes, ran_ns) as u64);

@@ -99,7 +99,6 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         .map(|(level, share)| format!("{level}={share:3.1}%"))
         .collect();
     text += &format!("  IO depths    : {}\n", levels.join(", "));
-
     text += &format!(
         "     issued rwts: total={} short=0,0,0,0 dropped=0,0,0,0\n",
         job.kind_counts(|kind| kind.ops)
@@ -202,7 +201,6 @@ fn direction_text(
     }
     if kind.bandwidth.count > 0 {
         let least_most = |of: &SampleStats| format!("min={:>5.0}, max={:>5.0}", of.min, of.max);
-
         let bw = &kind.bandwidth;
         let iops = &kind.iops;
         let percent = page.bandwidth_percent(kind, job.group, at);
