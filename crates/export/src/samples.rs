@@ -1,9 +1,9 @@
 //! Rows of intervals, telemetry and histograms: millions for each run. Intervals are read one by one.
 
+use crate::Result;
 use crate::facts::serials;
 use crate::file::Files;
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
-use crate::{ExportError, Result};
 use results::cell::latencies;
 use results::judge::IntervalCounts;
 use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, each_buckets};
@@ -94,20 +94,11 @@ impl Metric {
         let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else {
             return Self::new("", None, name);
         };
-        let by_facts = || {
-            manifest
-                .device_facts
-                .iter()
-                .position(|facts: &serde_json::Value| {
-                    facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str())
-                })
+        let device = if column.is_of_device() {
+            device_index(manifest, &owner)
+        } else {
+            None
         };
-        let device = column
-            .is_of_device()
-            .then(|| manifest.devices.iter().position(|device| *device == owner));
-        let device = device
-            .and_then(|device| device.or_else(by_facts))
-            .filter(|at| *at < manifest.devices.len());
         match column.source() {
             Source::Host => Self::new("host", None, column.name()),
             Source::Process => Self::new("process", None, column.name()),
@@ -115,6 +106,19 @@ impl Metric {
             _ => Self::new(owner, device, column.name()),
         }
     }
+}
+
+/// Index of the device with this name in the configuration or in the kernel.
+fn device_index(manifest: &Manifest, name: &str) -> Option<usize> {
+    let devices = &manifest.devices;
+    let index = devices.iter().position(|device| device == name);
+    let index = index.or_else(|| {
+        manifest
+            .device_facts
+            .iter()
+            .position(|facts| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(name))
+    });
+    index.filter(|index| *index < devices.len())
 }
 
 impl Files {
@@ -137,36 +141,35 @@ impl Files {
         let thresholds_ns = manifest.sla.thresholds_ns();
         let mut rows = 0;
         let mut values = 0;
-        let mut add = |columns: &[String], record: &IntervalRecord| {
+        let mut written = Ok(());
+        let run = run_dir::read_each(dir, manifest.clone(), &mut |columns, record| {
+            if written.is_err() {
+                return;
+            }
             if metrics.is_empty() {
                 metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
                 metrics.extend(columns.iter().map(|name| Metric::named(name, &manifest)));
             }
-            rows += self.add_cells(
-                run_id,
-                &thresholds_ns,
-                &record.counts,
-                &cells,
-                &mut rows_by_cell,
-            )?;
             values += add_values(record, &mut metrics);
-            if rows >= WAITING_MAX {
-                self.write_intervals(&mut rows_by_cell)?;
+            written = self
+                .add_cells(
+                    run_id,
+                    &thresholds_ns,
+                    &record.counts,
+                    &cells,
+                    &mut rows_by_cell,
+                )
+                .map(|added| rows += added);
+            if written.is_ok() && rows >= WAITING_MAX {
+                written = self.write_intervals(&mut rows_by_cell);
                 rows = 0;
             }
-            if values >= WAITING_MAX {
-                self.write_telemetry(run_id, &serials, &mut metrics)?;
+            if written.is_ok() && values >= WAITING_MAX {
+                written = self.write_telemetry(run_id, &serials, &mut metrics);
                 values = 0;
             }
-            Ok::<_, ExportError>(())
-        };
-        let mut added = Ok(());
-        let run = run_dir::read_each(dir, manifest.clone(), &mut |columns, record| {
-            if added.is_ok() {
-                added = add(columns, record);
-            }
         });
-        added?;
+        written?;
         self.write_intervals(&mut rows_by_cell)?;
         self.write_telemetry(run_id, &serials, &mut metrics)?;
         match run {
@@ -287,6 +290,7 @@ impl Files {
         }
         Ok(())
     }
+
     /// Adds the histogram windows of a run. Returns the first read error, if any. After an error in one histogram log,
     /// the windows before the error stay, and the other logs are still read.
     pub(crate) fn add_histograms(

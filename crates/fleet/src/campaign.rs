@@ -168,25 +168,19 @@ impl Campaign {
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
         let path = dir.join(CAMPAIGN);
-        let cannot = |why: String| {
-            Failure::usage(format!(
-                "cannot read the campaign {} - {why} - \"flashproof fleet init\" writes a campaign file",
-                path.display()
-            ))
-        };
         let bytes = files::read_instructions(
             &path,
             Links::Followed,
             Instructions::Data,
             CAMPAIGN_BYTES_MAX,
         )
-        .map_err(|error| cannot(error.to_string()))?;
+        .map_err(|error| cannot_read(&path, error))?;
         let text =
-            String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
+            String::from_utf8(bytes).map_err(|_| cannot_read(&path, "it is not UTF-8 text"))?;
         let campaign = Self::parse(&path, &text, check)?;
         if campaign.names_commands() {
             files::open_instructions(&path, Links::Followed, Instructions::Commands)
-                .map_err(|error| cannot(error.to_string()))?;
+                .map_err(|error| cannot_read(&path, error))?;
         }
         Ok(campaign)
     }
@@ -341,19 +335,28 @@ impl Campaign {
     }
 
     fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
-        let matches_any = |wanted: &[String], is: &[Option<&str>]| {
-            wanted.is_empty()
-                || is
-                    .iter()
-                    .flatten()
-                    .any(|is| wanted.iter().any(|wanted| wanted == is))
-        };
         let select = &self.drives;
         matches_any(&select.models, &[drive.model.as_deref()])
             && matches_any(&select.firmwares, &[drive.firmware.as_deref()])
             && matches_any(&select.hosts, &[host])
             && matches_any(&select.serials, &[drive.serial.as_deref(), Some(&drive.id)])
     }
+}
+
+fn cannot_read(path: &Path, why: impl std::fmt::Display) -> Failure {
+    Failure::usage(format!(
+        "cannot read the campaign {} - {why} - \"flashproof fleet init\" writes a campaign file",
+        path.display()
+    ))
+}
+
+/// True if `wanted` is empty, or lists one of `values`.
+fn matches_any(wanted: &[String], values: &[Option<&str>]) -> bool {
+    wanted.is_empty()
+        || values
+            .iter()
+            .flatten()
+            .any(|value| wanted.iter().any(|wanted| wanted == value))
 }
 
 const NAME_RULE: &str = "a name has letters, digits, - and _, at most 40 of them";
@@ -492,12 +495,12 @@ fn in_order(
     }
     let mut ordered: Vec<Step> = Vec::new();
     while !steps.is_empty() {
-        let is_ready = |step: &Step| {
+        let ready = steps.iter().position(|(_, step)| {
             step.after
                 .iter()
                 .all(|after| ordered.iter().any(|done| done.name == *after))
-        };
-        match steps.iter().position(|(_, step)| is_ready(step)) {
+        });
+        match ready {
             Some(ready) => ordered.push(steps.remove(ready).1),
             None => {
                 let circle: Vec<_> = steps.iter().map(|(_, step)| step.name.as_str()).collect();
@@ -514,24 +517,19 @@ fn in_order(
 
 /// The commented campaign file that `fleet init` writes, for the drives of `inventories`.
 pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -> String {
-    let drives = || {
-        inventories
-            .iter()
-            .flat_map(|(_, inventory)| &inventory.drives)
-    };
-    let simulated = drives().all(Drive::is_simulated);
-    let models: BTreeSet<&str> = drives()
+    let drives: Vec<&Drive> = inventories
+        .iter()
+        .flat_map(|(_, inventory)| &inventory.drives)
+        .collect();
+    let simulated = drives.iter().all(|drive| drive.is_simulated());
+    let models: BTreeSet<&str> = drives
+        .iter()
         .filter_map(|drive| drive.model.as_deref())
         .collect();
-    let firmwares: BTreeSet<&str> = drives()
+    let firmwares: BTreeSet<&str> = drives
+        .iter()
         .filter_map(|drive| drive.firmware.as_deref())
         .collect();
-    let list = |of: &BTreeSet<&str>| {
-        of.iter()
-            .map(|text| quoted(text))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = dir
         .file_name()
@@ -550,7 +548,8 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
     let mut steps = String::new();
     for (key, values) in [("models", &models), ("firmwares", &firmwares)] {
         if !values.is_empty() && !simulated {
-            let _ = writeln!(conditions, "{key} = [{}]", list(values));
+            let values: Vec<_> = values.iter().map(|value| quoted(value)).collect();
+            let _ = writeln!(conditions, "{key} = [{}]", values.join(", "));
         }
     }
     let real_steps = [
@@ -573,7 +572,8 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
             "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n"
         );
     }
-    let with_data: Vec<_> = drives()
+    let with_data: Vec<_> = drives
+        .iter()
         .filter(|drive| drive.state == DriveState::HasData)
         .map(|drive| quoted(&drive.id))
         .collect();

@@ -139,36 +139,26 @@ impl Inventory {
     ///
     /// Errors: `spec` describes no simulated drive.
     pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {
-        let bad = |why: String| {
-            Failure::usage(format!(
-                "cannot simulate the drives {} - {why}",
-                quoted(spec)
-            ))
-        };
         let joint = if spec.ends_with(':') { "" } else { "+" };
-        Ok(Self::new(
-            None,
-            (1..=count)
-                .map(|number: u32| {
-                    let path = format!("{spec}{joint}seed={number}");
-                    let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
-                    let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
-                    Ok(Drive {
-                        id: format!("SIM{number:05}"),
-                        path,
-                        model: Some("simulated".to_owned()),
-                        serial: Some(format!("SIM{number:05}")),
-                        size_bytes: size_bytes.ok_or_else(|| {
-                            bad(
-                    "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md"
-                        .to_owned(),
-                )
-                        })?,
-                        ..Drive::default()
-                    })
-                })
-                .collect::<Result<_, Failure>>()?,
-        ))
+        let mut drives = Vec::new();
+        for number in 1..=count {
+            let path = format!("{spec}{joint}seed={number}");
+            let name: DeviceName = path.parse().map_err(|error| cannot_simulate(spec, error))?;
+            let Some(drive) = name.drive() else {
+                let why =
+                    "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md";
+                return Err(cannot_simulate(spec, why));
+            };
+            drives.push(Drive {
+                id: format!("SIM{number:05}"),
+                size_bytes: drive.capacity_bytes,
+                path,
+                model: Some("simulated".to_owned()),
+                serial: Some(format!("SIM{number:05}")),
+                ..Drive::default()
+            });
+        }
+        Ok(Self::new(None, drives))
     }
 
     fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
@@ -233,17 +223,18 @@ impl Inventory {
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
         let folder = dir.join(INVENTORY_DIR);
         let advice = "create inventories with \"flashproof fleet inventory --out DIR\"";
-        let cannot = |error| {
-            Failure::usage(format!(
-                "cannot list the inventories in {} - {error} - {advice}",
-                folder.display()
-            ))
-        };
-        let entries = std::fs::read_dir(&folder).map_err(cannot)?;
-        let mut paths = entries
-            .map(|entry| Ok(entry?.path()))
-            .collect::<std::io::Result<Vec<_>>>()
-            .map_err(cannot)?;
+        let mut paths = std::fs::read_dir(&folder)
+            .and_then(|entries| {
+                entries
+                    .map(|entry| Ok(entry?.path()))
+                    .collect::<std::io::Result<Vec<_>>>()
+            })
+            .map_err(|error| {
+                Failure::usage(format!(
+                    "cannot list the inventories in {} - {error} - {advice}",
+                    folder.display()
+                ))
+            })?;
         paths.retain(|path| {
             path.extension()
                 .is_some_and(|extension| extension == "json")
@@ -324,4 +315,11 @@ impl Inventory {
             }))
             .to_string()
     }
+}
+
+fn cannot_simulate(spec: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::usage(format!(
+        "cannot simulate the drives {} - {why}",
+        quoted(spec)
+    ))
 }

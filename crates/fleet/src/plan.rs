@@ -201,24 +201,15 @@ impl Plan {
         let Campaign {
             limits, domains, ..
         } = &self.campaign;
-        let tasks = self.by_host();
-        let at_once = |tasks: &Vec<usize>| {
-            limits
-                .per_host
-                .min(u32::try_from(tasks.len()).unwrap_or(u32::MAX))
-        };
-        let mut shares: BTreeMap<Host, Share> = tasks
-            .iter()
-            .map(|(host, tasks)| {
-                (
-                    host.clone(),
-                    Share {
-                        at_once: at_once(tasks),
-                        waits_for: Vec::new(),
-                    },
-                )
-            })
-            .collect();
+        let mut shares = BTreeMap::new();
+        for (host, tasks) in self.by_host() {
+            let task_count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+            let share = Share {
+                at_once: limits.per_host.min(task_count),
+                waits_for: Vec::new(),
+            };
+            shares.insert(host, share);
+        }
         for domain in domains {
             divide(&mut shares, domain.at_once, |host| {
                 host.as_ref()
@@ -372,13 +363,11 @@ fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Ho
     if lanes == 0 {
         return;
     }
-    let sum = |shares: &BTreeMap<Host, Share>| {
-        hosts
-            .iter()
-            .map(|host| u64::from(shares[host].at_once))
-            .sum::<u64>()
-    };
-    while sum(shares) > u64::from(limit) {
+    let mut sum: u64 = hosts
+        .iter()
+        .map(|host| u64::from(shares[host].at_once))
+        .sum();
+    while sum > u64::from(limit) {
         let largest = hosts.iter().max_by_key(|host| shares[*host].at_once);
         let Some(share) = largest
             .and_then(|host| shares.get_mut(host))
@@ -387,6 +376,7 @@ fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Ho
             break;
         };
         share.at_once -= 1;
+        sum -= 1;
     }
     for (before, behind) in hosts.iter().zip(&hosts[lanes..]) {
         if let Some(share) = shares
@@ -420,20 +410,18 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
                 )
             })?,
         };
-    let bad = |why: String| {
-        Failure::environment(format!(
-            "{}: {why} - restore it from a backup, or begin the campaign in another directory",
-            path.display()
-        ))
+    let why = match serde_json::from_slice::<PlanFile>(&bytes) {
+        Ok(plan_file) if plan_file.format_version == PLAN_VERSION => return Ok(Some(plan_file)),
+        Ok(plan_file) => format!(
+            "its format version is {}, but this flashproof reads version {PLAN_VERSION}",
+            plan_file.format_version
+        ),
+        Err(error) => error.to_string(),
     };
-    let plan_file: PlanFile =
-        serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-    match plan_file.format_version {
-        PLAN_VERSION => Ok(Some(plan_file)),
-        other => Err(bad(format!(
-            "its format version is {other}, but this flashproof reads version {PLAN_VERSION}"
-        ))),
-    }
+    Err(Failure::environment(format!(
+        "{}: {why} - restore it from a backup, or begin the campaign in another directory",
+        path.display()
+    )))
 }
 
 #[cfg(test)]

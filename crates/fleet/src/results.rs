@@ -60,28 +60,18 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     let ratings = (0..drives.len())
         .map(|index| rating(plan, &status, index))
         .collect();
-    let us = |value_of: fn(&DriveLatencies) -> Option<f64>| {
-        latencies
-            .iter()
-            .map(|drive| value_of(drive).map(|ns| ns / 1e3))
-            .collect()
-    };
+    let p50_us = latencies
+        .iter()
+        .map(|drive| drive.p50_ns.map(|ns| ns / 1e3))
+        .collect();
+    let p99_us = latencies
+        .iter()
+        .map(|drive| drive.p99_ns.map(|ns| ns / 1e3))
+        .collect();
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
-        Quantity::of(
-            "median latency",
-            "us",
-            false,
-            us(|drive| drive.p50_ns),
-            &drives,
-        ),
-        Quantity::of(
-            "99th percentile",
-            "us",
-            false,
-            us(|drive| drive.p99_ns),
-            &drives,
-        ),
+        Quantity::of("median latency", "us", false, p50_us, &drives),
+        Quantity::of("99th percentile", "us", false, p99_us, &drives),
     ];
     let campaign = Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
@@ -339,13 +329,13 @@ fn replaced(text: &str, names: &[(String, String)]) -> String {
     let mut rest = text;
     let mut last = None;
     while let Some(next) = rest.chars().next() {
-        let begins = |(name, _): &&(String, String)| {
+        let found = names.iter().find(|(name, _)| {
             let after = rest
                 .strip_prefix(name.as_str())
                 .filter(|_| !name.is_empty());
             after.is_some_and(|after| !is_part(last) && !is_part(after.chars().next()))
-        };
-        let (length, replacement) = match names.iter().find(begins) {
+        });
+        let (length, replacement) = match found {
             Some((name, by)) if by.starts_with(HOST) => {
                 (name.len() + domain_length(&rest[name.len()..]), by.as_str())
             }

@@ -287,31 +287,9 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
 ///
 /// Errors: the program is missing or failed, with its own message.
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
-    let failed = |why: String, advice: &str| {
-        Failure::environment(format!("cannot run {program} - {why} - {advice}"))
-    };
-    let run = || -> std::io::Result<Output> {
-        let stdin = if input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        };
-        let mut child = Command::new(program)
-            .args(args)
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-            stdin.write_all(text.as_bytes())?;
-        }
-        child.wait_with_output()
-    };
-    let output = run().map_err(|error| {
-        failed(
-            error.to_string(),
-            "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine",
-        )
+    let output = output(program, args, input).map_err(|error| {
+        let advice = "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine";
+        Failure::environment(format!("cannot run {program} - {error} - {advice}"))
     })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
@@ -321,17 +299,32 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
             .filter(|line| !line.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
-        let why = format!(
-            "it failed ({}) with the message {}",
+        return Err(Failure::environment(format!(
+            "cannot run {program} - it failed ({}) with the message {} - check the controller with \"scontrol ping\", \
+             then run the same command again",
             output.status,
             quoted(&message)
-        );
-        return Err(failed(
-            why,
-            "check the controller with \"scontrol ping\", then run the same command again",
-        ));
+        )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn output(program: &str, args: &[&str], input: Option<&str>) -> std::io::Result<Output> {
+    let stdin = if input.is_some() {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    };
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+        stdin.write_all(text.as_bytes())?;
+    }
+    child.wait_with_output()
 }
 
 #[cfg(test)]

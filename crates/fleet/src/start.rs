@@ -11,7 +11,6 @@ use results::units::count;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::io;
 use std::io::ErrorKind;
 use std::process::Child;
 use std::time::Duration;
@@ -67,15 +66,15 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
         .iter()
         .zip(steps.iter().map(|step| step.now))
     {
-        let is_good = |name: &String| {
+        let can_follow = step.after.iter().all(|name| {
             let before = steps.iter().find(|other| other.step == *name);
             runnable.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
-        };
-        if matches!(
+        });
+        let is_unfinished = matches!(
             state,
             StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped
-        ) && step.after.iter().all(is_good)
-        {
+        );
+        if is_unfinished && can_follow {
             runnable.push(&step.name);
         }
     }
@@ -84,29 +83,12 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
 
 /// Marks the steps that have no verdict on the drive: `run` then repeats them.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
-    // A step that all drives begin together is repeated on all drives: a single drive would wait for the others.
-    let is_invalid = |name: &str| {
-        status
-            .together
-            .iter()
-            .any(|(step, result)| step == name && result.outcome == Outcome::Invalid)
-    };
-    let is_one_test = |name: &str| {
-        plan.campaign
-            .steps
-            .iter()
-            .any(|step| step.name == name && step.together_sec.is_some())
-    };
-    let all_steps = || status.tasks.iter().flat_map(|task| &task.steps);
-    let repeats_all = |name: &str| {
-        is_one_test(name)
-            && (is_invalid(name)
-                || all_steps().any(|step| step.step == name && step.now.is_repeatable()))
-    };
-    let is_running = |step: &&StepStatus| {
-        matches!(step.now, StepState::Running | StepState::Queued) && repeats_all(&step.step)
-    };
-    if let Some(step) = all_steps().find(is_running) {
+    let repeated_on_all = steps_repeated_on_all(plan, status);
+    let running = status.steps().find(|(_, step)| {
+        matches!(step.now, StepState::Running | StepState::Queued)
+            && repeated_on_all.contains(&step.step.as_str())
+    });
+    if let Some((_, step)) = running {
         return Err(Failure::usage(format!(
             "cannot repeat the step {} on all drives - it still runs on a drive - wait for it, or run \"flashproof \
              fleet cancel\"",
@@ -114,8 +96,13 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         )));
     }
     for task in &status.tasks {
-        let is_repeated = |step: &&StepStatus| step.now.is_repeatable() || repeats_all(&step.step);
-        let repeated: Vec<_> = task.steps.iter().filter(is_repeated).collect();
+        let repeated: Vec<&StepStatus> = task
+            .steps
+            .iter()
+            .filter(|step| {
+                step.now.is_repeatable() || repeated_on_all.contains(&step.step.as_str())
+            })
+            .collect();
         if repeated.is_empty() {
             continue;
         }
@@ -128,6 +115,25 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The steps to repeat among those that all drives begin together. Such a step is repeated on all drives, because a
+/// single drive would wait for the others.
+fn steps_repeated_on_all<'a>(plan: &'a Plan, status: &CampaignStatus) -> Vec<&'a str> {
+    let mut repeated = Vec::new();
+    for step in &plan.campaign.steps {
+        let is_invalid = status
+            .together
+            .iter()
+            .any(|(name, result)| *name == step.name && result.outcome == Outcome::Invalid);
+        let has_repeatable = status
+            .steps()
+            .any(|(_, on_drive)| on_drive.step == step.name && on_drive.now.is_repeatable());
+        if step.together_sec.is_some() && (is_invalid || has_repeatable) {
+            repeated.push(step.name.as_str());
+        }
+    }
+    repeated
 }
 
 /// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
@@ -228,15 +234,16 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
 /// Starts a task in a separate process, which ends with this process.
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
-    let started = || -> io::Result<Child> {
-        files::create_dirs(&dir)?;
-        own_command(&dir.join(LOG))?
-            .args(["fleet", "task"])
-            .arg(&plan.dir)
-            .arg(index.to_string())
-            .spawn()
-    };
-    started().map_err(|error| {
+    let child = files::create_dirs(&dir)
+        .and_then(|_| own_command(&dir.join(LOG)))
+        .and_then(|mut command| {
+            command
+                .args(["fleet", "task"])
+                .arg(&plan.dir)
+                .arg(index.to_string())
+                .spawn()
+        });
+    child.map_err(|error| {
         failed(
             format!("cannot start the task in {}", dir.display()),
             &error,

@@ -119,6 +119,31 @@ pub struct StepStatus {
     pub attempts: usize,
 }
 
+impl StepStatus {
+    fn line(&self, task: &TaskStatus) -> String {
+        let host = self
+            .host
+            .as_deref()
+            .or(task.host.as_deref())
+            .map_or_else(String::new, |host| format!(" on {host}"));
+        let left = self
+            .left_sec
+            .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
+        let note = if self.note.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", self.note)
+        };
+        format!(
+            "  {:04} {} {}{host} {}{left}{note}\n",
+            task.index,
+            task.drive,
+            self.step,
+            self.now.text()
+        )
+    }
+}
+
 /// A drive and its steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskStatus {
@@ -235,14 +260,14 @@ impl CampaignStatus {
     pub fn exit_code(&self) -> u8 {
         let any_in =
             |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
-        let one_test = |outcome| {
-            self.together
-                .iter()
-                .any(|(_, result)| result.outcome == outcome)
-        };
-        if any_in(&[StepState::Fail]) || one_test(Outcome::Fail) {
+        let outcomes: Vec<Outcome> = self
+            .together
+            .iter()
+            .map(|(_, result)| result.outcome)
+            .collect();
+        if any_in(&[StepState::Fail]) || outcomes.contains(&Outcome::Fail) {
             1
-        } else if any_in(&[StepState::Invalid]) || one_test(Outcome::Invalid) {
+        } else if any_in(&[StepState::Invalid]) || outcomes.contains(&Outcome::Invalid) {
             4
         } else if any_in(&[
             StepState::Refused,
@@ -257,6 +282,14 @@ impl CampaignStatus {
         }
     }
 
+    /// A line for each step in these states.
+    fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
+        self.steps()
+            .filter(|(_, step)| is_listed(step.now))
+            .map(|(task, step)| step.line(task))
+            .collect()
+    }
+
     /// Text for a terminal of 80 columns.
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -265,57 +298,14 @@ impl CampaignStatus {
             count(self.tasks.len() as u64, "drive"),
             self.counts()
         );
-        let mut list = |title: &str, shown: usize, is_listed: &dyn Fn(StepState) -> bool| {
-            let lines: Vec<String> = self
-                .steps()
-                .filter(|(_, step)| is_listed(step.now))
-                .map(|(task, step): (&TaskStatus, &StepStatus)| {
-                    let host = step
-                        .host
-                        .as_deref()
-                        .or(task.host.as_deref())
-                        .map_or_else(String::new, |host| format!(" on {host}"));
-                    let left = step
-                        .left_sec
-                        .map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
-                    let note = if step.note.is_empty() {
-                        String::new()
-                    } else {
-                        format!(": {}", step.note)
-                    };
-                    format!(
-                        "  {:04} {} {}{host} {}{left}{note}\n",
-                        task.index,
-                        task.drive,
-                        step.step,
-                        step.now.text()
-                    )
-                })
-                .collect();
-            if !lines.is_empty() {
-                // Writing to a string cannot fail.
-                let _ = write!(
-                    text,
-                    "\n{title}:\n{}",
-                    lines.iter().take(shown).cloned().collect::<String>()
-                );
-            }
-            if lines.len() > shown {
-                let _ = writeln!(
-                    text,
-                    "  and {} more (--json lists all)",
-                    lines.len() - shown
-                );
-            }
-        };
-        list("running", RUNNING_SHOWN, &|now| now == StepState::Running);
-        list("drives that failed", usize::MAX, &|now| {
-            now == StepState::Fail
-        });
-        list("no verdict on the drive", usize::MAX, &|now| {
-            matches!(now, StepState::Invalid | StepState::Failed)
-        });
-        list("did not run to the end", usize::MAX, &StepState::is_fault);
+        let running = self.lines(|now| now == StepState::Running);
+        write_list(&mut text, "running", &running, RUNNING_SHOWN);
+        let failed = self.lines(|now| now == StepState::Fail);
+        write_list(&mut text, "drives that failed", &failed, usize::MAX);
+        let undecided = self.lines(|now| matches!(now, StepState::Invalid | StepState::Failed));
+        write_list(&mut text, "no verdict on the drive", &undecided, usize::MAX);
+        let faults = self.lines(StepState::is_fault);
+        write_list(&mut text, "did not run to the end", &faults, usize::MAX);
         for (step, result) in &self.together {
             let _ = write!(text, "\n{step}, all drives together: {}", result.text());
         }
@@ -362,6 +352,25 @@ impl CampaignStatus {
                 }))
                 .collect::<Vec<_>>()
         }))
+    }
+}
+
+/// Appends a title and the first `shown` lines; nothing if there are no lines.
+fn write_list(text: &mut String, title: &str, lines: &[String], shown: usize) {
+    if !lines.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n{title}:\n{}",
+            lines.iter().take(shown).cloned().collect::<String>()
+        );
+    }
+    if lines.len() > shown {
+        let _ = writeln!(
+            text,
+            "  and {} more (--json lists all)",
+            lines.len() - shown
+        );
     }
 }
 

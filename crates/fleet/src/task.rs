@@ -447,11 +447,6 @@ pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
 
 /// Slurm's name of the task; `None` outside a job of Slurm.
 fn job() -> Option<String> {
-    let variable = |name| {
-        std::env::var(name)
-            .ok()
-            .filter(|text: &String| !text.is_empty())
-    };
     match (
         variable("SLURM_ARRAY_JOB_ID"),
         variable("SLURM_ARRAY_TASK_ID"),
@@ -459,6 +454,11 @@ fn job() -> Option<String> {
         (Some(job), Some(task)) => Some(format!("{job}_{task}")),
         _ => variable("SLURM_JOB_ID"),
     }
+}
+
+/// An environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
 /// Takes the lock of the task in `dir`. The scheduler runs a requeued job only once, so an older process of the same

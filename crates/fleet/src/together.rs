@@ -6,7 +6,7 @@
 use crate::campaign::Step;
 use crate::journal::{Event, Journal};
 use crate::plan::Plan;
-use crate::status::TaskStatus;
+use crate::status::{StepState, TaskStatus};
 use conclusions::together::{HostRun, MultiHostResult, judge};
 use results::files::{self, Links, ReplaceTarget};
 use session::runner::now_unix_ms;
@@ -69,24 +69,23 @@ impl Barrier {
         self.dir.join(format!("ready-{index:04}"))
     }
 
+    fn cannot_agree(&self, error: io::Error) -> String {
+        format!(
+            "cannot agree on a start in {} - {error}",
+            self.dir.display()
+        )
+    }
+
     fn meet(
         &self,
         lead_sec: u32,
         patience: Duration,
         is_over: &dyn Fn() -> bool,
     ) -> Result<u64, String> {
-        let cannot = |error: io::Error| {
-            format!(
-                "cannot agree on a start in {} - {error}",
-                self.dir.display()
-            )
-        };
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
-        let mark_ready =
-            || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own("ready"));
         files::create_dirs(&self.dir)
-            .and_then(|_| mark_ready())
-            .map_err(cannot)?;
+            .and_then(|_| files::replace(&self.ready(self.index), b"", ReplaceTarget::Own("ready")))
+            .map_err(|error| self.cannot_agree(error))?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
@@ -115,7 +114,7 @@ impl Barrier {
                     start.to_string().as_bytes(),
                     ReplaceTarget::NewFile,
                 )
-                .map_err(cannot)?;
+                .map_err(|error| self.cannot_agree(error))?;
                 continue;
             }
             if is_over() || began.elapsed() > patience {
@@ -141,28 +140,27 @@ pub(crate) fn results(
     tasks: &[TaskStatus],
     journals: &[Journal],
 ) -> Vec<(String, MultiHostResult)> {
-    plan.campaign
-        .steps
-        .iter()
-        .enumerate()
-        .filter_map(|(step_index, step): (usize, &Step)| {
-            let is_over = !tasks
-                .iter()
-                .any(|task| task.steps[step_index].now.is_open());
-            let together = || {
-                let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
-                let parts: Vec<HostRun> = tasks
-                    .iter()
-                    .zip(journals)
-                    .map(|(task, journal)| part(plan, step, task, journal))
-                    .collect();
-                judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
-            };
-            let judged =
-                || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
-            (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
-        })
-        .collect()
+    let mut results = Vec::new();
+    for (step_index, step) in plan.campaign.steps.iter().enumerate() {
+        let mut states = tasks.iter().map(|task| task.steps[step_index].now);
+        if step.together_sec.is_none() || states.any(StepState::is_open) {
+            continue;
+        }
+        let parts: Vec<HostRun> = tasks
+            .iter()
+            .zip(journals)
+            .map(|(task, journal)| part(plan, step, task, journal))
+            .collect();
+        let agreed_unix_ms = journals
+            .iter()
+            .rev()
+            .find_map(|journal| journal.last_begun(&step.name)?.agreed_unix_ms)
+            .unwrap_or(0);
+        let result = judge(&parts, agreed_unix_ms)
+            .unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
+        results.push((step.name.clone(), result));
+    }
+    results
 }
 
 fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostRun {

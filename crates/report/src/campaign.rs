@@ -172,6 +172,10 @@ impl Quantity {
         let space = if self.unit == "x" { "" } else { " " };
         format!("{}{space}{}", number(value), self.unit)
     }
+
+    fn quantile_text(&self, sorted: &[f64], share: f64) -> String {
+        quantile(sorted, share).map_or_else(String::new, |value| self.text(value))
+    }
 }
 
 /// A property of drives by which a population is divided, and its name.
@@ -304,24 +308,22 @@ impl Campaign {
 
     /// Reasons of all results other than success.
     fn reasons(&self) -> Vec<String> {
-        let is_good = |result: &StepResult| {
-            matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured))
-                || result.sentence.is_empty()
-        };
-        let all = self.drives.iter().flat_map(|drive| {
-            self.steps
-                .iter()
-                .zip(&drive.results)
-                .map(move |of| (drive, of))
-        });
-        let bad = all.filter(|(_, (_, result))| !is_good(result) && result.state != "done");
-        bad.map(|(drive, (step, result))| {
-            format!(
-                "{} {step} {}: {}",
-                drive.drive, result.state, result.sentence
-            )
-        })
-        .collect()
+        let mut reasons = Vec::new();
+        for drive in &self.drives {
+            for (step, result) in self.steps.iter().zip(&drive.results) {
+                let StepResult {
+                    state,
+                    outcome,
+                    sentence,
+                    ..
+                } = result;
+                let is_good = matches!(outcome, Some(Outcome::Pass | Outcome::Measured));
+                if !is_good && !sentence.is_empty() && state != "done" {
+                    reasons.push(format!("{} {step} {state}: {sentence}", drive.drive));
+                }
+            }
+        }
+        reasons
     }
 
     pub fn text(&self) -> String {
@@ -431,11 +433,12 @@ impl Campaign {
                 .into_iter()
                 .flat_map(|label| quantity.groups(&self.drives, label)),
         );
-        let line = |(at, (name, values)): (usize, (String, Vec<f64>))| {
-            let share = |rank: usize| Some(100.0 * (rank + 1) as f64 / values.len() as f64);
-            let y = (0..values.len()).map(share).collect();
-            Line::new(name, Points::Each(values), y, Style::line(at))
-        };
+        let mut lines = Vec::new();
+        for (index, (name, values)) in groups.into_iter().enumerate() {
+            let share = |rank: usize| Some(100.0 * rank as f64 / values.len() as f64);
+            let y = (1..=values.len()).map(share).collect();
+            lines.push(Line::new(name, Points::Each(values), y, Style::line(index)));
+        }
         let x = Axis::linear(&quantity.name, &quantity.unit);
         let y = Axis::percent("drives at or below");
         let chart = Chart::new(
@@ -444,13 +447,10 @@ impl Campaign {
             x,
             y,
         );
-        let value_at = |share| {
-            quantile(&all_values, share).map_or_else(String::new, |value| quantity.text(value))
-        };
         let key = format!(
             "Half of the drives are at or below {}, 5 % at or below {}.",
-            value_at(0.5),
-            value_at(0.05)
+            quantity.quantile_text(&all_values, 0.5),
+            quantity.quantile_text(&all_values, 0.05)
         );
         let grouping_text = grouping.map_or(String::new(), |(name, _)| {
             format!(", for all drives and by {name}")
@@ -459,7 +459,7 @@ impl Campaign {
         Chart {
             key,
             caption,
-            lines: groups.into_iter().enumerate().map(line).collect(),
+            lines,
             wide: true,
             ..chart
         }
@@ -482,9 +482,8 @@ impl Campaign {
                 let width = values.len().max(2) as f64;
                 let place =
                     |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
-                let (x, y) = (0..values.len())
-                    .map(|rank| (place(rank), Some(values[rank])))
-                    .unzip();
+                let x = (0..values.len()).map(place).collect();
+                let y = values.iter().copied().map(Some).collect();
                 Line::new(
                     group,
                     Points::Each(x),

@@ -208,14 +208,12 @@ impl Checks {
 
 /// Checks with the same answer.
 fn group(answer: Answer, checks: &[&Check]) -> Table {
-    let tier = |check: &Check| {
-        check
-            .held_tier()
-            .map_or_else(String::new, |(tier, _)| format!(" (for {tier})"))
-    };
     let names: Vec<_> = checks
         .iter()
-        .map(|check| format!("{}{}", check.name, tier(check)))
+        .map(|check| match check.held_tier() {
+            Some((tier, _)) => format!("{} (for {tier})", check.name),
+            None => check.name.clone(),
+        })
         .collect();
     let which = if names.len() > 8 {
         format!("{} checks", names.len())

@@ -9,20 +9,11 @@ const COLUMNS: usize = 110;
 /// The findings other than `ok` and `unknown`, the most severe first, and the number of findings left out. With
 /// `with_all`, all findings.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
-    let count = |level| {
-        findings
-            .iter()
-            .filter(|finding| finding.level == level)
-            .count() as u64
-    };
-    let [problems, warnings, notes] = [
-        (Level::Problem, "problem"),
-        (Level::Warning, "warning"),
-        (Level::Note, "note"),
-    ]
-    .map(|(level, of)| units::count(count(level), of));
-    let unknown = count(Level::Unknown);
-    let good = count(Level::Ok);
+    let problems = units::count(count(findings, Level::Problem), "problem");
+    let warnings = units::count(count(findings, Level::Warning), "warning");
+    let notes = units::count(count(findings, Level::Note), "note");
+    let unknown = count(findings, Level::Unknown);
+    let good = count(findings, Level::Ok);
     let hint = if with_all || good == 0 {
         ""
     } else {
@@ -30,6 +21,13 @@ pub fn page(findings: &[Finding], with_all: bool) -> String {
     };
     let listed = listed(findings, if with_all { Level::Ok } else { Level::Note });
     format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} ok{hint}\n")
+}
+
+fn count(findings: &[Finding], level: Level) -> u64 {
+    findings
+        .iter()
+        .filter(|finding| finding.level == level)
+        .count() as u64
 }
 
 /// The findings of at least this level, the most severe first.

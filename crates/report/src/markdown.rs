@@ -99,7 +99,7 @@ fn series_text(report: &SeriesReport) -> String {
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",
     }
     if report.drives.is_empty() {
-        text += &table(&tables::steps(report, |_, _| None));
+        text += &table(&tables::steps(report, |_| None));
     }
     text += &drives(report);
     text.extend(

@@ -178,6 +178,20 @@ impl Table {
             .map(|(name, value)| [name.into(), value.into()]);
         Self::new(title).text(["name", "value"]).rows(rows)
     }
+
+    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
+        cells
+            .zip(self.columns.iter().zip(widths))
+            .map(|(cell, (column, width))| {
+                if column.right {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                }
+            })
+            .collect::<Vec<_>>()
+            .join(&" ".repeat(self.gap))
+    }
 }
 
 impl Column {
@@ -194,42 +208,25 @@ impl Column {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = |text: &str| text.chars().count();
-        let width = |(at, column): (usize, &Column)| {
+        let mut widths = Vec::new();
+        for (index, column) in self.columns.iter().enumerate() {
             let cells = self
                 .rows
                 .iter()
-                .filter_map(|row| Some(length(&row.get(at)?.text)));
-            cells
-                .max()
-                .unwrap_or(0)
-                .max(length(&column.heading))
-                .max(column.width)
-        };
-        let widths: Vec<usize> = self.columns.iter().enumerate().map(width).collect();
-        let gap = " ".repeat(self.gap);
-        let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let cells =
-                cells
-                    .zip(self.columns.iter().zip(&widths))
-                    .map(|(cell, (column, width))| {
-                        if column.right {
-                            format!("{cell:>width$}")
-                        } else {
-                            format!("{cell:<width$}")
-                        }
-                    });
-            cells.collect::<Vec<_>>().join(&gap)
-        };
-        let head = line(&mut self.columns.iter().map(|column| column.heading.as_str()));
+                .filter_map(|row| Some(length(&row.get(index)?.text)));
+            let width = cells.max().unwrap_or(0).max(length(&column.heading));
+            widths.push(width.max(column.width));
+        }
+        let headings = self.columns.iter().map(|column| column.heading.as_str());
+        let head = self.line(&widths, headings);
         if !head.trim().is_empty() {
             writeln!(f, "{}", head.trim_end())?;
         }
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| line(&mut row.iter().map(|cell| cell.text.as_str())));
-        rows.into_iter()
-            .try_for_each(|row| writeln!(f, "{}", row.trim_end()))
+        for row in &self.rows {
+            let line = self.line(&widths, row.iter().map(|cell| cell.text.as_str()));
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
     }
 }
 

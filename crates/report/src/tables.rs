@@ -2,41 +2,18 @@
 
 use crate::charts::counters::counter;
 use crate::charts::latency;
-use crate::document::{RunReport, SeriesReport, StepReport};
+use crate::document::{RunReport, SeriesReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, OutcomeLabel};
 use conclusions::series::{Purpose, State};
-use results::blame::{Blame, BlamePart};
-use results::judge::{Group, SliceShares};
+use results::blame::Blame;
+use results::judge::{Group, Limit, SliceShares};
 use results::units;
 
 /// The shares of each judged group, slice by slice.
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let limits = run.sla.limits();
-    let row = move |slice: &SliceShares| {
-        let note = if slice.complete { "" } else { " (incomplete)" };
-        let shares = limits.iter().enumerate().map(|(column, limit)| {
-            let share = slice
-                .judged_share
-                .as_ref()
-                .and_then(|shares| shares.get(column))
-                .copied();
-            let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            let share = share.map_or_else(|| "-".to_owned(), units::percent);
-            if limit.is_exceeded(over, slice.wanted) {
-                Cell::bad(format!("✘ {share}"))
-            } else {
-                share.into()
-            }
-        });
-        let first = [
-            format!("{}{note}", slice.slice),
-            units::number(slice.wanted as f64),
-        ]
-        .map(Cell::from);
-        first.into_iter().chain(shares).collect::<Vec<_>>()
-    };
     run.verdict.groups.iter().map(move |group: &Group| {
         let headings = run
             .verdict
@@ -51,8 +28,31 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
         .text(["slice"])
         .numbers(["operations"])
         .numbers(headings)
-        .rows(group.slices.iter().map(row))
+        .rows(group.slices.iter().map(|slice| shares_row(slice, limits)))
     })
+}
+
+fn shares_row(slice: &SliceShares, limits: &[Limit]) -> Vec<Cell> {
+    let note = if slice.complete { "" } else { " (incomplete)" };
+    let mut row = vec![
+        Cell::from(format!("{}{note}", slice.slice)),
+        Cell::from(units::number(slice.wanted as f64)),
+    ];
+    for (column, limit) in limits.iter().enumerate() {
+        let share = slice
+            .judged_share
+            .as_ref()
+            .and_then(|shares| shares.get(column))
+            .copied();
+        let over = slice.judged_over.get(column).copied().unwrap_or(0);
+        let share = share.map_or_else(|| "-".to_owned(), units::percent);
+        row.push(if limit.is_exceeded(over, slice.wanted) {
+            Cell::bad(format!("✘ {share}"))
+        } else {
+            share.into()
+        });
+    }
+    row
 }
 
 pub(crate) fn latencies(run: &RunReport) -> Table {
@@ -139,10 +139,6 @@ pub(crate) fn counters(run: &RunReport) -> Table {
 
 /// The parts of one slice's blame.
 pub(crate) fn blame(blame: &Blame) -> Table {
-    let share = |part: &BlamePart| {
-        part.share
-            .map_or_else(|| "not measurable".to_owned(), units::percent)
-    };
     let device = words::device(blame.device.as_deref());
     let over = units::duration(blame.threshold_ns);
     Table::new(format!(
@@ -150,12 +146,12 @@ pub(crate) fn blame(blame: &Blame) -> Table {
         blame.slice, blame.stream
     ))
     .text(["cause", "part", "evidence"])
-    .rows(
-        blame
-            .parts
-            .iter()
-            .map(|part| [kebab(&part.cause), share(part), part.evidence.clone()]),
-    )
+    .rows(blame.parts.iter().map(|part| {
+        let share = part
+            .share
+            .map_or_else(|| "not measurable".to_owned(), units::percent);
+        [kebab(&part.cause), share, part.evidence.clone()]
+    }))
 }
 
 /// The name of a cause or level in JSON, in words.
@@ -193,11 +189,8 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
         .rows(rows)
 }
 
-/// The steps of a series; `link` gives the anchor of a step's run in the page.
-pub(crate) fn steps(
-    report: &SeriesReport,
-    link: impl Fn(usize, &StepReport) -> Option<String>,
-) -> Table {
+/// The steps of a series; `link` gives the anchor of the run of a step, by the step's index.
+pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize) -> Option<String>) -> Table {
     // Jobs of a baseline have no multiple of a load.
     let has_loads = report.series.purpose != Purpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
@@ -211,7 +204,7 @@ pub(crate) fn steps(
             .devices
             .iter()
             .filter_map(|at| report.series.devices.get(*at));
-        let name = link(number, step).map_or_else(|| Cell::from(&name), |id| Cell::link(&name, id));
+        let name = link(number).map_or_else(|| Cell::from(&name), |id| Cell::link(&name, id));
         let load = has_loads.then(|| units::multiple(step.step.multiple).into());
         let is_over = report.series.conclusion.is_some();
         let doubt = report

@@ -179,17 +179,14 @@ pub fn columns(terminal: impl AsFd) -> usize {
 /// first; a line that is still too long is cut.
 pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
     let mut shown: Vec<&(u8, String)> = parts.iter().filter(|(_, text)| !text.is_empty()).collect();
-    let length = |kept: &[&(u8, String)]| {
-        kept.iter()
-            .map(|(_, text)| text.chars().count() + 2)
-            .sum::<usize>()
-    };
-    while shown.len() > 1 && length(&shown) > columns + 2 {
+    let mut width: usize = shown.iter().map(|(_, text)| text.chars().count() + 2).sum();
+    while shown.len() > 1 && width > columns + 2 {
         let lightest = shown.iter().map(|(weight, _)| *weight).min();
         let index = shown
             .iter()
             .rposition(|(weight, _)| Some(*weight) == lightest);
-        shown.remove(index.unwrap_or(0));
+        let (_, removed) = shown.remove(index.unwrap_or(0));
+        width -= removed.chars().count() + 2;
     }
     let line = shown
         .iter()
@@ -216,42 +213,51 @@ pub fn laid_out(page: &str, columns: usize) -> String {
         .collect()
 }
 
+const OUTCOME_COLOURS: [(Outcome, u8); 4] = [
+    (Outcome::Pass, 32),
+    (Outcome::Measured, 32),
+    (Outcome::Fail, 31),
+    (Outcome::Invalid, 33),
+];
+
+/// Answers of checks.
+const ANSWER_COLOURS: [(&str, u8); 5] = [
+    ("good enough:", 32),
+    ("within the limits, but tested too briefly:", 33),
+    ("no published limit:", 33),
+    ("cannot tell:", 33),
+    ("not good enough:", 31),
+];
+
 /// Adds colour escape sequences to the outcomes in `page`, and to the answers of checks at the beginnings of lines.
 pub fn coloured(page: &str) -> String {
-    const OUTCOMES: [(Outcome, u8); 4] = [
-        (Outcome::Pass, 32),
-        (Outcome::Measured, 32),
-        (Outcome::Fail, 31),
-        (Outcome::Invalid, 33),
-    ];
-    const ANSWERS: [(&str, u8); 5] = [
-        ("good enough:", 32),
-        ("within the limits, but tested too briefly:", 33),
-        ("no published limit:", 33),
-        ("cannot tell:", 33),
-        ("not good enough:", 31),
-    ];
-    let word = |word: &str| {
-        let (name, end) =
-            word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
-        match OUTCOMES
-            .iter()
-            .find(|(outcome, _)| outcome.to_string() == name)
-        {
-            Some((_, colour)) => format!("\x1b[1;{colour}m{name}\x1b[0m{end}"),
-            None => word.to_owned(),
-        }
-    };
-    let line = |line: &str| match ANSWERS.iter().find(|(answer, _)| line.starts_with(answer)) {
+    page.split_inclusive('\n').map(coloured_line).collect()
+}
+
+fn coloured_line(line: &str) -> String {
+    let answer = ANSWER_COLOURS
+        .iter()
+        .find(|(answer, _)| line.starts_with(answer));
+    match answer {
         Some((answer, colour)) => {
             format!("\x1b[1;{colour}m{answer}\x1b[0m{}", &line[answer.len()..])
         }
         None => line
             .split_inclusive(|c: char| !c.is_alphanumeric())
-            .map(word)
+            .map(coloured_word)
             .collect(),
-    };
-    page.split_inclusive('\n').map(line).collect()
+    }
+}
+
+fn coloured_word(word: &str) -> String {
+    let (name, end) = word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
+    let outcome = OUTCOME_COLOURS
+        .iter()
+        .find(|(outcome, _)| outcome.to_string() == name);
+    match outcome {
+        Some((_, colour)) => format!("\x1b[1;{colour}m{name}\x1b[0m{end}"),
+        None => word.to_owned(),
+    }
 }
 
 #[cfg(test)]

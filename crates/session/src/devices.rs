@@ -232,20 +232,20 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
 
 /// Rejects a file size given for block devices alone: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
-    let is_block_device = |name: &&DeviceName| {
-        fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device())
-    };
-    let device = spec
-        .device_names
-        .first()
-        .filter(|_| spec.file_size_bytes.is_some());
-    match device.filter(|_| spec.device_names.iter().all(|name| is_block_device(&name))) {
-        Some(device) => Err(Failure::usage(format!(
+    if spec.file_size_bytes.is_some()
+        && let Some(device) = spec.device_names.first()
+        && spec.device_names.iter().all(is_block_device)
+    {
+        return Err(Failure::usage(format!(
             "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
              file-size-mbytes, or name a file"
-        ))),
-        None => Ok(()),
+        )));
     }
+    Ok(())
+}
+
+fn is_block_device(name: &DeviceName) -> bool {
+    fs::metadata(name.as_str()).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 fn open_targets<'w, W: Workload + 'w>(
@@ -253,68 +253,57 @@ fn open_targets<'w, W: Workload + 'w>(
     workloads: impl Iterator<Item = &'w W> + Clone,
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
-    let workloads_on = |name: &DeviceName| {
-        let name = name.clone();
-        workloads
-            .clone()
-            .filter(move |workload| workload.spec().device_names.contains(&name))
-    };
-    let unit_bytes = |name: &DeviceName| {
-        workloads_on(name)
-            .map(Workload::unit_bytes)
-            .max()
-            .unwrap_or(0)
-    };
-    let is_written =
-        |name: &&DeviceName| workloads_on(name).any(|workload| workload.writes_to(name));
     // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
     // be opened.
-    let read_only = spec
-        .device_names
-        .iter()
-        .map(|name: &DeviceName| {
-            if is_written(&name) {
-                Ok(None)
-            } else {
-                Target::read_only(name.as_str(), unit_bytes(name))
-                    .map(Some)
-                    .map_err(Failure::environment)
-            }
-        })
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let mut read_only = Vec::new();
+    let mut requests = Vec::new();
+    for name in &spec.device_names {
+        let workloads_on: Vec<&W> = workloads
+            .clone()
+            .filter(|workload| workload.spec().device_names.contains(name))
+            .collect();
+        let unit_bytes = workloads_on
+            .iter()
+            .map(|workload| workload.unit_bytes())
+            .max()
+            .unwrap_or(0);
+        if !workloads_on.iter().any(|workload| workload.writes_to(name)) {
+            let target = Target::read_only(name.as_str(), unit_bytes);
+            read_only.push(Some(target.map_err(Failure::environment)?));
+            continue;
+        }
+        read_only.push(None);
+        let mut kinds: Vec<_> = workloads_on
+            .iter()
+            .map(|workload| format!("{} test", workload.kind()))
+            .collect();
+        kinds.dedup();
+        let plans: Vec<FilePlan> = workloads_on
+            .iter()
+            .map(|workload| workload.file_plan(name))
+            .collect();
+        let FilePlan {
+            size_bytes: file_size_bytes,
+            sparse,
+            grows,
+            ..
+        } = plans.first().copied().unwrap_or_default();
+        requests.push(Request {
+            file_size_bytes,
+            sparse,
+            grows,
+            min_size_bytes: unit_bytes,
+            reads: plans.iter().any(|plan| plan.is_read),
+            shared: consents.shared,
+            odsync: spec.odsync,
+            ..Request::new(name.as_str(), kinds.join(" and "))
+        });
+    }
     // The guard compares only devices that are written.
     if read_only.iter().any(Option::is_some) {
         check_distinct(spec.device_names.iter().map(DeviceName::as_str))
             .map_err(Failure::environment)?;
     }
-    let requests: Vec<_> = spec
-        .device_names
-        .iter()
-        .filter(is_written)
-        .map(|name: &DeviceName| {
-            let mut kinds: Vec<_> = workloads_on(name)
-                .map(|workload| format!("{} test", workload.kind()))
-                .collect();
-            kinds.dedup();
-            let plans = || workloads_on(name).map(|workload| workload.file_plan(name));
-            let FilePlan {
-                size_bytes: file_size_bytes,
-                sparse,
-                grows,
-                ..
-            } = plans().next().unwrap_or_default();
-            Request {
-                file_size_bytes,
-                sparse,
-                grows,
-                min_size_bytes: unit_bytes(name),
-                reads: plans().any(|plan| plan.is_read),
-                shared: consents.shared,
-                odsync: spec.odsync,
-                ..Request::new(name.as_str(), kinds.join(" and "))
-            }
-        })
-        .collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
         [] => Vec::new(),
@@ -339,18 +328,17 @@ pub fn consent(
     other_devices: &[String],
 ) -> Result<Vec<WriteConsent>, Failure> {
     let guard = Guard::new(None);
-    let devices = || {
-        requests
-            .iter()
-            .map(|request| &request.path)
-            .chain(other_devices)
-    };
+    let devices: Vec<&String> = requests
+        .iter()
+        .map(|request| &request.path)
+        .chain(other_devices)
+        .collect();
     let allowed_names = allowed(erase, |name| {
-        devices().any(|device| guard.is_name_of(name, device))
+        devices.iter().any(|device| guard.is_name_of(name, device))
     });
     for name in allowed_names
         .iter()
-        .filter(|name| !devices().any(|device| guard.is_name_of(name, device)))
+        .filter(|name| !devices.iter().any(|device| guard.is_name_of(name, device)))
     {
         console::warning(&format!(
             "{name} is named for erasure, but is not a device of this configuration: the name is ignored"

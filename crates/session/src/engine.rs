@@ -321,18 +321,9 @@ impl Engine {
             epoch,
             harmless_gap_ns,
         };
-        let calls = |plan: &Plan| {
-            let calls = Calls::new(
-                targets.clone(),
-                setup(plan.in_flight_max(), plan.buffer_bytes()),
-            )?;
-            match &plan.mapping {
-                None => Ok(calls),
-                Some(mapping) => calls.mapping(mapping),
-            }
-        };
-        let open_ring =
-            |slots, bytes| facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes))?);
+        let setup_of = |plan: &Plan| setup(plan.in_flight_max(), plan.buffer_bytes());
+        let calls = |plan: &Plan| open_calls(&targets, plan, setup_of(plan));
+        let open_ring = |setup| facts.keep(Uring::new(targets.to_vec(), setup)?);
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
             (EngineKind::Simulated, None) => {
@@ -350,39 +341,17 @@ impl Engine {
                 );
             }
             (EngineKind::IoUring, None) => {
-                let open_engine =
-                    |_, plan: &Plan| open_ring(plan.in_flight_max(), plan.buffer_bytes());
+                let open_engine = |_, plan: &Plan| open_ring(setup_of(plan));
                 return run_beside(config, plans, open_engine, &calls, sink);
             }
             _ => {}
         }
         let shards = plans.len();
-        let open_block_engine = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
-            let setup = setup(slots, bytes);
-            Ok(match &self.kind {
-                EngineKind::IoUring => Box::new(open_ring(slots, bytes)?),
-                EngineKind::Passthrough(generics) => Box::new(facts.keep(Passthrough::new(
-                    targets.to_vec(),
-                    generics.clone(),
-                    setup,
-                )?)?),
-                EngineKind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
-                EngineKind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
-                EngineKind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
-                EngineKind::Client(settings) => {
-                    Box::new(Client::new((**settings).clone(), (shard, shards), setup)?)
-                }
-                EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
-            })
-        };
         run_beside(
             config,
             plans,
             |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
-                let Some(store) = &self.store else {
-                    return open_block_engine(shard, plan.in_flight_max(), plan.buffer_bytes());
-                };
-                if matches!(self.kind, EngineKind::Simulated) {
+                if let (EngineKind::Simulated, Some(store)) = (&self.kind, &self.store) {
                     return Ok(Box::new(store.keep(shard, || {
                         Ok(SimEngine::holding(
                             devices.drives(seed)?,
@@ -390,14 +359,44 @@ impl Engine {
                         ))
                     })?));
                 }
-                let (slots, bytes) = store.needs();
-                Ok(Box::new(
-                    store.open(shard, open_block_engine(shard, slots, bytes)?)?,
-                ))
+                let setup = match &self.store {
+                    Some(store) => {
+                        let (slots, bytes) = store.needs();
+                        setup(slots, bytes)
+                    }
+                    None => setup_of(plan),
+                };
+                let engine: Box<dyn BlockEngine> = match &self.kind {
+                    EngineKind::IoUring => Box::new(open_ring(setup)?),
+                    EngineKind::Passthrough(generics) => Box::new(facts.keep(Passthrough::new(
+                        targets.to_vec(),
+                        generics.clone(),
+                        setup,
+                    )?)?),
+                    EngineKind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
+                    EngineKind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
+                    EngineKind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
+                    EngineKind::Client(settings) => {
+                        Box::new(Client::new((**settings).clone(), (shard, shards), setup)?)
+                    }
+                    EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
+                };
+                Ok(match &self.store {
+                    Some(store) => Box::new(store.open(shard, engine)?),
+                    None => engine,
+                })
             },
             &calls,
             sink,
         )
+    }
+}
+
+fn open_calls(targets: &Arc<[Arc<Target>]>, plan: &Plan, setup: Setup) -> io::Result<Calls> {
+    let calls = Calls::new(targets.clone(), setup)?;
+    match &plan.mapping {
+        None => Ok(calls),
+        Some(mapping) => calls.mapping(mapping),
     }
 }
 

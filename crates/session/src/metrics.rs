@@ -58,24 +58,20 @@ impl Publisher {
             return Ok(None);
         }
         if let Some(file) = &file {
-            let refused = |why: &str, advice: &str| {
-                format!(
-                    "cannot write metrics to {} ({FILE_VARIABLE}) - {why} - {advice}",
-                    file.display()
-                )
-            };
+            let refused = format!(
+                "cannot write metrics to {} ({FILE_VARIABLE})",
+                file.display()
+            );
             // This check also protects other files if the variable is mistyped.
             if file.extension().is_none_or(|extension| extension != "prom") {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
-                return Err(Failure::usage(refused(
-                    why,
-                    "name a file that ends in .prom",
+                return Err(Failure::usage(format!(
+                    "{refused} - {why} - name a file that ends in .prom"
                 )));
             }
             files::check_replaceable(file, OWN_METRICS).map_err(|error| {
-                Failure::environment(refused(
-                    &error.to_string(),
-                    "name a file in a directory that this user may write to",
+                Failure::environment(format!(
+                    "{refused} - {error} - name a file in a directory that this user may write to"
                 ))
             })?;
         }
@@ -270,30 +266,20 @@ impl Metrics {
 
     fn text(&self, judge: &Judge, outcome: Option<Outcome>) -> String {
         let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<Sample>| {
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}"
-            );
-            for (suffix, labels, value) in samples {
-                let _ = writeln!(text, "flashproof_{name}{suffix}{{{labels}}} {value}");
-            }
-        };
         let run_sample = |value: f64| vec![("", self.dir.clone(), value)];
-        family(
+        text += &family(
             "run_info",
             "gauge",
             "The run: test, version of flashproof, limits.",
             vec![("", self.run_labels.clone(), 1.0)],
         );
-        family(
+        text += &family(
             "run_elapsed_seconds",
             "gauge",
             "Time recorded since the run began.",
             run_sample(self.elapsed_sec),
         );
-        family(
+        text += &family(
             "run_duration_seconds",
             "gauge",
             "Configured duration.",
@@ -308,7 +294,7 @@ impl Metrics {
                 1.0,
             )
         });
-        family(
+        text += &family(
             "verdict",
             "gauge",
             "Outcome of the run; absent while it runs.",
@@ -316,58 +302,52 @@ impl Metrics {
         );
 
         // Most streams use only a few of the devices.
-        let used_cells = || {
-            self.cells
-                .iter()
-                .filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0)
-        };
-        let per_cell = |value: fn(&CellTotals) -> f64| {
-            let counted = used_cells().filter(|cell| !cell.commits);
-            counted
-                .map(|cell| ("", cell.labels.clone(), value(cell)))
-                .collect()
-        };
-        family(
+        let used_cells: Vec<&CellTotals> = self
+            .cells
+            .iter()
+            .filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0)
+            .collect();
+        text += &family(
             "operations_total",
             "counter",
             "Operations that succeeded.",
-            per_cell(|cell| cell.counts.ops as f64),
+            cell_samples(&used_cells, |cell| cell.counts.ops as f64),
         );
-        family(
+        text += &family(
             "operation_errors_total",
             "counter",
             "Operations that failed.",
-            per_cell(|cell| cell.counts.errors as f64),
+            cell_samples(&used_cells, |cell| cell.counts.errors as f64),
         );
-        family(
+        text += &family(
             "bytes_total",
             "counter",
             "Bytes that operations moved.",
-            per_cell(|cell| cell.counts.bytes as f64),
+            cell_samples(&used_cells, |cell| cell.counts.bytes as f64),
         );
         let help =
             "Operations due but not completed at the end of the interval: in flight, or waiting.";
-        family(
+        text += &family(
             "backlog_operations",
             "gauge",
             help,
-            per_cell(|cell| cell.backlog as f64),
+            cell_samples(&used_cells, |cell| cell.backlog as f64),
         );
         let help = "Longest scheduling delay by flashproof or its host in the last interval.";
-        family(
+        text += &family(
             "lag_seconds",
             "gauge",
             help,
-            per_cell(|cell| cell.lag_max_ns as f64 / 1e9),
+            cell_samples(&used_cells, |cell| cell.lag_max_ns as f64 / 1e9),
         );
-        let latencies = used_cells().flat_map(|cell| {
+        let latencies = used_cells.iter().flat_map(|cell| {
             let kinds = [("service", &cell.service), ("judged", &cell.judged)];
             kinds.map(|(kind, latency)| {
                 self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency)
             })
         });
         let help = "Latencies of operations that succeeded. Limits apply to kind judged: wait for a slot plus service.";
-        family(
+        text += &family(
             "latency_seconds",
             "histogram",
             help,
@@ -400,8 +380,8 @@ impl Metrics {
         limits.sort_by(|a, b| a.1.cmp(&b.1));
         limits.dedup();
         let help = "Share of operations over the threshold in the current slice. Without a device label: on all devices.";
-        family("over_threshold_ratio", "gauge", help, shares);
-        family(
+        text += &family("over_threshold_ratio", "gauge", help, shares);
+        text += &family(
             "over_threshold_limit_ratio",
             "gauge",
             "Limit that the share must stay below.",
@@ -411,7 +391,7 @@ impl Metrics {
             .celsius
             .iter()
             .map(|(labels, celsius)| ("", labels.clone(), *celsius));
-        family(
+        text += &family(
             "temperature_celsius",
             "gauge",
             "Temperature that the device reports.",
@@ -441,6 +421,25 @@ impl Metrics {
 
 /// A sample: suffix of the metric's name, labels, and value.
 type Sample = (&'static str, String, f64);
+
+/// A metric with its samples, in the exposition format.
+fn family(name: &str, kind: &str, help: &str, samples: Vec<Sample>) -> String {
+    let mut text = format!("# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}\n");
+    for (suffix, labels, value) in samples {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "flashproof_{name}{suffix}{{{labels}}} {value}");
+    }
+    text
+}
+
+/// A sample of each cell other than commits.
+fn cell_samples(cells: &[&CellTotals], value: fn(&CellTotals) -> f64) -> Vec<Sample> {
+    cells
+        .iter()
+        .filter(|cell| !cell.commits)
+        .map(|cell| ("", cell.labels.clone(), value(cell)))
+        .collect()
+}
 
 /// A label with its value escaped as the format requires.
 fn label(name: &str, value: &str) -> String {

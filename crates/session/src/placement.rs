@@ -83,19 +83,16 @@ pub(crate) fn by_directives(
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let find_generic = |target: &Arc<Target>| {
-        targets
-            .iter()
-            .zip(generics)
-            .find(|(other, _)| Arc::ptr_eq(other, target))
-    };
     carrier(placement_requests(placements, targets).map(|PlacementRequest {
                      target,
                      placement_handles,
                      ..
                  }: PlacementRequest<'_>| {
-        let handles =
-            find_generic(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
+        let handles = targets
+            .iter()
+            .zip(generics)
+            .find(|(other, _)| Arc::ptr_eq(other, target))
+            .map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
         if usize::from(last(&placement_handles)) <= handles {
             return Ok(PlacementMechanism::Directives);
         }

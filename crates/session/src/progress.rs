@@ -88,10 +88,12 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = match self.is_terminal {
-            true => REFRESH_INTERVAL,
-            false if self.is_step_in_log() => ADD_IN_SERIES,
-            false => PROGRESS_INTERVAL,
+        let pause = if self.is_terminal {
+            REFRESH_INTERVAL
+        } else if self.is_step_in_log() {
+            ADD_IN_SERIES
+        } else {
+            PROGRESS_INTERVAL
         };
         if self
             .printed_at

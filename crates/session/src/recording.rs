@@ -289,14 +289,15 @@ fn await_start() -> Result<(), SinkError> {
         )
     })?;
     let start_time = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
-    let late_error = |late: Duration| {
-        let why =
-            "the devices of this host took too long to open - set a longer time for \"together\"";
-        format!("the agreed start was {} ms ago - {why}", late.as_millis())
-    };
     let wait = start_time
         .duration_since(SystemTime::now())
-        .map_err(|error| late_error(error.duration()))?;
+        .map_err(|error| {
+            format!(
+                "the agreed start was {} ms ago - the devices of this host took too long to open - set a longer time \
+                 for \"together\"",
+                error.duration().as_millis()
+            )
+        })?;
     std::thread::sleep(wait);
     Ok(())
 }
@@ -427,10 +428,12 @@ impl Sink for Recording<'_> {
                 .workloads
                 .iter()
                 .any(|workload| workload.act_log.is_some());
-            let suffix = match is_last {
-                true if has_act_log => " (further failures are in act.log)",
-                true => " (further failures are only counted)",
-                false => "",
+            let suffix = if !is_last {
+                ""
+            } else if has_act_log {
+                " (further failures are in act.log)"
+            } else {
+                " (further failures are only counted)"
             };
             console::warning(&format!("{line}{suffix}"));
             messages.push(line);

@@ -449,14 +449,8 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
 /// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
-    let count_of = |level: Level| {
-        findings
-            .iter()
-            .filter(|finding| finding.level == level)
-            .count() as u64
-    };
-    let problems = count_of(Level::Problem);
-    let warnings = count_of(Level::Warning);
+    let mut problems = 0;
+    let mut warnings = 0;
     for Finding {
         check,
         level,
@@ -465,6 +459,8 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
         ..
     } in &findings
     {
+        problems += u64::from(*level == Level::Problem);
+        warnings += u64::from(*level == Level::Warning);
         let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
         match (check.as_str(), level) {
             // If a device is in use, the guard says so.

@@ -403,10 +403,10 @@ fn lines(
 ) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &trace_sample.requests {
-        let own = |place: &&BlockPosition| {
-            place.disk == request.device && place.sectors.contains(&request.sector)
-        };
-        let Some(position) = positions.iter().find(own) else {
+        let position = positions.iter().find(|position| {
+            position.disk == request.device && position.sectors.contains(&request.sector)
+        });
+        let Some(position) = position else {
             continue;
         };
         let kind = if request.op == EventOp::Read {

@@ -35,54 +35,52 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
     };
-    let latencies_us = || {
-        cells
-            .iter()
-            .filter_map(|point| us(direction(point)?.answer_at(99.0)))
-            .filter(|us| *us > 0.0)
-    };
-    let lowest_us = latencies_us().fold(f64::INFINITY, f64::min);
-    let highest_us = latencies_us().fold(0.0, f64::max);
+    let latencies_us: Vec<f64> = cells
+        .iter()
+        .filter_map(|point| us(direction(point)?.answer_at(99.0)))
+        .filter(|us| *us > 0.0)
+        .collect();
+    let lowest_us = latencies_us.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest_us = latencies_us.iter().copied().fold(0.0, f64::max);
     let reads_label = rate_label(cells, points, READS);
     let writes_label = rate_label(cells, points, WRITES);
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
     let span = (highest_us / lowest_us).max(2.0).ln();
     let shade = |us: f64| (us.max(lowest_us) / lowest_us).ln() / span;
-    let cell = |read_rate: f64, write_rate: f64| {
-        // If several points match, the last counts.
-        let point = cells.iter().rfind(|point: &&&Point| {
-            [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate]
-        });
-        let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else {
-            return Cell::from("");
-        };
-        let percentile = done.answer_at(99.0);
-        let missed = !point.is_reached();
-        let doubt = point.doubt.is_some();
-        let text = format!(
-            "{percentile}{}{}",
-            if missed { " ✘" } else { "" },
-            if doubt { " ?" } else { "" }
-        );
-        us(percentile).map_or(Cell::from(text.clone()), |us| Cell::shaded(text, shade(us)))
-    };
-    let rows = writes
-        .iter()
-        .filter(|_| highest_us > 0.0)
-        .map(|write_rate| {
-            let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
-            std::iter::once(writes_label(*write_rate).into())
-                .chain(fields)
-                .collect::<Vec<Cell>>()
-        });
     let whole = full_rates_text(cells, points);
-    Table::new(format!(
+    let mut table = Table::new(format!(
         "p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"
     ))
     .text(["writes ↓ reads →"])
-    .numbers(reads.iter().map(|read_rate| reads_label(*read_rate)))
-    .rows(rows)
+    .numbers(reads.iter().map(|read_rate| reads_label(*read_rate)));
+    if latencies_us.is_empty() {
+        return table;
+    }
+    for write_rate in writes {
+        let mut row = vec![Cell::from(writes_label(write_rate))];
+        for read_rate in &reads {
+            // If several points match, the last counts.
+            let point = cells.iter().rfind(|point| {
+                [READS, WRITES].map(|side| offered_rate(side(point))) == [*read_rate, write_rate]
+            });
+            let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?)))
+            else {
+                row.push(Cell::from(""));
+                continue;
+            };
+            let percentile = done.answer_at(99.0);
+            let missed = if point.is_reached() { "" } else { " ✘" };
+            let doubt = if point.doubt.is_some() { " ?" } else { "" };
+            let text = format!("{percentile}{missed}{doubt}");
+            row.push(match us(percentile) {
+                Some(us) => Cell::shaded(text, shade(us)),
+                None => Cell::from(text),
+            });
+        }
+        table.row(row);
+    }
+    table
 }
 
 /// Requested operations per second; 0 for a direction that the job lacks.

@@ -16,7 +16,7 @@ mod grid;
 pub use beside::{Beside, BesideDrive, Number};
 pub use grid::pts_table;
 
-use crate::charts::{Chart, Section};
+use crate::charts::Section;
 use crate::document::{RunReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
@@ -101,19 +101,12 @@ impl DriveReport {
     /// The results of device number `device` of `series`. `steps`: all steps of the series, with their runs.
     pub(crate) fn of(series: &Series, device: usize, steps: &[StepReport]) -> Self {
         let identity = &series.devices[device];
-        let drive_steps = || {
-            steps
-                .iter()
-                .filter(|step| step.step.devices.contains(&device))
-        };
+        let drive_steps: Vec<&StepReport> = steps
+            .iter()
+            .filter(|step| step.step.devices.contains(&device))
+            .collect();
         let points = points_of(series, device);
         let has_part = |part| points.iter().any(|point: &Point| point.part == part);
-        let mut sections = Vec::new();
-        let mut add = |(id, title, intro): SectionHead, is_there: bool, charts: Vec<Chart>| {
-            if is_there {
-                sections.push(Section::new(id, title, intro, charts));
-            }
-        };
         // The predictions are in the order of the drives.
         let predictions = series
             .conclusion
@@ -121,22 +114,28 @@ impl DriveReport {
             .and_then(|ended| ended.details.get("prediction")?.as_array());
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
-        add(PREDICTION, prediction.is_some(), Vec::new());
-        add(DEPTH, has_part(Part::Depth), charts::depth(&points));
-        add(RATES, has_part(Part::Rate), charts::rates(&points));
-        add(GRID, has_part(Part::Grid), Vec::new());
-        add(PROFILES, has_part(Part::Profile), Vec::new());
-        let of_saturation = drive_steps()
-            .filter(|step| point_of(&step.step).is_some_and(|it| it.part == Part::Saturation));
-        let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
-        add(SATURATION, has_part(Part::Saturation), saturation);
-        add(
-            PTS,
-            Pts::ALL.iter().any(|test| has_part(test.part())),
-            Vec::new(),
-        );
-        add(LAYOUT, true, Vec::new());
-        let of_run = drive_steps().find_map(|step| step.report.as_ref());
+        let saturation_steps = drive_steps.iter().copied().filter(|step| {
+            point_of(&step.step).is_some_and(|point| point.part == Part::Saturation)
+        });
+        let saturation =
+            charts::saturation(&points, saturation_steps, device, series.devices.len());
+        let has_pts = Pts::ALL.iter().any(|test| has_part(test.part()));
+        let sections = [
+            (PREDICTION, prediction.is_some(), Vec::new()),
+            (DEPTH, has_part(Part::Depth), charts::depth(&points)),
+            (RATES, has_part(Part::Rate), charts::rates(&points)),
+            (GRID, has_part(Part::Grid), Vec::new()),
+            (PROFILES, has_part(Part::Profile), Vec::new()),
+            (SATURATION, has_part(Part::Saturation), saturation),
+            (PTS, has_pts, Vec::new()),
+            (LAYOUT, true, Vec::new()),
+        ];
+        let sections = sections
+            .into_iter()
+            .filter(|(_, is_there, _)| *is_there)
+            .map(|((id, title, intro), _, charts)| Section::new(id, title, intro, charts))
+            .collect();
+        let of_run = drive_steps.iter().find_map(|step| step.report.as_ref());
         Self {
             device: identity.name.clone(),
             summary: summary(&points),
@@ -197,29 +196,35 @@ impl DriveReport {
 
     /// Notes on the section with this id, beside its charts and tables, each one sentence.
     pub(crate) fn notes(&self, section: &str) -> Vec<String> {
-        let too_few = |part| {
-            let mut done = self
-                .points
-                .iter()
-                .filter(|point| point.part == part)
-                .flat_map(Point::directions);
-            let is_any = done.any(|done| {
-                SHOWN
-                    .iter()
-                    .any(|(_, percent)| done.answer_at(*percent) == Percentile::TooFew)
-            });
-            is_any.then(|| TOO_FEW.to_owned()).into_iter().collect()
-        };
         match section {
-            "depth" => too_few(Part::Depth),
-            "throughput" => too_few(Part::Rate),
-            "grid" => too_few(Part::Grid),
-            "profiles" => too_few(Part::Profile),
-            "saturation" => too_few(Part::Saturation),
+            "depth" => self.too_few_note(Part::Depth),
+            "throughput" => self.too_few_note(Part::Rate),
+            "grid" => self.too_few_note(Part::Grid),
+            "profiles" => self.too_few_note(Part::Profile),
+            "saturation" => self.too_few_note(Part::Saturation),
             "pts" => vec![grid::PROCEDURE.to_owned()],
             "prediction" => self.prediction.iter().flat_map(prediction_notes).collect(),
             "layout" => self.layout.clone(),
             _ => Vec::new(),
+        }
+    }
+
+    /// A note if `part` has too few operations for some percentiles.
+    fn too_few_note(&self, part: Part) -> Vec<String> {
+        let mut done = self
+            .points
+            .iter()
+            .filter(|point| point.part == part)
+            .flat_map(Point::directions);
+        let has_too_few = done.any(|done| {
+            SHOWN
+                .iter()
+                .any(|(_, percent)| done.answer_at(*percent) == Percentile::TooFew)
+        });
+        if has_too_few {
+            vec![TOO_FEW.to_owned()]
+        } else {
+            Vec::new()
         }
     }
 }

@@ -204,11 +204,13 @@ pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
             .iter()
             .filter(|change| change.column == written.media.name())
         {
-            let is_of_host = |change: &&Change| {
+            if wafs.iter().any(|waf| waf.device == media.device) {
+                continue;
+            }
+            let host = changes.iter().find(|change| {
                 change.device == media.device && change.column == written.host.name()
-            };
-            let known = wafs.iter().any(|other| other.device == media.device);
-            if let Some(host) = changes.iter().find(is_of_host).filter(|_| !known) {
+            });
+            if let Some(host) = host {
                 wafs.extend(written.waf(host, media));
             }
         }

@@ -164,7 +164,8 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
     else {
         return Vec::new();
     };
-    let chart = |moment: usize, name: &str| {
+    let mut charts = Vec::new();
+    for (moment, name) in [(P99, "p99"), (MAX, "max")] {
         let title = format!(
             "{} of {}, by device",
             if moment == MAX { "Longest" } else { "p99" },
@@ -192,7 +193,8 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
                 .push(line(device, moment, number, service, durations));
         }
         let Some((ns, device)) = worst else {
-            return chart.without_data(no_data_reason(service));
+            charts.push(chart.without_data(no_data_reason(service)));
+            continue;
         };
         chart.limits = thresholds(manifest);
         chart.caption = format!(
@@ -200,9 +202,9 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
             units::span_of(service.point_sec)
         );
         chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
-        chart
-    };
-    vec![chart(P99, "p99"), chart(MAX, "max")]
+        charts.push(chart);
+    }
+    charts
 }
 
 /// The thresholds of the verdict as lines, milliseconds.
@@ -415,8 +417,8 @@ fn chart(
         "Each point is {point_text} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
          kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
-    let [device, queue] =
-        [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
+    let device = ms(highest(samples, DRAWN[0].1).unwrap_or_default());
+    let queue = ms(highest(samples, DRAWN[1].1).unwrap_or_default());
     chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");
     chart
 }

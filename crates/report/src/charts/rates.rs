@@ -1,54 +1,74 @@
 //! Offered and achieved rates: a chart for each stream. Shares over each threshold, slice by slice: the basis of the
 //! verdict.
 
-use super::timeline::{Stat, Timeline};
+use super::timeline::{Stat, StreamLine, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};
 use crate::words;
+use results::cell::StreamInfo;
 use results::judge::{Group, Sla, Verdict};
 use results::run_dir::Manifest;
 use results::units;
 
 pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&timeline.streams);
-    let charts = streams.map(|(info, stream)| {
-        let y = Axis::linear("operations per second", "/s");
-        let mut chart = Chart::over_time(format!("rates-{}", info.name), format!("Rate of {}", info.name), y);
-        let achieved = stream.achieved.values(Stat::Mean);
-        let count = achieved.len();
-        if !timeline.any() || count == 0 {
-            return chart.without_data("no report interval was recorded");
-        }
-        let mut push_line = |name: &str, y: Vec<Option<f64>>, style: usize| {
-            chart.lines.push(Line::new(name, timeline.points(), y, Style::line(style)));
-        };
-        push_line("achieved", achieved, 0);
-        if timeline.is_reduced() {
-            push_line("lowest achieved", stream.achieved.values(Stat::Min), 3);
-        }
-        let lost: f64 = stream.lost.values(Stat::Max).into_iter().flatten().sum();
-        if lost > 0.0 {
-            push_line("failed or never completed, maximum of an interval", stream.lost.values(Stat::Max), 1);
-        }
-        if info.offered_iops > 0.0 {
-            let span = count as f64 * timeline.point_sec() as f64;
-            let y = vec![Some(info.offered_iops); 2];
-            chart.lines.push(Line::new("offered", Points::Each(vec![0.0, span]), y, Style::line(6)));
-        }
-        let point = units::span(timeline.point_sec());
-        let lowest_note =
-            if timeline.is_reduced() { "; lowest achieved is the minimum of a report interval" } else { "" };
-        chart.caption = format!(
-            "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
-             queued up or were lost."
-        );
-        let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
-        chart.key = match info.offered_iops {
-            offered if offered > 0.0 => format!("Offered {}/s, achieved {mean}/s on average.", units::number(offered)),
-            _ => format!("Achieved {mean}/s on average; a closed loop has no offered rate."),
-        };
+    streams
+        .map(|(info, stream)| rate_chart(info, stream, timeline))
+        .collect()
+}
+
+fn rate_chart(info: &StreamInfo, stream: &StreamLine, timeline: &Timeline) -> Chart {
+    let y = Axis::linear("operations per second", "/s");
+    let mut chart = Chart::over_time(
+        format!("rates-{}", info.name),
+        format!("Rate of {}", info.name),
+        y,
+    );
+    let achieved = stream.achieved.values(Stat::Mean);
+    let count = achieved.len();
+    if !timeline.any() || count == 0 {
+        return chart.without_data("no report interval was recorded");
+    }
+    chart.lines.push(timeline.line("achieved", achieved, 0));
+    if timeline.is_reduced() {
+        let lowest = stream.achieved.values(Stat::Min);
         chart
-    });
-    charts.collect()
+            .lines
+            .push(timeline.line("lowest achieved", lowest, 3));
+    }
+    let lost = stream.lost.values(Stat::Max);
+    if lost.iter().flatten().sum::<f64>() > 0.0 {
+        let name = "failed or never completed, maximum of an interval";
+        chart.lines.push(timeline.line(name, lost, 1));
+    }
+    if info.offered_iops > 0.0 {
+        let span = count as f64 * timeline.point_sec() as f64;
+        let y = vec![Some(info.offered_iops); 2];
+        chart.lines.push(Line::new(
+            "offered",
+            Points::Each(vec![0.0, span]),
+            y,
+            Style::line(6),
+        ));
+    }
+    let point = units::span(timeline.point_sec());
+    let lowest_note = if timeline.is_reduced() {
+        "; lowest achieved is the minimum of a report interval"
+    } else {
+        ""
+    };
+    chart.caption = format!(
+        "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
+         queued up or were lost."
+    );
+    let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
+    chart.key = match info.offered_iops {
+        offered if offered > 0.0 => format!(
+            "Offered {}/s, achieved {mean}/s on average.",
+            units::number(offered)
+        ),
+        _ => format!("Achieved {mean}/s on average; a closed loop has no offered rate."),
+    };
+    chart
 }
 
 /// A chart for each threshold, with a line for each judged stream and device.

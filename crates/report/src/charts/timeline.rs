@@ -4,7 +4,7 @@
 //! double their width whenever there are too many. A column therefore has between half of the maximum number of points
 //! and the maximum, and each point covers 2^n intervals.
 
-use super::{ChartResolution, Points};
+use super::{ChartResolution, Line, Points, Style};
 use results::counts::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
@@ -143,6 +143,10 @@ impl Timeline {
     pub(crate) fn points(&self) -> Points {
         let step = self.point_sec() as f64;
         Points::Even { first: step, step }
+    }
+
+    pub(crate) fn line(&self, name: &str, y: Vec<Option<f64>>, style: usize) -> Line {
+        Line::new(name, self.points(), y, Style::line(style))
     }
 
     /// True if a point represents more than one interval.

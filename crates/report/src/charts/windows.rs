@@ -104,30 +104,27 @@ impl Durations {
 
     /// The heat map, in seconds and milliseconds; `None` without a value.
     pub(crate) fn heat(&self, column_sec: f64) -> Option<Heat> {
-        let is_used = |row: &usize| {
+        let mut used_rows = (0..ROWS).filter(|row| {
             self.columns
                 .iter()
                 .any(|column| column.get(*row).is_some_and(|count| *count > 0))
-        };
-        let low = (0..ROWS).find(is_used)?;
-        let high = (0..ROWS).rev().find(is_used)?;
+        });
+        let low = used_rows.next()?;
+        let high = used_rows.next_back().unwrap_or(low);
         let totals: Vec<u64> = self
             .columns
             .iter()
             .map(|column| column.iter().sum())
             .collect();
-        let row = |row: usize| {
-            self.columns
-                .iter()
-                .zip(&totals)
-                .map(|(column, total): (&Vec<u64>, &u64)| {
-                    column
-                        .get(row)
-                        .filter(|count| **count > 0)
-                        .map(|count| *count as f64 / (*total).max(1) as f64)
-                })
-                .collect()
-        };
+        let mut shares = Vec::new();
+        for row in low..=high {
+            let columns = self.columns.iter().zip(&totals);
+            let row_shares = columns.map(|(column, total)| {
+                let count = *column.get(row)?;
+                (count > 0).then(|| count as f64 / (*total).max(1) as f64)
+            });
+            shares.push(row_shares.collect());
+        }
         Some(Heat {
             x_edges: (0..=self.columns.len())
                 .map(|column| column as f64 * column_sec)
@@ -135,7 +132,7 @@ impl Durations {
             y_edges: (low..=high + 1)
                 .map(|row| 10_f64.powf(row as f64 / ROWS_PER_DECADE) / 1e6)
                 .collect(),
-            shares: (low..=high).map(row).collect(),
+            shares,
         })
     }
 }
@@ -181,11 +178,8 @@ impl Windows {
     /// Adds one window and returns its point.
     fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
-        let bin_of = |length_sec: f64, max: usize| {
-            ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND))
-        };
-        let point = bin_of(self.point_sec, self.detail.points_max);
-        let column = bin_of(self.column_sec, self.detail.columns_max);
+        let point = bin_index(middle_sec, self.point_sec, self.detail.points_max);
+        let column = bin_index(middle_sec, self.column_sec, self.detail.columns_max);
         if let Some(stream) = self.streams.get_mut(window.cell / devices) {
             stream.add(&window.histogram, point);
             if heat {
@@ -210,6 +204,10 @@ impl Windows {
             step: self.point_sec,
         }
     }
+}
+
+fn bin_index(at_sec: f64, length_sec: f64, bins_max: usize) -> usize {
+    ((at_sec / length_sec) as usize).min(bins_max.saturating_mul(BEYOND))
 }
 
 /// Length of a point in whole windows, so that a run of `ran_sec` has at most `points_max` points.

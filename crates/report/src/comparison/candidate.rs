@@ -166,13 +166,6 @@ impl Candidate {
             )),
             _ => load(run, &rating),
         });
-        let latency = |of: fn(&StreamLatencies) -> u64| {
-            run.and_then(|run| {
-                source
-                    .latencies
-                    .and_then(|latencies| quantile(run, latencies, of))
-            })
-        };
         let endurance =
             |device: &str| OperatorData::value_for(&operator_data.endurance, &source.name, device);
         let wear = run.and_then(|run| {
@@ -197,8 +190,8 @@ impl Candidate {
             not_judged: not_judged(source, result.value()),
             result,
             margins: run.and_then(|run| margins(&run.verdict, &run.manifest.sla)),
-            p99: latency(|latencies| latencies.service.p99_ns),
-            p99_9: latency(|latencies| latencies.service.p999_ns),
+            p99: quantile(source, |latencies| latencies.service.p99_ns),
+            p99_9: quantile(source, |latencies| latencies.service.p999_ns),
             rate: run.and_then(rate),
             io: run.and_then(device_io),
             price_per_1x: load
@@ -289,22 +282,24 @@ fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
 
 /// A quantile of the first judged stream with operations.
 fn quantile(
-    run: &Run,
-    latencies: &[StreamLatencies],
+    source: &CandidateSource,
     quantile_of: fn(&StreamLatencies) -> u64,
 ) -> ValueOrReason<StreamQuantile> {
-    let judged = |name: &str| {
-        run.manifest
-            .streams
-            .iter()
-            .any(|stream| stream.judged && stream.name == name)
-    };
-    let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    let found = found.map(|latencies| StreamQuantile {
-        stream: latencies.stream.clone(),
-        service_ns: quantile_of(latencies),
-    });
-    ValueOrReason::or_missing(found, "no judged stream completed an operation")
+    source.run.and_then(|run| {
+        let streams = &run.manifest.streams;
+        source.latencies.and_then(|latencies| {
+            let judged = latencies.iter().find(|latencies| {
+                streams
+                    .iter()
+                    .any(|stream| stream.judged && stream.name == latencies.stream)
+            });
+            let quantile = judged.map(|latencies| StreamQuantile {
+                stream: latencies.stream.clone(),
+                service_ns: quantile_of(latencies),
+            });
+            ValueOrReason::or_missing(quantile, "no judged stream completed an operation")
+        })
+    })
 }
 
 fn rate(run: &Run) -> ValueOrReason<StreamRate> {
@@ -318,29 +313,31 @@ fn rate(run: &Run) -> ValueOrReason<StreamRate> {
 }
 
 fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
-    let ran_sec = run.verdict.ran_sec;
-    let devices = run.manifest.devices.len();
-    if ran_sec <= 0.0 || devices == 0 {
+    if run.verdict.ran_sec <= 0.0 || run.manifest.devices.is_empty() {
         return ValueOrReason::missing("no interval of the run is complete");
     }
-    // Operations that completed after the end do not belong to the run's time.
-    let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
-    let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
-        let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
-        streams
-            .map(|stream| of(stream) as f64 * in_time(stream))
-            .sum::<f64>()
-            / ran_sec
-            / devices as f64
-    };
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
     ValueOrReason::Value(DeviceIo {
-        reads_per_sec: sum(is_reading, |stream| stream.ops),
-        writes_per_sec: sum(is_writing, |stream| stream.ops),
-        read_bytes_per_sec: sum(is_reading, |stream| stream.bytes),
-        written_bytes_per_sec: sum(is_writing, |stream| stream.bytes),
+        reads_per_sec: device_rate(run, is_reading, |stream| stream.ops),
+        writes_per_sec: device_rate(run, is_writing, |stream| stream.ops),
+        read_bytes_per_sec: device_rate(run, is_reading, |stream| stream.bytes),
+        written_bytes_per_sec: device_rate(run, is_writing, |stream| stream.bytes),
         histograms: histogram("storage-read-histogram") || histogram("storage-write-histogram"),
     })
+}
+
+/// Mean of `value` of some streams, per second and device.
+fn device_rate(run: &Run, is_counted: fn(&str) -> bool, value: fn(&StreamTotals) -> u64) -> f64 {
+    let streams = run.verdict.streams.iter();
+    let sum: f64 = streams
+        .filter(|stream| is_counted(&stream.name))
+        .map(|stream| {
+            // Operations that completed after the end do not belong to the run's time.
+            let in_time = 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
+            value(stream) as f64 * in_time
+        })
+        .sum();
+    sum / run.verdict.ran_sec / run.manifest.devices.len() as f64
 }
 
 fn price(

@@ -73,24 +73,13 @@ pub fn compare(
 ) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut seen_dirs: BTreeMap<PathBuf, String> = BTreeMap::new();
-    let mut check_unique = |dir: &Path, name: &str| {
-        let canonical_dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        match seen_dirs.insert(canonical_dir, name.to_owned()) {
-            None => Ok(()),
-            Some(first) => Err(CompareError::Twice {
-                first,
-                second: name.to_owned(),
-                dir: dir.to_owned(),
-            }),
-        }
-    };
     let mut sources = Vec::with_capacity(dirs.len());
     for (CandidateDir { dir, .. }, name) in dirs.iter().zip(names) {
-        check_unique(dir, &name)?;
+        check_unique(&mut seen_dirs, dir, &name)?;
         let source = CandidateSource::read(name, dir)?;
         // A series and its representative run count as the same run.
         if let Some(run) = source.run.value().filter(|_| source.series.is_some()) {
-            check_unique(&run.dir, &source.name)?;
+            check_unique(&mut seen_dirs, &run.dir, &source.name)?;
         }
         sources.push(source);
     }
@@ -145,19 +134,29 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
+/// Adds `dir` to `seen_dirs`, with the name of its candidate. Errors: the directory is in it already.
+fn check_unique(
+    seen_dirs: &mut BTreeMap<PathBuf, String>,
+    dir: &Path,
+    name: &str,
+) -> Result<(), CompareError> {
+    let canonical_dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    match seen_dirs.insert(canonical_dir, name.to_owned()) {
+        None => Ok(()),
+        Some(first) => Err(CompareError::Twice {
+            first,
+            second: name.to_owned(),
+            dir: dir.to_owned(),
+        }),
+    }
+}
+
 /// A name for each directory: the given name; otherwise the last part of the path, or the whole path if two directories
 /// have the same last part. Errors: one name was given twice.
 fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
-    let last = |dir: &Path| {
-        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        dir.file_name().map_or_else(
-            || dir.display().to_string(),
-            |name| name.to_string_lossy().into_owned(),
-        )
-    };
     let short_names: Vec<String> = dirs
         .iter()
-        .map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir)))
+        .map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last_part(dir)))
         .collect();
     let is_one = |name: &String| short_names.iter().filter(|other| *other == name).count() == 1;
     let name = |(index, CandidateDir { name, dir }): (usize, &CandidateDir)| match name {
@@ -175,6 +174,14 @@ fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
         Some(name) => Err(CompareError::SameName { name: name.clone() }),
         None => Ok(names),
     }
+}
+
+fn last_part(dir: &Path) -> String {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    dir.file_name().map_or_else(
+        || dir.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// A value, or the reason why there is none.
@@ -270,30 +277,34 @@ pub fn read_published(path: &Path) -> Result<Vec<PublishedRating>, String> {
     parse(&name, &bytes)
 }
 
+fn list_error(name: &str, line: u64, why: impl std::fmt::Display) -> String {
+    format!(
+        "reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {COLUMNS}"
+    )
+}
+
+fn csv_error(name: &str, error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    list_error(name, line, error)
+}
+
 fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
-    let failed = |line: u64, why: String| {
-        format!(
-            "reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {COLUMNS}"
-        )
-    };
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(bytes);
-    let of_csv = |error: csv::Error| {
-        failed(
-            error.position().map_or(1, csv::Position::line),
-            error.to_string(),
-        )
-    };
-    let header = reader.headers().map_err(of_csv)?.clone();
+    let header = reader
+        .headers()
+        .map_err(|error| csv_error(name, &error))?
+        .clone();
     let mut column_indexes = [0; 10];
     for (index, column) in column_indexes.iter_mut().zip(COLUMNS.split(',')) {
         let found = header.iter().position(|name| name == column);
-        *index = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
+        *index =
+            found.ok_or_else(|| list_error(name, 1, format!("there is no column {column}")))?;
     }
     let mut ratings = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(of_csv)?;
+        let record = record.map_err(|error| csv_error(name, &error))?;
         let line = record.position().map_or(0, csv::Position::line);
         let [
             class,
@@ -310,13 +321,20 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
         let number = |column: &str, text: &str| match text.parse::<f64>() {
             _ if text.is_empty() => Ok(None),
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
-            _ => Err(failed(line, format!("{column} is not a number: {text:?}"))),
+            _ => Err(list_error(
+                name,
+                line,
+                format!("{column} is not a number: {text:?}"),
+            )),
         };
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let x = match (number("x(=tps/3000)", x)?, number("tps", tps)?) {
             (Some(x), _) => x,
             (None, Some(tps)) => tps / TPS_OF_1X,
-            (None, None) => return Err(failed(line, format!("{device:?} has neither tps nor x"))),
+            (None, None) => {
+                let why = format!("{device:?} has neither tps nor x");
+                return Err(list_error(name, line, why));
+            }
         };
         ratings.push(PublishedRating {
             class: class.to_owned(),

@@ -186,19 +186,18 @@ fn steps_by_rank(series: &Series) -> Vec<&Step> {
     }
     // Loads are rounded when they are written to a file.
     let is_above = |step: &Step, multiple: f64| step.multiple > multiple * (1.0 + 1e-6);
-    let is_refuted = |step: &Step| {
-        let at_it = judged
-            .iter()
-            .find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
-        is_search
-            && at_it
-                .is_some_and(|last| last.outcome.is_some_and(|outcome| outcome != Outcome::Pass))
-    };
-    let refuted: Vec<f64> = judged
-        .iter()
-        .filter(|step| is_refuted(step))
-        .map(|step| step.multiple)
-        .collect();
+    let mut refuted = Vec::new();
+    if is_search {
+        for step in &judged {
+            let last = judged
+                .iter()
+                .find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
+            let last_outcome = last.and_then(|last| last.outcome);
+            if last_outcome.is_some_and(|outcome| outcome != Outcome::Pass) {
+                refuted.push(step.multiple);
+            }
+        }
+    }
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
         Some(Outcome::Pass) if step.state == State::Done && is_held(step) => (0, -step.multiple),
@@ -314,50 +313,31 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         .filter_map(|source| Some((source.name.as_str(), source.run.value()?)))
         .collect();
     let mut sentences = Vec::new();
-    let mut add_difference = |what: &str, of: &dyn Fn(&Run) -> String| {
-        let mut values = Values::new();
-        runs.iter()
-            .for_each(|(name, run)| values.entry(of(run)).or_default().push(name));
-        sentences.extend(difference("tests", what, &values, ""));
-    };
-    let of_manifest = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
-    add_difference("the test", &of_manifest(Manifest::kind));
-    add_difference(
-        "the drives",
-        &of_manifest(|manifest| {
-            if manifest.simulated {
-                "simulated"
-            } else {
-                "real"
-            }
-            .to_owned()
-        }),
-    );
-    add_difference(
-        "the preparation",
-        &of_manifest(|manifest| preparation(&manifest.findings).to_owned()),
-    );
-    add_difference(
-        "the limits",
-        &of_manifest(|manifest| manifest.sla.to_string()),
-    );
-    add_difference("the length of the run", &|run| {
+    sentences.extend(difference_of_tests(&runs, "the test", |run| {
+        run.manifest.kind()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the drives", |run| {
+        let simulated = run.manifest.simulated;
+        if simulated { "simulated" } else { "real" }.to_owned()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the preparation", |run| {
+        preparation(&run.manifest.findings).to_owned()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the limits", |run| {
+        run.manifest.sla.to_string()
+    }));
+    sentences.extend(difference_of_tests(&runs, "the length of the run", |run| {
         format!("{:.0} s", run.verdict.ran_sec)
-    });
-    add_difference(
-        "the length of a slice",
-        &of_manifest(|manifest| format!("{} s", manifest.slice_sec)),
-    );
-    add_difference(
-        "the number of devices",
-        &of_manifest(|manifest| manifest.devices.len().to_string()),
-    );
-    add_difference("reads to writes", &of_manifest(mix));
-    // A different test, reported above, always has other settings: then only common keys are compared.
-    let common = |key: &str| {
-        runs.iter()
-            .all(|(_, run)| setting(&run.manifest, key).is_some())
-    };
+    }));
+    sentences.extend(difference_of_tests(&runs, "the length of a slice", |run| {
+        format!("{} s", run.manifest.slice_sec)
+    }));
+    sentences.extend(difference_of_tests(&runs, "the number of devices", |run| {
+        run.manifest.devices.len().to_string()
+    }));
+    sentences.extend(difference_of_tests(&runs, "reads to writes", |run| {
+        mix(&run.manifest)
+    }));
     let same_test = runs
         .windows(2)
         .all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
@@ -365,15 +345,19 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         .iter()
         .flat_map(|(_, run)| settings(&run.manifest))
         .map(|(key, _)| key);
-    let is_compared = |key: &&str| {
-        IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key))
-    };
-    for key in unique(keys.filter(is_compared)) {
-        add_difference(key, &|run| {
-            setting(&run.manifest, key)
-                .unwrap_or("not a setting of this test")
-                .to_owned()
-        });
+    for key in unique(keys) {
+        // A different test, reported above, always has other settings: then only common keys are compared.
+        let is_compared = same_test
+            || runs
+                .iter()
+                .all(|(_, run)| setting(&run.manifest, key).is_some());
+        if is_compared && IGNORED_SETTINGS.split(' ').all(|other| other != key) {
+            sentences.extend(difference_of_tests(&runs, key, |run| {
+                setting(&run.manifest, key)
+                    .unwrap_or("not a setting of this test")
+                    .to_owned()
+            }));
+        }
     }
     sentences.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
@@ -385,6 +369,18 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         ));
     }
     sentences
+}
+
+fn difference_of_tests(
+    runs: &[(&str, &Run)],
+    aspect: &str,
+    value_of: impl Fn(&Run) -> String,
+) -> Option<String> {
+    let mut values = Values::new();
+    for (name, run) in runs {
+        values.entry(value_of(run)).or_default().push(name);
+    }
+    difference("tests", aspect, &values, "")
 }
 
 /// Preparation of a run's devices, by the finding with the highest level.
@@ -409,31 +405,23 @@ fn differences_of_baselines(sources: &[CandidateSource]) -> Vec<String> {
         baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
     let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
     for (name, series) in baselines {
-        let mut add_value = |what, value| {
-            values
-                .entry(what)
-                .or_default()
-                .entry(value)
-                .or_default()
-                .push(name)
-        };
+        let mut terms = Vec::new();
         for (term, value) in &series.terms {
             // Device names differ anyway; only their presence is compared.
-            let of_devices = term == "not prepared" && !value.is_empty();
-            add_value(
-                term.as_str(),
-                if of_devices {
-                    "some drives".to_owned()
-                } else {
-                    in_one_line(value)
-                },
-            );
+            let value = if term == "not prepared" && !value.is_empty() {
+                "some drives".to_owned()
+            } else {
+                in_one_line(value)
+            };
+            terms.push((term.as_str(), value));
         }
         let simulated = series.devices.iter().any(|device| device.simulated);
-        add_value(
-            "drives",
-            if simulated { "simulated" } else { "real" }.to_owned(),
-        );
+        let drives = if simulated { "simulated" } else { "real" };
+        terms.push(("drives", drives.to_owned()));
+        for (term, value) in terms {
+            let by_value = values.entry(term).or_default();
+            by_value.entry(value).or_default().push(name);
+        }
     }
     values
         .iter()

@@ -80,16 +80,14 @@ impl Rows {
         this.row("service p99.9", candidates, |of| {
             of.p99_9.map(|p99_9| time(p99_9.service_ns))
         });
-        let rate = |iops: f64| {
-            if iops > 0.0 {
-                format!("{}/s", units::number(iops))
-            } else {
-                "closed".to_owned()
-            }
-        };
         this.row("offered", candidates, |of| {
-            of.rate
-                .map(|of| format!("{} {}", rate(of.offered_iops), of.stream))
+            of.rate.map(|rate| {
+                if rate.offered_iops > 0.0 {
+                    format!("{}/s {}", units::number(rate.offered_iops), rate.stream)
+                } else {
+                    format!("closed {}", rate.stream)
+                }
+            })
         });
         this.row("achieved", candidates, |of| {
             of.rate
@@ -249,6 +247,11 @@ fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     ))
 }
 
+/// A rating as an item of a list in Markdown.
+fn published_item(rating: &PublishedRating) -> String {
+    format!("- {}\n", escaped(&published_text(rating)))
+}
+
 /// A published rating in one line.
 fn published_text(rating: &PublishedRating) -> String {
     let percent_text =
@@ -348,24 +351,13 @@ impl Comparison {
                 "\n**{}** among published ratings, the highest first:\n\n",
                 escaped(&candidate.name)
             );
-            let own_line = format!(
-                "**{} {}**",
+            text.extend(placement.above.iter().map(published_item));
+            text += &format!(
+                "- **{} {}**\n",
                 units::multiple(placement.x),
                 escaped(&candidate.name)
             );
-            let others = |ratings: &[PublishedRating]| {
-                ratings
-                    .iter()
-                    .map(|it| escaped(&published_text(it)))
-                    .collect::<Vec<_>>()
-            };
-            let lines = [
-                others(&placement.above),
-                vec![own_line],
-                others(&placement.below),
-            ]
-            .concat();
-            text.extend(lines.iter().map(|line| format!("- {line}\n")));
+            text.extend(placement.below.iter().map(published_item));
             text.extend(
                 placement
                     .caveat

@@ -269,13 +269,10 @@ impl OperatorData {
         candidate: &str,
         device: &str,
     ) -> Option<T> {
-        let by = |name: &str| {
-            given_values
-                .iter()
-                .find(|(said, _)| said == name)
-                .map(|(_, value)| *value)
-        };
-        by(device).or_else(|| by(candidate))
+        [device, candidate].into_iter().find_map(|name| {
+            let given = given_values.iter().find(|(given, _)| given == name);
+            given.map(|(_, value)| *value)
+        })
     }
 
     /// Errors: a name belongs to neither a candidate nor a device.

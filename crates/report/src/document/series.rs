@@ -360,15 +360,15 @@ fn worst_share(run: &RunReport, threshold_ns: u64) -> Option<f64> {
 }
 
 fn p99_ms(run: &RunReport) -> Option<f64> {
-    let judged = |name: &str| {
-        run.verdict
-            .streams
-            .iter()
-            .any(|stream| stream.judged && stream.name == name)
-    };
-    let streams = run.latencies.iter().filter(|stream| judged(&stream.stream));
-    streams
-        .map(|stream| stream.service.p99_ns)
+    let streams = &run.verdict.streams;
+    run.latencies
+        .iter()
+        .filter(|latencies| {
+            streams
+                .iter()
+                .any(|stream| stream.judged && stream.name == latencies.stream)
+        })
+        .map(|latencies| latencies.service.p99_ns)
         .max()
         .map(|ns| ns as f64 / 1e6)
 }

@@ -2,8 +2,8 @@
 //! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`.
 
 use super::{
-    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats,
-    SteadyState, VerifyTotals,
+    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SteadyState,
+    VerifyTotals,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -290,18 +290,11 @@ fn direction(
 ) -> Object {
     let mut object = Object::default();
     let ran_ns = if kind.ops > 0 { job.kinds_ns[at] } else { 0 };
-    let per_sec = |count: u64| {
-        if ran_ns == 0 {
-            0.0
-        } else {
-            count as f64 * 1e9 / ran_ns as f64
-        }
-    };
     object.put("io_bytes", kind.bytes);
     object.put("io_kbytes", kind.bytes >> 10);
-    object.put("bw_bytes", per_sec(kind.bytes) as u64);
-    object.put("bw", (per_sec(kind.bytes) / 1024.0) as u64);
-    object.put("iops", per_sec(kind.ops));
+    object.put("bw_bytes", per_sec(kind.bytes, ran_ns) as u64);
+    object.put("bw", (per_sec(kind.bytes, ran_ns) / 1024.0) as u64);
+    object.put("iops", per_sec(kind.ops, ran_ns));
     object.put("runtime", if ran_ns == 0 { 0 } else { job.kind_ms(at) });
     object.put("total_ios", kind.ops);
     object.put("short_ios", 0);
@@ -320,7 +313,10 @@ fn direction(
         "lat_ns",
         durations(&kind.clat, percentiles(job.percentiles_of[1]), plus),
     );
-    let mut samples = |name: &str, stats: &SampleStats, deviation: &str| {
+    for (name, stats, deviation) in [
+        ("bw", &kind.bandwidth, "dev"),
+        ("iops", &kind.iops, "stddev"),
+    ] {
         object.put(format!("{name}_min"), stats.min as u64);
         object.put(format!("{name}_max"), stats.max as u64);
         if name == "bw" {
@@ -329,9 +325,7 @@ fn direction(
         object.put(format!("{name}_mean"), stats.mean());
         object.put(format!("{name}_{deviation}"), stats.deviation());
         object.put(format!("{name}_samples"), stats.count);
-    };
-    samples("bw", &kind.bandwidth, "dev");
-    samples("iops", &kind.iops, "stddev");
+    }
     object.put(
         "wait_ns",
         durations(&kind.wait, Some(&job.percentiles), plus),
@@ -340,6 +334,14 @@ fn direction(
     object.put("failed", kind.errors);
     object.put("never_issued", kind.undone);
     object
+}
+
+fn per_sec(count: u64, ran_ns: u64) -> f64 {
+    if ran_ns == 0 {
+        0.0
+    } else {
+        count as f64 * 1e9 / ran_ns as f64
+    }
 }
 
 fn durations(durations: &Durations, percentiles: Option<&Vec<f64>>, plus: bool) -> Object {

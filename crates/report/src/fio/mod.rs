@@ -123,17 +123,19 @@ pub struct Cpu {
 impl Cpu {
     /// CPU usage of `ops` of `total_ops` operations: the total, scaled by ops / total_ops.
     pub fn part(self, ops: u64, total_ops: u64) -> Self {
-        let scaled = |whole: u64| {
-            (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64
-        };
         Self {
-            user_ns: scaled(self.user_ns),
-            system_ns: scaled(self.system_ns),
-            switches: scaled(self.switches),
-            major_faults: scaled(self.major_faults),
-            minor_faults: scaled(self.minor_faults),
+            user_ns: scaled(self.user_ns, ops, total_ops),
+            system_ns: scaled(self.system_ns, ops, total_ops),
+            switches: scaled(self.switches, ops, total_ops),
+            major_faults: scaled(self.major_faults, ops, total_ops),
+            minor_faults: scaled(self.minor_faults, ops, total_ops),
         }
     }
+}
+
+/// value * part / whole
+fn scaled(value: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(value) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
 
 /// I/O of a disk during all runs.
@@ -221,47 +223,53 @@ impl JobReport<'_> {
 
     /// Shares of the latencies of reads, writes and trims below each of fio's bounds, percent.
     fn latency_shares(&self) -> [(&'static str, Vec<(String, f64)>); 3] {
-        const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+        // Only the last unit has a bound of 2000.
+        const BOUNDS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
         let kinds = || self.kinds[..3].iter().flatten();
         let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
         let mut counted = 0;
-        let below_ns = |ns: u64| {
-            kinds()
-                .map(|kind| kind.clat.count_between(0, ns - 1))
-                .sum::<u64>()
-        };
-        let mut share = |count: u64| {
-            let part = count.saturating_sub(counted);
-            counted = counted.max(count);
-            if total == 0 {
-                0.0
+        let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(unit, unit_ns)| {
+            let bounds = if unit == "ms" {
+                &BOUNDS[..]
             } else {
-                part as f64 * 100.0 / total as f64
+                &BOUNDS[..10]
+            };
+            let mut shares = Vec::new();
+            for bound in bounds {
+                let below_ns = bound * unit_ns - 1;
+                let count: u64 = kinds()
+                    .map(|kind| kind.clat.count_between(0, below_ns))
+                    .sum();
+                let share = percent(count.saturating_sub(counted), total);
+                shares.push((bound.to_string(), share));
+                counted = counted.max(count);
             }
-        };
-        let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(scale, unit_ns)| {
-            let shares = BOUNDS
-                .iter()
-                .map(|bound| (bound.to_string(), share(below_ns(bound * unit_ns))));
-            (scale, shares.collect::<Vec<_>>())
+            (unit, shares)
         });
-        scales[2].1.extend([
-            ("2000".into(), share(below_ns(2_000_000_000))),
-            (">=2000".into(), share(total)),
-        ]);
+        let above = percent(total.saturating_sub(counted), total);
+        scales[2].1.push((">=2000".into(), above));
         scales
     }
 
     /// Shares of the depths, percent.
     fn level_shares(&self) -> [f64; 7] {
         let total: u64 = self.levels.iter().sum();
-        self.levels.map(|level| {
-            if total == 0 {
-                0.0
-            } else {
-                level as f64 * 100.0 / total as f64
-            }
-        })
+        self.levels.map(|level| percent(level, total))
+    }
+
+    /// The count `of` each kind of operation, with commas.
+    fn kind_counts(&self, of: fn(&KindStats) -> u64) -> String {
+        self.kinds
+            .map(|kind| kind.map_or(0, of).to_string())
+            .join(",")
+    }
+}
+
+fn percent(part: u64, total: u64) -> f64 {
+    if total == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / total as f64
     }
 }
 

@@ -99,14 +99,9 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         .map(|(level, share)| format!("{level}={share:3.1}%"))
         .collect();
     text += &format!("  IO depths    : {}\n", levels.join(", "));
-    let count = |of: fn(&KindStats) -> u64| {
-        job.kinds
-            .map(|kind| kind.map_or(0, of).to_string())
-            .join(",")
-    };
     text += &format!(
         "     issued rwts: total={} short=0,0,0,0 dropped=0,0,0,0\n",
-        count(|kind| kind.ops)
+        job.kind_counts(|kind| kind.ops)
     );
     if job
         .kinds
@@ -114,8 +109,8 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
         .flatten()
         .any(|kind| kind.errors + kind.undone > 0)
     {
-        let failed = count(|kind| kind.errors);
-        let undone = count(|kind| kind.undone);
+        let failed = job.kind_counts(|kind| kind.errors);
+        let undone = job.kind_counts(|kind| kind.undone);
         text += &format!("     not done   : failed={failed} never issued={undone}\n");
     }
     if let Some(VerifyTotals {
@@ -206,25 +201,30 @@ fn direction_text(
     }
     if kind.bandwidth.count > 0 {
         let least_most = |of: &SampleStats| format!("min={:>5.0}, max={:>5.0}", of.min, of.max);
-        let mean = |of: &SampleStats| {
-            format!(
-                "avg={:5.2}, stdev={:5.2}, samples={}",
-                of.mean(),
-                of.deviation(),
-                of.count
-            )
-        };
         let bw = &kind.bandwidth;
         let iops = &kind.iops;
         let percent = page.bandwidth_percent(kind, job.group, at);
         text += &format!(
             "   bw (  KiB/s): {}, per={percent:3.2}%, {}\n",
             least_most(bw),
-            mean(bw)
+            mean_text(bw)
         );
-        text += &format!("   iops        : {}, {}\n", least_most(iops), mean(iops));
+        text += &format!(
+            "   iops        : {}, {}\n",
+            least_most(iops),
+            mean_text(iops)
+        );
     }
     text
+}
+
+fn mean_text(stats: &SampleStats) -> String {
+    format!(
+        "avg={:5.2}, stdev={:5.2}, samples={}",
+        stats.mean(),
+        stats.deviation(),
+        stats.count
+    )
 }
 
 fn duration_line(name: &str, durations: &Durations) -> String {

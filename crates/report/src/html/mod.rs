@@ -32,18 +32,18 @@ impl Document {
     pub fn html(&self) -> String {
         let mut plots = Plots::default();
         let has_several = self.reports.len() > 1;
-        let article = |(number, report): (usize, &Report)| {
+        let mut articles: Vec<Markup> = Vec::new();
+        for (number, report) in (1..).zip(&self.reports) {
             let anchor_prefix = if has_several {
                 format!("report-{number}-")
             } else {
                 String::new()
             };
-            match report {
+            articles.push(match report {
                 Report::Run(run) => run::article(run, &anchor_prefix, 1, &mut plots),
                 Report::Series(series) => run::series_article(series, &anchor_prefix, &mut plots),
-            }
-        };
-        let articles: Vec<Markup> = (1..).zip(&self.reports).map(article).collect();
+            });
+        }
         let title = match &self.reports[..] {
             [one] => format!("{}: {}", one.headline().text, title_and_reason(one).0),
             several => format!("{} reports", several.len()),

@@ -191,16 +191,16 @@ fn plot(id: &str, chart: &Chart) -> Value {
         "" => axis.title.clone(),
         unit => format!("{} ({unit})", axis.title),
     };
-    let is_shown = |limit: &&Limit| {
-        chart
-            .heat
-            .as_ref()
-            .is_none_or(|heat| latency::is_within(limit, &heat.y_edges))
-    };
-    let limit = |limit: &Limit| Limit {
-        y: rounded(limit.y),
-        name: limit.name.clone(),
-    };
+    let heat = chart.heat.as_ref();
+    let limits: Vec<Limit> = chart
+        .limits
+        .iter()
+        .filter(|limit| heat.is_none_or(|heat| latency::is_within(limit, &heat.y_edges)))
+        .map(|limit| Limit {
+            y: rounded(limit.y),
+            name: limit.name.clone(),
+        })
+        .collect();
     // An axis without a unit has whole numbers, such as slices.
     let is_whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
@@ -214,8 +214,8 @@ fn plot(id: &str, chart: &Chart) -> Value {
         "x": x,
         "y": { "title": titled(y, &y.unit), "unit": y.unit, "log": y.log, "max": y.max },
         "lines": chart.lines.iter().map(|line| plot_line(line, y, scale)).collect::<Vec<_>>(),
-        "heat": chart.heat.as_ref().map(|heat| plot_heat(heat, scale)),
-        "limits": chart.limits.iter().filter(is_shown).map(limit).collect::<Vec<_>>(),
+        "heat": heat.map(|heat| plot_heat(heat, scale)),
+        "limits": limits,
         // Marks have no names in the chart: names would overlap, and the caption explains the marks.
         "marks": chart.marks.iter().map(|mark| rounded(mark.x / scale)).collect::<Vec<_>>(),
     })
@@ -259,11 +259,7 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
 /// -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
-    let log = |share: &Option<f64>| {
-        share
-            .filter(|share| *share > 0.0)
-            .map(|share| thousandth(share.log10()))
-    };
+    let log = |share: f64| (share > 0.0).then(|| thousandth(share.log10()));
     let shares = heat
         .shares
         .iter()
@@ -275,7 +271,7 @@ fn plot_heat(heat: &Heat, scale: f64) -> Value {
         "x": heat.x_edges.iter().map(|x| thousandth(x / scale)).collect::<Vec<_>>(),
         "y": heat.y_edges.iter().map(|y| rounded(*y)).collect::<Vec<_>>(),
         "least": shares.fold(1.0, f64::min).log10().floor().min(-1.0) as i32,
-        "shares": heat.shares.iter().map(|row| row.iter().map(log).collect::<Value>()).collect::<Vec<_>>(),
+        "shares": heat.shares.iter().map(|row| row.iter().map(|share| share.and_then(log)).collect::<Value>()).collect::<Vec<_>>(),
     })
 }
 

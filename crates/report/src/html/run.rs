@@ -5,7 +5,7 @@ use super::parts::{Plots, banners, charts, facts, heading, list, section, verdic
 use crate::bars::Bars;
 use crate::baseline::DriveReport;
 use crate::charts::{Section, identifier};
-use crate::document::{RunReport, SeriesReport, StepReport};
+use crate::document::{RunReport, SeriesReport};
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::words::{self, OutcomeLabel};
@@ -231,12 +231,6 @@ fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 
 /// Command, configuration, devices and host.
 fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
-    let pairs = |caption: &str, pairs: &[(String, String)]| {
-        unless_empty(
-            Table::named_values(caption, pairs.iter().cloned()),
-            html! {},
-        )
-    };
     let content = html! {
         p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (units::date(run.started_unix_ms)) ". Command:" }
         pre { (run.command.join(" ")) }
@@ -247,9 +241,9 @@ fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
             pre { (config.as_written.trim_end()) }
             details {
                 summary { "All settings" (of) ", and the derived rates" }
-                (pairs("Derived rates", &config.derived))
-                (pairs("ACT's settings, with defaults", &config.resolved))
-                (pairs("Other settings", &config.settings))
+                (settings_table("Derived rates", &config.derived))
+                (settings_table("ACT's settings, with defaults", &config.resolved))
+                (settings_table("Other settings", &config.settings))
             }
         }
         details {
@@ -267,6 +261,11 @@ fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
         "What was run, on what",
         content,
     )
+}
+
+fn settings_table(caption: &str, settings: &[(String, String)]) -> Markup {
+    let table = Table::named_values(caption, settings.iter().cloned());
+    unless_empty(table, html! {})
 }
 
 /// Method of measurement.
@@ -288,16 +287,17 @@ pub(super) fn series_article(
 ) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
-    let place_of = |number: usize, step: &StepReport| {
-        let place = format!(
-            "{anchor_prefix}step-{}-{}-",
-            number + 1,
-            identifier(&step.step.name)
-        );
-        (certify && step.report.is_some()).then_some(place)
-    };
-    let steps = tables::steps(report, |number, step| {
-        place_of(number, step).map(|place| format!("{place}top"))
+    let shown_runs: Vec<Option<(String, &RunReport)>> = (1..)
+        .zip(&report.steps)
+        .map(|(number, step)| {
+            let run = step.report.as_ref().filter(|_| certify)?;
+            let name = identifier(&step.step.name);
+            Some((format!("{anchor_prefix}step-{number}-{name}-"), run))
+        })
+        .collect();
+    let steps = tables::steps(report, |index| {
+        let (place, _) = shown_runs.get(index)?.as_ref()?;
+        Some(format!("{place}top"))
     });
     html! {
         article {
@@ -321,11 +321,9 @@ pub(super) fn series_article(
                                                                                       runs" } (steps) } }
             };
             (section(format!("{anchor_prefix}steps"), 2, "Steps", steps))
-            @for (number, step) in report.steps.iter().enumerate() {
-                @if let (Some(place), Some(run)) = (place_of(number, step), &step.report) {
-                    hr;
-                    (article(run, &place, 2, plots))
-                }
+            @for (place, run) in shown_runs.iter().flatten() {
+                hr;
+                (article(run, place, 2, plots))
             }
             (terms(report, anchor_prefix))
             @if !certify { (of_search(report, anchor_prefix)) }

@@ -100,13 +100,14 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
     let Run {
         manifest, verdict, ..
     } = run_dir::read(dir).ok()?;
-    let mut logs = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
-    let mut is_one_of_several = || {
-        logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()))
-    };
-    // A single act.log keeps the default of ACT's script, an hour: it may be read by both programs.
-    if log != dir && !is_one_of_several() {
-        return None;
+    if log != dir {
+        let mut names = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
+        let is_one_of_several = names.len() > 1
+            && names.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
+        // A single act.log keeps the default of ACT's script, an hour: it may be read by both programs.
+        if !is_one_of_several {
+            return None;
+        }
     }
     let interval_sec = manifest.report_interval_sec.max(1);
     let ran_sec = verdict.ran_sec as u64 / interval_sec * interval_sec;

@@ -53,19 +53,14 @@ pub fn judged_names(
     header: &Header,
     names: &[String],
 ) -> Result<Vec<String>, LatencyError> {
-    let names_of = |streams: &[&str]| -> Vec<String> {
-        let fits = |name: &&String| streams.contains(&device_and_stream(header, name).1);
-        names.iter().filter(fits).cloned().collect()
+    let streams: &[&str] = match header.test {
+        Test::Storage => &["reads", "writes", "READS", "WRITES"],
+        Test::Index => &["reads", "trans-reads"],
     };
-    let records = match header.test {
-        Test::Storage => names_of(&["reads", "writes", "READS", "WRITES"]),
-        Test::Index => names_of(&["reads", "trans-reads"]),
-    };
-    let judged = if records.is_empty() {
-        names_of(&["large-block-writes"])
-    } else {
-        records
-    };
+    let mut judged = names_of_streams(header, names, streams);
+    if judged.is_empty() {
+        judged = names_of_streams(header, names, &["large-block-writes"]);
+    }
     if judged.is_empty() {
         return Err(LatencyError::NothingToJudge {
             log: log.to_owned(),
@@ -73,6 +68,14 @@ pub fn judged_names(
         });
     }
     Ok(judged)
+}
+
+fn names_of_streams(header: &Header, names: &[String], streams: &[&str]) -> Vec<String> {
+    names
+        .iter()
+        .filter(|name| streams.contains(&device_and_stream(header, name).1))
+        .cloned()
+        .collect()
 }
 
 /// `/dev/x-reads` is the stream `reads` of the device /dev/x. A name that does not begin with a device of the log is a

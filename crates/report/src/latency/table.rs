@@ -52,12 +52,6 @@ pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
 }
 
 fn header_blocks(log: &Log) -> String {
-    let block = |title: &str, lines: &[(String, String)]| {
-        let lines = lines
-            .iter()
-            .map(|(name, value)| format!("{}\n", format!("{name}: {value}").trim()));
-        format!("{title}\n{}\n", lines.collect::<String>())
-    };
     let header = &log.header;
     let names = if header.histogram_names.is_empty() {
         &log.names
@@ -68,9 +62,17 @@ fn header_blocks(log: &Log) -> String {
         .iter()
         .map(|name| format!("{}\n", name.trim()))
         .collect();
-    block(header.test.configuration_title(), &header.configuration)
-        + &block(DERIVED_TITLE, &header.derived_rates)
+    header_block(header.test.configuration_title(), &header.configuration)
+        + &header_block(DERIVED_TITLE, &header.derived_rates)
         + &format!("{NAMES_TITLE}\n{names}\n")
+}
+
+fn header_block(title: &str, lines: &[(String, String)]) -> String {
+    let lines: String = lines
+        .iter()
+        .map(|(name, value)| format!("{}\n", format!("{name}: {value}").trim()))
+        .collect();
+    format!("{title}\n{lines}\n")
 }
 
 /// Message in place of slices if there are none.
@@ -125,14 +127,13 @@ pub fn table(logs: &[Log], choice: &TableOptions) -> String {
         text += &line(&number.to_string(), &columns, cells, choice.extra);
     }
     text += &rule;
-    let cells = |column: &ColumnGroup<'_>| {
-        column
-            .log
-            .slices_of(column.histogram)
-            .map(|(_, slice)| column.cells(Some(slice)))
-            .collect()
-    };
-    let all: Vec<Vec<Cells>> = columns.iter().map(cells).collect();
+    let all: Vec<Vec<Cells>> = columns
+        .iter()
+        .map(|column| {
+            let slices = column.log.slices_of(column.histogram);
+            slices.map(|(_, slice)| column.cells(Some(slice))).collect()
+        })
+        .collect();
     text += &line(
         "avg",
         &columns,
@@ -332,20 +333,18 @@ fn one(log: &Log, histogram: &Histogram, choice: &TableOptions) -> Table {
                 .chain(rate),
         );
     }
-    let mut summary = |name: &str, of: Summary| {
-        let percent = |edge: &usize| {
-            of(&mut slices
+    let summaries: [(&str, Summary); 2] = [("avg", average), ("max", maximum)];
+    for (name, summary) in summaries {
+        let percents = edges.iter().map(|edge| {
+            let mut percents = slices
                 .iter()
-                .filter_map(|(_, slice)| slice.percent_over(*edge)))
-        };
-        let percents = edges.iter().map(|edge| cell(percent(edge), 2));
-        let rate = choice
-            .extra
-            .then(|| cell(of(&mut slices.iter().map(|(_, slice)| slice.iops())), 1));
+                .filter_map(|(_, slice)| slice.percent_over(*edge));
+            cell(summary(&mut percents), 2)
+        });
+        let mut rates = slices.iter().map(|(_, slice)| slice.iops());
+        let rate = choice.extra.then(|| cell(summary(&mut rates), 1));
         table.row([Cell::strong(name)].into_iter().chain(percents).chain(rate));
-    };
-    summary("avg", average);
-    summary("max", maximum);
+    }
     table
 }
 

@@ -4,7 +4,7 @@ use super::unix_ms;
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
-use results::judge::{Deciding, End, Judge, RunResult, Verdict};
+use results::judge::{Deciding, End, Judge, Limit, RunResult, Verdict};
 use results::run_dir::ProcessState;
 use results::run_dir::{
     self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows,
@@ -208,14 +208,13 @@ impl RunStatus {
         let layout = manifest.layout();
         let devices = layout.devices.len().max(1);
         let (p99_ns, remarks) = p99(dir, &layout);
-        let of_operations = || {
-            layout
-                .streams
-                .iter()
-                .zip(&verdict.streams)
-                .filter(|(info, _)| !info.commits)
-        };
-        let done_ops = of_operations()
+        let operation_streams = layout
+            .streams
+            .iter()
+            .zip(&verdict.streams)
+            .filter(|(info, _)| !info.commits);
+        let done_ops = operation_streams
+            .clone()
             .map(|(_, total)| total.ops + total.errors)
             .sum();
         Self {
@@ -262,7 +261,7 @@ impl RunStatus {
                 .filter(|_| !verdict.has_no_limits()),
             cpu_wait_share: None,
             p99_ns,
-            errors: of_operations().map(|(_, total)| total.errors).sum(),
+            errors: operation_streams.map(|(_, total)| total.errors).sum(),
             temperatures: last.temperatures,
             result: verdict.result(),
             remarks,
@@ -368,20 +367,24 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<CurrentShares> {
         let slice = group.slices.last().filter(|slice| !slice.complete)?;
         Some((group, slice, slice.judged_share.clone()?))
     });
-    let of_limit = |shares: &[f64]| {
-        shares
-            .iter()
-            .zip(limits)
-            .map(|(share, limit)| share / limit.share_max())
-            .fold(0.0, f64::max)
-    };
-    let nearest = newest.max_by(|a, b| of_limit(&a.2).total_cmp(&of_limit(&b.2)));
+    let nearest = newest.max_by(|(_, _, a), (_, _, b)| {
+        share_of_limit(a, limits).total_cmp(&share_of_limit(b, limits))
+    });
     nearest.map(|(group, slice, shares)| CurrentShares {
         slice: slice.slice,
         stream: group.stream.clone(),
         device: group.device.clone(),
         shares,
     })
+}
+
+/// The highest share relative to its limit.
+fn share_of_limit(shares: &[f64], limits: &[Limit]) -> f64 {
+    shares
+        .iter()
+        .zip(limits)
+        .map(|(share, limit)| share / limit.share_max())
+        .fold(0.0, f64::max)
 }
 
 /// 99th percentile of service times in the newest window, by judged stream over all devices; and remarks.

@@ -93,12 +93,26 @@ impl Latency {
     fn succeeds(&self) -> bool {
         self.failed as f64 <= MISSING * self.wanted as f64
     }
+
+    fn p999_text(&self) -> String {
+        let Self { service, wait, .. } = self;
+        if !self.keeps_up() {
+            "overloaded".to_owned()
+        } else if !self.succeeds() {
+            "fails".to_owned()
+        } else if wait.p999_ns > service.p999_ns {
+            // Quantiles of two durations do not add up, so the larger one is shown with its name.
+            format!("{} wait", quantile_text(wait, 0.999, wait.p999_ns))
+        } else {
+            quantile_text(service, 0.999, service.p999_ns)
+        }
+    }
 }
 
 /// Maximum relative difference between the steady WAF and the WAF of the timed phase that counts as agreement.
 const AGREEMENT: f64 = 0.05;
 
-/// Milliseconds; empty if too few operations determine the quantile.
+/// Milliseconds; a dash if too few operations determine the quantile.
 fn quantile_text(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
     let is_told = percentile::is_resolved(quantiles.count, 100.0 * quantile);
     if is_told {
@@ -169,7 +183,8 @@ impl WafReport {
     pub fn about_latencies(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for arranged in &self.arrangements {
-            let (name, Some(timed)) = (&arranged.arrangement, &arranged.timed) else {
+            let name = &arranged.arrangement;
+            let Some(timed) = &arranged.timed else {
                 continue;
             };
             for latency in &timed.latencies {
@@ -214,36 +229,28 @@ impl WafReport {
     }
 }
 
-/// Rows with the p99.9 of each tenant's reads and of its writes: for each row, its name and a function that returns the
-/// cell of an arrangement.
-pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
+/// Rows with the p99.9 of each tenant's reads and of its writes: name, and the text for each arrangement.
+pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, Vec<String>)> {
     let all_latencies = arrangements
         .iter()
-        .filter_map(|one| one.timed.as_ref())
+        .filter_map(|arranged| arranged.timed.as_ref())
         .flat_map(|timed| &timed.latencies);
-    let rows = unique(all_latencies.map(|of| (of.tenant.clone(), of.operation.clone())));
-    rows.into_iter()
-        .map(|(tenant, operation): (String, String)| {
-            let name = format!("{tenant} {operation}, p99.9 in ms");
-            let cell = move |arranged: &Arranged| {
-                let arranged_latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
-                let latency = arranged_latencies
-                    .into_iter()
-                    .find(|of| of.tenant == tenant && of.operation == operation);
-                match latency {
-                    Some(of) if !of.keeps_up() => "overloaded".to_owned(),
-                    Some(of) if !of.succeeds() => "fails".to_owned(),
-                    // Quantiles of two durations do not add up, so the larger one is shown with its name.
-                    Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
-                        format!("{} wait", quantile_text(wait, 0.999, wait.p999_ns))
-                    }
-                    Some(of) => quantile_text(&of.service, 0.999, of.service.p999_ns),
-                    None => "-".to_owned(),
-                }
-            };
-            (name, cell)
-        })
-        .collect()
+    let mut rows = Vec::new();
+    for (tenant, operation) in
+        unique(all_latencies.map(|latency| (&latency.tenant, &latency.operation)))
+    {
+        let texts = arrangements.iter().map(|arranged| {
+            let mut latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
+            latencies
+                .find(|latency| latency.tenant == *tenant && latency.operation == *operation)
+                .map_or_else(|| "-".to_owned(), Latency::p999_text)
+        });
+        rows.push((
+            format!("{tenant} {operation}, p99.9 in ms"),
+            texts.collect(),
+        ));
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -295,9 +302,8 @@ mod tests {
     }
 
     fn cell(latency: Latency) -> (String, String) {
-        let all = [arranged(latency)];
-        let (name, cell) = p999_rows(&all).remove(0);
-        (name, cell(&all[0]))
+        let (name, mut texts) = p999_rows(&[arranged(latency)]).remove(0);
+        (name, texts.remove(0))
     }
 
     #[test]

@@ -156,63 +156,62 @@ impl WafReport {
         let mut table = Table::new("Write amplification")
             .text([""])
             .numbers(headings);
-        let mut row = |name: &str, cell: &dyn Fn(&Arranged) -> Cell| {
-            let cells = self.arrangements.iter().map(cell);
-            table.row([Cell::from(name)].into_iter().chain(cells));
-        };
-        row("written by clients", &|one| {
+        table.row(self.row("written by clients", |one| {
             bytes(one.client_bytes as f64).into()
-        });
-        row("by defragmentation", &|one| {
+        }));
+        table.row(self.row("by defragmentation", |one| {
             bytes(one.defrag_bytes as f64).into()
-        });
-        row("to the media", &|one| bytes(one.media_bytes as f64).into());
-        row("engine WA", &|one| factor(one.engine_wa).into());
-        row("device WAF, whole experiment", &|one| {
+        }));
+        table.row(self.row("to the media", |one| bytes(one.media_bytes as f64).into()));
+        table.row(self.row("engine WA", |one| factor(one.engine_wa).into()));
+        table.row(self.row("device WAF, whole experiment", |one| {
             factor(one.counted.total().waf()).into()
-        });
-        row("device WAF, steady state", &|one| {
+        }));
+        table.row(self.row("device WAF, steady state", |one| {
             one.waf.map_or_else(
                 || Cell::bad("not steady"),
                 |waf| Cell::strong(factor(Some(waf))),
             )
-        });
+        }));
         let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
-            row("device WAF, latency phase", &|one| {
-                factor(timed(one)).into()
-            });
+            table.row(self.row("device WAF, latency phase", |one| factor(timed(one)).into()));
         }
-        row("total (engine WA x steady device WAF)", &|one| {
+        table.row(self.row("total (engine WA x steady device WAF)", |one| {
             factor(one.total_wa).into()
-        });
-        row("steady after, drive fills", &|one| {
+        }));
+        table.row(self.row("steady after, drive fills", |one| {
             one.steady_after_fills
                 .map_or("-".into(), |fills| fills.to_string().into())
-        });
+        }));
         for (name, p999) in latency::p999_rows(&self.arrangements) {
-            row(&name, &|one| p999(one).into());
+            table.row([name].into_iter().chain(p999));
         }
-        row("erases", &|one| {
+        table.row(self.row("erases", |one| {
             one.erases.map_or("-".into(), |erases| {
                 units::Grouped(erases).to_string().into()
             })
-        });
+        }));
         if self
             .arrangements
             .iter()
             .any(|one| !one.erase_histogram.is_empty())
         {
-            row("erases of a superblock", &|one| {
+            table.row(self.row("erases of a superblock", |one| {
                 spread(&one.erase_histogram).into()
-            });
+            }));
         }
         if self.arrangements.iter().any(|one| one.years.is_some()) {
-            row("years to the rated endurance", &|one| {
+            table.row(self.row("years to the rated endurance", |one| {
                 one.years.map_or("-".to_owned(), units::number).into()
-            });
+            }));
         }
         table
+    }
+
+    fn row(&self, name: &str, cell_of: impl Fn(&Arranged) -> Cell) -> Vec<Cell> {
+        let cells = self.arrangements.iter().map(cell_of);
+        [Cell::from(name)].into_iter().chain(cells).collect()
     }
 
     /// WAF of each octile of each drive fill.
@@ -320,35 +319,22 @@ impl WafReport {
     }
 
     pub fn text(&self) -> String {
-        let wrapped = |sentences: &[String]| {
-            sentences
-                .iter()
-                .map(|it| units::wrapped(it, "  ", 110))
-                .collect::<String>()
-        };
-        let named_part = |table: Table, below: &[String]| {
-            let rows = if table.is_empty() {
-                String::new()
-            } else {
-                table.to_string()
-            };
-            (table.title, rows + &wrapped(below))
-        };
         let tables = [
             self.table(),
             self.latencies(),
             self.fill_interval_table(),
             self.tenants_table(),
         ];
-        let mut parts: Vec<(String, String)> = tables
-            .into_iter()
-            .map(|table| named_part(table, &[]))
-            .collect();
-        parts.extend(
-            self.sweeps
-                .iter()
-                .map(|sweep| named_part(Self::sweep(sweep), &Self::missing(sweep))),
-        );
+        let mut parts: Vec<(String, String)> = Vec::new();
+        for table in tables {
+            let rows = rows_text(&table);
+            parts.push((table.title, rows));
+        }
+        for sweep in &self.sweeps {
+            let table = Self::sweep(sweep);
+            let body = rows_text(&table) + &wrapped(&Self::missing(sweep));
+            parts.push((table.title, body));
+        }
         let assumptions: Vec<_> = self
             .assumptions
             .iter()
@@ -365,25 +351,19 @@ impl WafReport {
 
     /// Write amplification of each arrangement.
     pub(crate) fn bars(&self) -> [Bars; 2] {
-        let bars = |title: &str, caption: &str, waf_of: fn(&Arranged) -> Option<f64>| {
-            let mut bars = Bars::new(title, caption);
-            for one in &self.arrangements {
-                bars.bar(one.arrangement.clone(), waf_of(one), steady(waf_of(one)));
-            }
-            bars
-        };
-        [
-            bars(
-                "Device WAF in steady state",
-                "Bytes written to the media for each byte from hosts.",
-                |one| one.waf,
-            ),
-            bars(
-                "Total write amplification",
-                "Engine WA x steady device WAF.",
-                |one| one.total_wa,
-            ),
-        ]
+        let mut device = Bars::new(
+            "Device WAF in steady state",
+            "Bytes written to the media for each byte from hosts.",
+        );
+        let mut total = Bars::new(
+            "Total write amplification",
+            "Engine WA x steady device WAF.",
+        );
+        for one in &self.arrangements {
+            device.bar(&one.arrangement, one.waf, steady(one.waf));
+            total.bar(&one.arrangement, one.total_wa, steady(one.total_wa));
+        }
+        [device, total]
     }
 
     /// WAF against the bytes that hosts wrote, and the effect of varied assumptions.
@@ -475,6 +455,22 @@ impl WafReport {
         }
         page.html(&self.made_by)
     }
+}
+
+/// `table` without its title; empty if it has no rows.
+fn rows_text(table: &Table) -> String {
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.to_string()
+    }
+}
+
+fn wrapped(sentences: &[String]) -> String {
+    sentences
+        .iter()
+        .map(|sentence| units::wrapped(sentence, "  ", 110))
+        .collect()
 }
 
 /// Minimum, median and maximum of a histogram of erases in ascending order.

@@ -145,27 +145,20 @@ impl Preparations {
     }
 
     fn valid_units(&self) -> Chart {
-        let line = |number, name: &str, valid: &[f64]| {
-            let step = 100.0 / valid.len() as f64;
-            let y = valid.iter().map(|share| Some(share * 100.0)).collect();
-            Line::new(
-                name,
-                Points::Even {
-                    first: step / 2.0,
-                    step,
-                },
-                y,
-                Style::line(number),
-            )
-        };
-        let found_lines = self
+        let found = self
             .found
             .iter()
-            .enumerate()
-            .map(|(number, of)| line(number, &of.preparation, &of.valid));
-        let lines = found_lines
-            .chain([line(self.found.len(), "steady state", &self.valid)])
-            .collect();
+            .map(|found| (found.preparation.as_str(), &found.valid));
+        let mut lines = Vec::new();
+        for (number, (name, valid)) in found.chain([("steady state", &self.valid)]).enumerate() {
+            let step = 100.0 / valid.len() as f64;
+            let points = Points::Even {
+                first: step / 2.0,
+                step,
+            };
+            let y = valid.iter().map(|share| Some(share * 100.0)).collect();
+            lines.push(Line::new(name, points, y, Style::line(number)));
+        }
         let x = Axis::linear("superblocks, the emptiest first", "%");
         let chart = Chart::new(
             "valid",
