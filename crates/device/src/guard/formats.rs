@@ -121,14 +121,12 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
     const HAS_JOURNAL: u64 = 4;
     const JOURNAL_DEVICE: u64 = 8;
     const ONLY_EXT4: [u64; 2] = [0x2c0, 0x478];
-    let feature = |at: u64| {
+    let superblock_at = magic_at - 0x38;
+    let [compatible, incompatible, read_only] = [0x5c, 0x60, 0x64].map(|field_at| {
         contents
-            .bytes(magic_at - 0x38 + at, 4)
+            .bytes(superblock_at + field_at, 4)
             .map_or(0, little_endian)
-    };
-    let compatible = feature(0x5c);
-    let incompatible = feature(0x60);
-    let read_only = feature(0x64);
+    });
     match (incompatible, read_only) {
         (journal, _) if journal & JOURNAL_DEVICE != 0 => {
             "the journal of an ext3 or ext4 file system"
