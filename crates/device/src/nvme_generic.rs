@@ -93,10 +93,8 @@ impl NvmeGeneric {
         let Some(number) = generic_of_block(disk, root) else {
             return Err(GenericReason::NoCharDevice { name });
         };
-        let refused = |tried: &str| {
-            let tried = tried.replace("{}", &format!("/dev/{name}"));
-            move |source: QueryError| GenericReason::Refused { tried, source }
-        };
+        let node = format!("/dev/{name}");
+        let refused = |tried: String, source| GenericReason::Refused { tried, source };
         let opened = OpenOptions::new()
             .read(true)
             .write(target.is_writable())
@@ -104,17 +102,20 @@ impl NvmeGeneric {
         if matches!(&opened, Err(error) if error.kind() == ErrorKind::NotFound) {
             return Err(GenericReason::NoNode { name, number });
         }
-        let file = opened.map_err(QueryError::Io).map_err(refused("open {}"))?;
-        if let Some(what) = difference(&file, number, target)
-            .map_err(refused("compare {} with its block device"))?
-        {
+        let file = opened.map_err(|error| refused(format!("open {node}"), error.into()))?;
+        let difference = difference(&file, number, target)
+            .map_err(|source| refused(format!("compare {node} with its block device"), source))?;
+        if let Some(what) = difference {
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let nsid = namespace_id(file.as_fd())
-            .map_err(QueryError::Io)
-            .map_err(refused("read the namespace identifier of {}"))?;
-        let identify = query_bytes(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
-        let identify = identify.map_err(refused("read the format of {}"))?;
+        let nsid = namespace_id(file.as_fd()).map_err(|error| {
+            refused(
+                format!("read the namespace identifier of {node}"),
+                error.into(),
+            )
+        })?;
+        let identify = query_bytes(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)
+            .map_err(|source| refused(format!("read the format of {node}"), source))?;
         let nvme::Namespace {
             block_bytes,
             metadata_bytes,
@@ -133,8 +134,8 @@ impl NvmeGeneric {
                 format!("its block size is {block_bytes} bytes, unlike that of the block device");
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let has_fdp =
-            fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
+        let has_fdp = fdp::is_supported(file.as_fd())
+            .map_err(|source| refused(format!("identify the controller of {node}"), source))?;
         let list = if has_fdp {
             fdp::placement_list(&file, nsid).unwrap_or_default()
         } else {
@@ -198,15 +199,17 @@ fn difference(
         )));
     }
     let names = |fd| query_bytes(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
-    let serial = |fd| {
-        query_bytes(fd, Query::Controller, IDENTIFY_BYTES)
-            .map(|controller| controller[4..24].to_vec())
-    };
-    let is_same = names(char_fd)? == names(block_fd)? && serial(char_fd)? == serial(block_fd)?;
+    let is_same = names(char_fd)? == names(block_fd)?
+        && controller_serial(char_fd)? == controller_serial(block_fd)?;
     Ok(
         (!is_same)
             .then(|| "the drive reports different identifiers for the two devices".to_owned()),
     )
+}
+
+fn controller_serial(fd: BorrowedFd<'_>) -> Result<Vec<u8>, QueryError> {
+    let controller = query_bytes(fd, Query::Controller, IDENTIFY_BYTES)?;
+    Ok(controller[4..24].to_vec())
 }
 
 /// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent

@@ -206,11 +206,13 @@ impl Target {
             let offset = at;
             let len = DISCARD_BYTES.min(end - at);
             at += len;
-            let done = |done: io::Result<()>| {
-                done.map(|()| at)
-                    .map_err(|error| DiscardError { offset, len, error })
-            };
-            (len > 0).then(|| done(self.discard_piece(offset, len)))
+            if len == 0 {
+                return None;
+            }
+            match self.discard_piece(offset, len) {
+                Ok(()) => Some(Ok(at)),
+                Err(error) => Some(Err(DiscardError { offset, len, error })),
+            }
         })
     }
 

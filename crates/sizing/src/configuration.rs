@@ -77,18 +77,18 @@ pub enum ConfigurationError {
 
 /// The node whose drives have the highest throughput, bytes per second: a drive is sized for the busiest node.
 pub fn busiest_node(profile: &Profile) -> Option<&str> {
-    let kib = |node: &str| -> f64 {
-        let of_node = profile
-            .drives
-            .iter()
-            .filter(|drive| drive.node == node)
-            .map(|drive| drive.io());
-        of_node
-            .map(|io| io.read_kib_per_sec + io.written_kib_per_sec)
-            .sum()
-    };
     let nodes = profile.nodes.iter().map(|node| node.id.as_str());
-    nodes.max_by(|one, other| kib(one).total_cmp(&kib(other)))
+    nodes.max_by(|one, other| {
+        kib_per_sec_of_node(profile, one).total_cmp(&kib_per_sec_of_node(profile, other))
+    })
+}
+
+fn kib_per_sec_of_node(profile: &Profile, node: &str) -> f64 {
+    let drives = profile.drives.iter().filter(|drive| drive.node == node);
+    drives
+        .map(|drive| drive.io())
+        .map(|io| io.read_kib_per_sec + io.written_kib_per_sec)
+        .sum()
 }
 
 /// A configuration for each namespace of `node`.
@@ -110,21 +110,17 @@ pub fn configurations(
         });
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
-    let loads_of = |namespace: &str| {
-        of_node
-            .iter()
-            .copied()
-            .filter(|load| load.namespace == namespace)
-            .collect::<Vec<_>>()
-    };
-    let configurations = namespaces.into_iter().map(|namespace| {
-        NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test)
-    });
-    let indexes = profile.indexes.iter().filter(|index| index.node == node);
-    let configurations = configurations
-        .chain(indexes.filter_map(|index| index::configuration(index, profile, test)));
+    let mut configurations = Vec::new();
+    for namespace in namespaces {
+        let mut loads = of_node.clone();
+        loads.retain(|load| load.namespace == namespace);
+        configurations.push(NamespaceLoad::of(profile, loads).configuration(profile, test));
+    }
+    for index in profile.indexes.iter().filter(|index| index.node == node) {
+        configurations.extend(index::configuration(index, profile, test));
+    }
     // An idle namespace must not prevent the configurations of the others.
-    let (idle, configurations): (Vec<_>, Vec<_>) = configurations.partition(|made| {
+    let (idle, configurations): (Vec<_>, Vec<_>) = configurations.into_iter().partition(|made| {
         made.as_ref().is_err_and(|error: &ConfigurationError| {
             matches!(
                 error,
@@ -288,12 +284,7 @@ impl<'a> NamespaceLoad<'a> {
         let measured_io = self.cluster_io();
         let offsets = solve(&config, MIN_IO_BYTES, &measured_io, &Distortion::NONE);
         config = offsets.applied(&config);
-        let requested_io_of = |config: &ActConfig| {
-            let load = RequestedLoad::of(config, MIN_IO_BYTES);
-            load.map(|load| load.io())
-                .map_err(|problems| refused_error(sentences(problems)))
-        };
-        let baseline = requested_io_of(&config)?;
+        let baseline = requested_io(&config).map_err(refused_error)?;
         let mut remarks = remarks(first, &offsets, &measured_io, &baseline);
         let raider_per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
         if raider_per_sec > 0.0 {
@@ -326,9 +317,8 @@ impl<'a> NamespaceLoad<'a> {
         );
         scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
         let tomb_raider_io = self.tomb_raider_io();
-        let requested_io = [requested_io_of(&config)?, tomb_raider_io]
-            .into_iter()
-            .sum();
+        let storage_io = requested_io(&config).map_err(refused_error)?;
+        let requested_io = [storage_io, tomb_raider_io].into_iter().sum();
         let cluster_io = [measured_io, tomb_raider_io].into_iter().sum();
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration {
@@ -398,13 +388,12 @@ impl<'a> NamespaceLoad<'a> {
             _ => format!("; the value is the sum of {count} devices, divided by {drives} drives"),
         };
         let origin = &first.origin;
-        let per_device = |what: &str| {
-            if count == 1 {
-                what.to_owned()
-            } else {
-                format!("{what} (only {}){sum_note}", first.device)
-            }
+        let device_note = if count == 1 {
+            String::new()
+        } else {
+            format!(" (only {}){sum_note}", first.device)
         };
+        let per_device = |what: &str| format!("{what}{device_note}");
         let mut note = |key, text: String| document.note(key, &format!("Here: {text}."));
         note("read-reqs-per-sec", per_device(&origin.reads));
         note("write-reqs-per-sec", format!("{}{sum_note}", origin.writes));
@@ -423,13 +412,7 @@ impl<'a> NamespaceLoad<'a> {
         let lbw_origin = per_device(&origin.large_block_writes);
         note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
         note("direct-frees", per_device(&origin.direct_frees));
-        let offset = |pct: u32, what: &str| {
-            format!(
-                "at 100 % the model issues {:.1} % of the cluster's {what}",
-                1e4 / f64::from(pct)
-            )
-        };
-        let lbr = offset(offsets.large_block_reads, "large-block reads");
+        let lbr = offset_note(offsets.large_block_reads, "large-block reads");
         note(
             "lbr-req-offset",
             format!("{lbr} ({})", per_device(&origin.large_block_reads)),
@@ -447,7 +430,7 @@ impl<'a> NamespaceLoad<'a> {
         }
         note(
             "lbw-req-offset",
-            offset(offsets.large_block_writes, "large-block writes"),
+            offset_note(offsets.large_block_writes, "large-block writes"),
         );
         note("read-size-offset", sizes.to_owned());
         document
@@ -532,6 +515,18 @@ fn remarks(
         )
     });
     implausible.chain(mismatches).collect()
+}
+
+/// The I/O of a storage test.
+fn requested_io(config: &ActConfig) -> Result<DriveIo, String> {
+    let load = RequestedLoad::of(config, MIN_IO_BYTES).map_err(sentences)?;
+    Ok(load.io())
+}
+
+/// Comment on an offset of `pct` percent for the operations `what`.
+fn offset_note(pct: u32, what: &str) -> String {
+    let share_pct = 1e4 / f64::from(pct);
+    format!("at 100 % the model issues {share_pct:.1} % of the cluster's {what}")
 }
 
 /// A rate per second, as a whole number.

@@ -434,8 +434,13 @@ pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, root: &Path) -> 
     )
     .identity();
     let before = facts.identity();
-    let name = |identity: Option<String>| {
-        identity.unwrap_or_else(|| "a device without a lasting name".to_owned())
-    };
-    (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
+    if now == before {
+        return None;
+    }
+    let unnamed = || "a device without a lasting name".to_owned();
+    Some(format!(
+        "it was {} and is {} now",
+        before.unwrap_or_else(unnamed),
+        now.unwrap_or_else(unnamed)
+    ))
 }

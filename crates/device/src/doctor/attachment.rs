@@ -169,12 +169,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     }
     let check = findings.check("controller", "");
     let drivers = device.drivers();
-    let find_driver = |known: &[&str]| {
-        drivers
-            .iter()
-            .find(|driver| known.contains(&driver.as_str()))
-    };
-    if let Some(driver) = find_driver(&RAID) {
+    if let Some(driver) = find_driver(&drivers, &RAID) {
         let why = "the controller's cache and firmware answer instead of the drive, all drives share one \
                    queue, and SMART is hidden";
         return check.because(why).warning(
@@ -182,7 +177,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
             "attach the drive directly, or use JBOD or HBA mode, with the controller's cache off",
         );
     }
-    if let Some(driver) = find_driver(&ADAPTERS) {
+    if let Some(driver) = find_driver(&drivers, &ADAPTERS) {
         return check.because("the adapter adds tens of microseconds, and its drives share one queue").note(
             format!("a host bus adapter ({driver}) is between the host and the drive"),
             "also test all of its drives at once: the adapter may saturate before the drives do",
@@ -208,6 +203,12 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
             drivers.join(", ")
         )),
     }
+}
+
+fn find_driver<'a>(drivers: &'a [String], known: &[&str]) -> Option<&'a String> {
+    drivers
+        .iter()
+        .find(|driver| known.contains(&driver.as_str()))
 }
 
 /// Compares the NUMA node of the device with the CPUs on which this process may run.

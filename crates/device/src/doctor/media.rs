@@ -355,11 +355,9 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
         }
         return;
     };
-    let read_celsius =
-        |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
     // A drive without a limit reports 0 K or nothing.
-    let limit = |name: &str| read_celsius(name).filter(|celsius| *celsius > 0.0);
-    match read_celsius("temp1_input") {
+    let limit = |name: &str| read_celsius(&monitor, name).filter(|celsius| *celsius > 0.0);
+    match read_celsius(&monitor, "temp1_input") {
         Some(now_celsius) => {
             judge_temperature(now_celsius, limit("temp1_max"), limit("temp1_crit"), check)
         }
@@ -368,6 +366,10 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
             "nvme smart-log, or smartctl -A",
         ),
     }
+}
+
+fn read_celsius(monitor: &SysDir, name: &str) -> Option<f64> {
+    Some(monitor.number::<i64>(name)? as f64 / 1_000.0)
 }
 
 fn judge_temperature(

@@ -241,10 +241,12 @@ impl<'a> DeviceNames<'a> {
         let by_id = self.root.join("dev").join(LASTING_LINKS[0]).join(name);
         let is_id = !name.contains('/') && self.leads_here(&by_id);
         let path = if is_id { by_id } else { PathBuf::from(name) };
-        match name == self.facts.path || self.leads_here(&path) {
-            true if self.is_lasting(&path) => NameMatch::Lasting,
-            true => NameMatch::Path,
-            false => NameMatch::Other,
+        if name != self.facts.path && !self.leads_here(&path) {
+            NameMatch::Other
+        } else if self.is_lasting(&path) {
+            NameMatch::Lasting
+        } else {
+            NameMatch::Path
         }
     }
 
@@ -285,26 +287,25 @@ fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
         .as_ref()
         .map(|part| format!("-part{}", part.index))
         .unwrap_or_default();
-    let all_disks = disks(root);
-    let lasting_name =
-        |description, text: &Option<String>, attribute: fn(&Disk) -> &Option<String>| {
-            let text = typed(text.as_deref()?);
-            let target_disk = disk.as_ref()?;
-            let is_same =
-                |other: &&Disk| attribute(other).as_deref().map(typed).as_ref() == Some(&text);
-            let other_disks = all_disks.iter().filter(|other| {
-                other.number != target_disk.number && !other.is_same_drive(target_disk)
+    let mut names = Vec::new();
+    if let Some(disk) = &disk {
+        let mut others = disks(root);
+        others.retain(|other| other.number != disk.number && !other.is_same_drive(disk));
+        if let Some(serial) = facts.serial.as_deref().map(typed) {
+            names.push(LastingName {
+                text: format!("{serial}{part}"),
+                description: "its serial number",
+                other_devices: nodes_named(&serial, &others, |other| &other.serial),
             });
-            let other_nodes = other_disks
-                .filter(is_same)
-                .map(|other| other.dir.node())
-                .collect();
-            Some(LastingName {
-                text: format!("{text}{part}"),
-                description,
-                other_devices: other_nodes,
-            })
-        };
+        }
+        if let Some(wwid) = facts.wwid.as_deref().map(typed) {
+            names.push(LastingName {
+                text: format!("{wwid}{part}"),
+                description: "its world-wide name",
+                other_devices: nodes_named(&wwid, &others, |other| &other.wwid),
+            });
+        }
+    }
     let mapped = facts
         .dm_uuid
         .as_ref()
@@ -313,21 +314,29 @@ fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
     let mapped = mapped
         .map(|name| root.join("dev/mapper").join(name))
         .filter(|path| path.exists());
-    let mapped = mapped.map(|path| LastingName {
+    names.extend(mapped.map(|path| LastingName {
         text: path.display().to_string(),
         description: "its device-mapper name",
         other_devices: Vec::new(),
-    });
-    let serial = lasting_name("its serial number", &facts.serial, |disk| &disk.serial);
-    let wwid = lasting_name("its world-wide name", &facts.wwid, |disk| &disk.wwid);
-    let by_id = by_id_link(facts, root).map(|path| LastingName {
+    }));
+    names.extend(by_id_link(facts, root).map(|path| LastingName {
         text: path.display().to_string(),
         description: "its link in /dev/disk/by-id",
         other_devices: Vec::new(),
-    });
-    [serial, wwid, mapped, by_id]
-        .into_iter()
-        .flatten()
+    }));
+    names
+}
+
+/// Nodes of the `disks` with the identifier `name`.
+fn nodes_named(
+    name: &str,
+    disks: &[Disk],
+    identifier: fn(&Disk) -> &Option<String>,
+) -> Vec<String> {
+    disks
+        .iter()
+        .filter(|disk| identifier(disk).as_deref().map(typed).as_deref() == Some(name))
+        .map(|disk| disk.dir.node())
         .collect()
 }
 

@@ -171,19 +171,16 @@ fn is_busy(error: &io::Error) -> bool {
 
 /// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
 fn busy(node: &Path, source: io::Error) -> Reason {
-    let other = || {
-        conflicting_lock(
-            open(node, false, 0).ok()?.as_fd(),
-            BYTE,
-            ByteLock::Exclusive,
-        )
-        .ok()
-        .flatten()
-    };
-    match is_busy(&source).then(other).flatten() {
-        Some(ByteLock::Exclusive) => second_run(false, String::new()),
-        Some(ByteLock::Shared) | None => Reason::io("open it for writing", source),
+    if is_busy(&source) && mark_of_other_run(node) == Some(ByteLock::Exclusive) {
+        second_run(false, String::new())
+    } else {
+        Reason::io("open it for writing", source)
     }
+}
+
+fn mark_of_other_run(node: &Path) -> Option<ByteLock> {
+    let file = open(node, false, 0).ok()?;
+    conflicting_lock(file.as_fd(), BYTE, ByteLock::Exclusive).ok()?
 }
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor

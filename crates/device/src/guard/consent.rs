@@ -92,79 +92,90 @@ impl WriteConsent {
 }
 
 /// Turns an examined and confirmed target into a consent.
-pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
-    let Examined {
-        request,
-        mut target,
-        opened,
-        claims,
-        size_bytes,
-        used_bytes,
-        evidence,
-        notes,
-    } = examined;
+pub(super) fn grant(guard: &Guard, mut examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
+    let request = examined.request.clone();
     let mut findings = Objections {
-        notes,
+        notes: std::mem::take(&mut examined.notes),
         ..Objections::default()
     };
-    if let Some(devices) = target.target_kind.subject() {
+    if let Some(devices) = examined.target.target_kind.subject() {
         devices.check_users(&guard.root, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
         return Err(findings.reasons);
     }
-    let mut notes = findings.notes;
-    let created = opened.is_none();
+    examined.notes = findings.notes;
+    if let Some((file, direct)) = examined.opened.take() {
+        return Ok(complete_grant(guard, examined, file, direct)?);
+    }
     let open_mode = OpenMode::of(&request, guard);
-    let (file, direct) = match opened {
-        Some(opened) => opened,
-        None => claim::new_file(Path::new(&request.path), open_mode)?,
-    };
-    let complete_grant = || {
-        match &target.target_kind {
-            TargetKind::Device { .. } => {
-                claim::check_same(&target.facts, &file, &guard.root)?;
-                check_same_size(&file, size_bytes)?;
-            }
-            TargetKind::File { .. } | TargetKind::NewFile { .. } => {
-                claim::check_sole_writer(&file, open_mode)?;
-                // A run that writes the whole file does not need the warning about unwritten blocks.
-                notes.extend(
-                    reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device),
-                );
-                // A created file now has an inode, a grown file another length.
-                target.facts = discover::discover(&request.path, &guard.root)?;
-            }
-        }
-        let recorded_size = recorded_size(&target, size_bytes);
-        let (stamp_key, key_recorded) =
-            keep_record(guard, &request, &target.facts, recorded_size, &mut notes)?;
-        let opened = Opened {
-            _claims: claims,
-            ..finish(
-                file,
-                target.facts,
-                used_bytes,
-                direct,
-                request.odsync,
-                notes,
-            )?
-        };
-        let keeps_store = request.keeps_store && Evidence::is_store_alone(&evidence);
-        Ok(WriteConsent {
-            opened,
-            stamp_key,
-            key_recorded,
-            erases: evidence,
-            keeps_store,
-            created,
-        })
-    };
-    complete_grant().map_err(|reason: Reason| {
-        if created {
+    let (file, direct) = claim::new_file(Path::new(&request.path), open_mode)?;
+    match complete_grant(guard, examined, file, direct) {
+        Ok(consent) => Ok(WriteConsent {
+            created: true,
+            ..consent
+        }),
+        Err(reason) => {
             remove(&request);
+            Err(reason.into())
         }
-        reason.into()
+    }
+}
+
+/// Checks the opened target again, reserves the space of a file, and records the key of the stamps.
+fn complete_grant(
+    guard: &Guard,
+    examined: Examined,
+    file: File,
+    direct: bool,
+) -> Result<WriteConsent, Reason> {
+    let keeps_store = examined.keeps_store();
+    let Examined {
+        request,
+        mut target,
+        claims,
+        size_bytes,
+        used_bytes,
+        evidence,
+        mut notes,
+        ..
+    } = examined;
+    match &target.target_kind {
+        TargetKind::Device { .. } => {
+            claim::check_same(&target.facts, &file, &guard.root)?;
+            check_same_size(&file, size_bytes)?;
+        }
+        TargetKind::File { .. } | TargetKind::NewFile { .. } => {
+            claim::check_sole_writer(&file, OpenMode::of(&request, guard))?;
+            // A run that writes the whole file does not need the warning about unwritten blocks.
+            notes.extend(
+                reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device),
+            );
+            // A created file now has an inode, a grown file another length.
+            target.facts = discover::discover(&request.path, &guard.root)?;
+        }
+    }
+    let recorded_size = recorded_size(&target, size_bytes);
+    let (stamp_key, key_recorded) =
+        keep_record(guard, &request, &target.facts, recorded_size, &mut notes)?;
+    let opened = finish(
+        file,
+        target.facts,
+        used_bytes,
+        direct,
+        request.odsync,
+        notes,
+    )?;
+    Ok(WriteConsent {
+        opened: Opened {
+            _claims: claims,
+            ..opened
+        },
+        stamp_key,
+        key_recorded,
+        erases: evidence,
+        keeps_store,
+        created: false,
     })
 }
 

@@ -10,6 +10,7 @@ use super::preparation::Records;
 use results::units;
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -228,12 +229,11 @@ impl Tally {
 
 /// Offset of the first sector that is neither zero nor stamped. In a file, stamped blocks may begin at any byte.
 fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize> {
-    let ours = |sector: &[u8]| {
-        sector.iter().all(|byte| *byte == 0) || key.is_some_and(|key| is_stamped(sector, key))
-    };
     let first = bytes
         .chunks(SECTOR_BYTES)
-        .position(|sector| !ours(sector))
+        .position(|sector| {
+            sector.iter().any(|byte| *byte != 0) && !key.is_some_and(|key| is_stamped(sector, key))
+        })
         .map(|index| index * SECTOR_BYTES)?;
     match key.filter(|_| is_file) {
         Some(key) => foreign_between_stamps(bytes, key).map(|at| at / SECTOR_BYTES * SECTOR_BYTES),
@@ -245,12 +245,6 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize
 /// write of an odd size has its stamps relative to its own start, and zeros after its last whole sector. `bytes` may
 /// begin and end within a sector.
 fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
-    let not_zero = |from: usize, to: usize| {
-        bytes
-            .get(from..to)
-            .and_then(|gap| gap.iter().position(|byte| *byte != 0))
-            .map(|at| from + at)
-    };
     let mut last_stamp_end = 0;
     for next_end in STAMP_BYTES..=bytes.len() {
         if !is_stamped(&bytes[next_end - STAMP_BYTES..next_end], key) {
@@ -262,13 +256,21 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
         } else {
             last_stamp_end
         };
-        if let Some(at) = not_zero(gap_start, next_end.saturating_sub(SECTOR_BYTES)) {
+        let gap_end = next_end.saturating_sub(SECTOR_BYTES);
+        if let Some(at) = first_nonzero(bytes, gap_start..gap_end) {
             return Some(at);
         }
         last_stamp_end = next_end;
     }
-    not_zero(last_stamp_end, bytes.len())
+    first_nonzero(bytes, last_stamp_end..bytes.len())
         .filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
+}
+
+/// Offset in `bytes` of the first byte of `range` that is not zero.
+fn first_nonzero(bytes: &[u8], range: Range<usize>) -> Option<usize> {
+    let start = range.start;
+    let at = bytes.get(range)?.iter().position(|byte| *byte != 0)?;
+    Some(start + at)
 }
 
 /// Reads samples of the first `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data without

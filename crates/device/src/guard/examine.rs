@@ -86,6 +86,13 @@ pub(super) struct Examined {
     pub(super) notes: Vec<String>,
 }
 
+impl Examined {
+    /// True if the run keeps the record store on the device: the device holds nothing else.
+    pub(super) fn keeps_store(&self) -> bool {
+        self.request.keeps_store && Evidence::is_store_alone(&self.evidence)
+    }
+}
+
 /// Resolves the name in `request`.
 pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<ResolvedTarget, Reason> {
     let path = Path::new(&request.path);
@@ -512,16 +519,11 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
 
 /// Watches the devices at `dirs` for `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
 fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
-    let read_counters = || {
-        dirs.iter()
-            .map(|dir| Counters::of(dir))
-            .collect::<Option<Vec<_>>>()
-    };
-    let Some(before) = read_counters() else {
+    let Some(before) = read_counters(dirs) else {
         return Ok(false);
     };
     std::thread::sleep(watch_time);
-    let Some(after) = read_counters() else {
+    let Some(after) = read_counters(dirs) else {
         return Ok(false);
     };
     match before
@@ -535,6 +537,10 @@ fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
         }),
         None => Ok(true),
     }
+}
+
+fn read_counters(dirs: &[&SysDir]) -> Option<Vec<Counters>> {
+    dirs.iter().map(|dir| Counters::of(dir)).collect()
 }
 
 #[cfg(test)]

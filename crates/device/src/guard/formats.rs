@@ -121,14 +121,10 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
     const HAS_JOURNAL: u64 = 4;
     const JOURNAL_DEVICE: u64 = 8;
     const ONLY_EXT4: [u64; 2] = [0x2c0, 0x478];
-    let feature = |at: u64| {
-        contents
-            .bytes(magic_at - 0x38 + at, 4)
-            .map_or(0, little_endian)
-    };
-    let compatible = feature(0x5c);
-    let incompatible = feature(0x60);
-    let read_only = feature(0x64);
+    let superblock_at = magic_at - 0x38;
+    let compatible = u32_at(contents, superblock_at + 0x5c);
+    let incompatible = u32_at(contents, superblock_at + 0x60);
+    let read_only = u32_at(contents, superblock_at + 0x64);
     match (incompatible, read_only) {
         (journal, _) if journal & JOURNAL_DEVICE != 0 => {
             "the journal of an ext3 or ext4 file system"
@@ -139,6 +135,11 @@ fn ext_version(contents: &Contents, magic_at: u64) -> &'static str {
         _ if compatible & HAS_JOURNAL != 0 => "an ext3 file system",
         _ => "an ext2 file system",
     }
+}
+
+/// The little-endian number of 4 bytes at `at`; 0 if it was not read.
+fn u32_at(contents: &Contents, at: u64) -> u64 {
+    contents.bytes(at, 4).map_or(0, little_endian)
 }
 
 /// The header `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.

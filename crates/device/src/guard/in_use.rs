@@ -31,21 +31,11 @@ struct KernelUsers {
 impl KernelUsers {
     /// Reads the current users. Each unreadable table adds a note.
     fn now(root: &Path, findings: &mut Objections) -> Self {
-        let mut lines = |list_name: &str, path: &str| {
-            let path = root.join("proc").join(path);
-            let text = fs::read_to_string(&path);
-            text.unwrap_or_else(|error| {
-                findings.note(format!(
-                    "{list_name} in {} could not be read ({error})",
-                    path.display()
-                ));
-                String::new()
-            })
-        };
-        let own_mounts = lines("mounts", "self/mountinfo");
-        let init_mounts = lines("mounts", "1/mountinfo");
+        let proc_dir = root.join("proc");
+        let own_mounts = read_table("mounts", &proc_dir.join("self/mountinfo"), findings);
+        let init_mounts = read_table("mounts", &proc_dir.join("1/mountinfo"), findings);
         let mounts = [(own_mounts, ""), (init_mounts, ", as process 1 sees it")];
-        let swaps = lines("swap", "swaps");
+        let swaps = read_table("swap", &proc_dir.join("swaps"), findings);
         Self {
             mounts: mounts
                 .iter()
@@ -117,6 +107,17 @@ impl KernelUsers {
     }
 }
 
+/// Text of the table at `path`, or an empty text and a note.
+fn read_table(list_name: &str, path: &Path, findings: &mut Objections) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| {
+        findings.note(format!(
+            "{list_name} in {} could not be read ({error})",
+            path.display()
+        ));
+        String::new()
+    })
+}
+
 impl TargetDevices {
     /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
     pub(super) fn check_users(
@@ -142,16 +143,17 @@ impl TargetDevices {
 
     fn check_mounts(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for (mount, seen_by) in &users.mounts {
-            let by_number = self.node(mount.number).map(|node| node.description.clone());
-            // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
-            // block device. If the source is a file, the mount uses a loop device, which has its own check.
-            let by_source = || {
-                let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
-                is_device
-                    .then(|| self.find_path(&mount.source, root))
-                    .flatten()
+            let description = if let Some(node) = self.node(mount.number) {
+                Some(node.description.clone())
+            } else if fs::metadata(&mount.source).is_ok_and(|source| source.is_file()) {
+                // The mount uses a loop device, which has its own check.
+                None
+            } else {
+                // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
+                // block device.
+                self.find_path(&mount.source, root)
             };
-            if let Some(description) = by_number.or_else(by_source) {
+            if let Some(description) = description {
                 findings.mounted(description, mount.mount_point.clone(), seen_by);
             }
         }
@@ -377,12 +379,11 @@ impl Export {
         by_number
             .or_else(|| {
                 let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
-                let is_below = |dir: &SysDir| {
-                    controller_names(dir)
+                devices.nodes.iter().find(|node| {
+                    controller_names(&node.dir)
                         .iter()
                         .any(|controller| controller == name)
-                };
-                devices.nodes.iter().find(|node| is_below(&node.dir))
+                })
             })
             .map(|node| node.description.clone())
             .or_else(|| {
@@ -397,38 +398,40 @@ impl Export {
 fn namespaces(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for subsystem in config.below("nvmet/subsystems") {
-        let mut add = |object_name: String, dir: &SysDir, source: Export| {
-            if dir.flag("enable") == Some(true) {
-                let stop_hint = format!(
-                    "disable the export (`echo 0 > {}`)",
-                    dir.path().join("enable").display()
-                );
-                exports.push(Export {
-                    export_name: format!("{object_name} of NVMe-oF subsystem {}", subsystem.name()),
-                    stop_hint,
-                    ..source
-                });
-            }
-        };
-        for dir in subsystem.below("namespaces") {
-            let paths = dir.text("device_path").into_iter().collect();
-            add(
-                format!("namespace {}", dir.name()),
-                &dir,
-                Export {
-                    paths,
-                    ..Export::default()
-                },
-            );
+        let subsystem_name = subsystem.name();
+        for dir in subsystem.below("namespaces").filter(is_enabled) {
+            exports.push(Export {
+                export_name: format!(
+                    "namespace {} of NVMe-oF subsystem {subsystem_name}",
+                    dir.name()
+                ),
+                stop_hint: disable_hint(&dir),
+                paths: dir.text("device_path").into_iter().collect(),
+                ..Export::default()
+            });
         }
         let dir = subsystem.child("passthru");
-        let source = Export {
-            controller: dir.text("device_path"),
-            ..Export::default()
-        };
-        add("the passed-through controller".to_owned(), &dir, source);
+        if is_enabled(&dir) {
+            exports.push(Export {
+                export_name: format!(
+                    "the passed-through controller of NVMe-oF subsystem {subsystem_name}"
+                ),
+                stop_hint: disable_hint(&dir),
+                controller: dir.text("device_path"),
+                ..Export::default()
+            });
+        }
     }
     exports
+}
+
+fn is_enabled(dir: &SysDir) -> bool {
+    dir.flag("enable") == Some(true)
+}
+
+fn disable_hint(dir: &SysDir) -> String {
+    let path = dir.path().join("enable");
+    format!("disable the export (`echo 0 > {}`)", path.display())
 }
 
 /// Active LIO backstores. The exported device is in `info`, and in `udev_path` if the tool that created the backstore
@@ -436,36 +439,15 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
 fn backstores(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for plugin in config.below("target/core") {
-        for dir in plugin
-            .below("")
-            .filter(|dir| dir.flag("enable") == Some(true))
-        {
+        for dir in plugin.below("").filter(is_enabled) {
             let info = dir.text("info").unwrap_or_default();
-            let value_after = |label: &str| {
-                info.split_once(label)?
-                    .1
-                    .split_whitespace()
-                    .next()
-                    .map(str::to_owned)
-            };
-            let number = || {
-                DeviceNumber::parse(&format!(
-                    "{}:{}",
-                    value_after("Major:")?,
-                    value_after("Minor:")?
-                ))
-            };
-            let paths = [
-                dir.text("udev_path"),
-                value_after("UDEV PATH:"),
-                value_after("File:"),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
+            let mut paths = Vec::new();
+            paths.extend(dir.text("udev_path"));
+            paths.extend(word_after(&info, "UDEV PATH:").map(str::to_owned));
+            paths.extend(word_after(&info, "File:").map(str::to_owned));
             exports.push(Export {
                 paths,
-                number: number(),
+                number: backstore_number(&info),
                 controller: None,
                 export_name: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
                 stop_hint: "delete the backstore (`targetcli`, /backstores)".to_owned(),
@@ -473,6 +455,17 @@ fn backstores(config: &SysDir) -> Vec<Export> {
         }
     }
     exports
+}
+
+/// Number of the device of an LIO backstore.
+fn backstore_number(info: &str) -> Option<DeviceNumber> {
+    let major = word_after(info, "Major:")?;
+    let minor = word_after(info, "Minor:")?;
+    DeviceNumber::parse(&format!("{major}:{minor}"))
+}
+
+fn word_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    text.split_once(label)?.1.split_whitespace().next()
 }
 
 #[cfg(test)]

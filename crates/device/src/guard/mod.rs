@@ -305,28 +305,30 @@ fn check_named_twice(
     requests: &[Request],
     targets: &[ResolvedTarget],
 ) -> Result<(), GuardRefusals> {
-    let conflict_with_earlier = |index: usize| {
-        let target = &targets[index];
-        targets[..index]
-            .iter()
-            .zip(requests)
-            .find_map(|(earlier, request)| {
-                let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
-                    (Some(one), Some(two)) => one.overlaps(two)?,
-                    // Neither file exists yet, so they overlap only if their names are equal.
-                    (None, None) if request.path == requests[index].path => Overlap::Bytes,
-                    _ => return None,
-                };
-                Some(reason_of_overlap(
-                    overlap,
-                    &request.path,
-                    target.facts.wwid.as_deref(),
-                ))
-            })
-    };
-    let checks = (0..targets.len())
-        .map(|at| conflict_with_earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
+    let checks = (0..targets.len()).map(|index| check_earlier(index, requests, targets));
     all(checks, requests).map(|_| ())
+}
+
+/// Refuses the target `index` if it has bytes in common with an earlier target.
+fn check_earlier(
+    index: usize,
+    requests: &[Request],
+    targets: &[ResolvedTarget],
+) -> Result<(), Vec<Reason>> {
+    let target = &targets[index];
+    for (earlier, request) in targets[..index].iter().zip(requests) {
+        let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
+            (Some(one), Some(two)) => one.overlaps(two),
+            // Neither file exists yet, so they overlap only if their names are equal.
+            (None, None) if request.path == requests[index].path => Some(Overlap::Bytes),
+            _ => None,
+        };
+        if let Some(overlap) = overlap {
+            let wwid = target.facts.wwid.as_deref();
+            return Err(reason_of_overlap(overlap, &request.path, wwid).into());
+        }
+    }
+    Ok(())
 }
 
 fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Reason {
@@ -376,22 +378,15 @@ fn ask(
     root: &Path,
 ) -> Result<(), GuardRefusals> {
     let mut refusals = Vec::new();
-    let is_asked = |examined: &&Examined| {
-        let keeps_store =
-            examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
-        !keeps_store && !examined.evidence.is_empty()
-    };
-    for Examined {
-        request,
-        target,
-        evidence,
-        ..
-    } in examined.iter().filter(is_asked)
-    {
+    for examined in examined {
+        if examined.keeps_store() || examined.evidence.is_empty() {
+            continue;
+        }
+        let request = &examined.request;
         let question = Question {
             name: &request.path,
-            facts: &target.facts,
-            evidence,
+            facts: &examined.target.facts,
+            evidence: &examined.evidence,
         };
         if let Err(reason) = answers.decide(&question, root) {
             refusals.push(Refusal {

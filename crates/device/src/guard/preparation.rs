@@ -275,15 +275,15 @@ fn file_name(identity: &str) -> String {
 }
 
 fn default_dir() -> Option<PathBuf> {
-    let env_path = |name: &str| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
     env_path("FLASHPROOF_STATE")
         .or_else(|| Some(env_path("XDG_STATE_HOME")?.join("flashproof")))
         .or_else(|| (effective_user() == 0).then(|| PathBuf::from("/var/lib/flashproof")))
         .or_else(|| Some(env_path("HOME")?.join(".local/state/flashproof")))
+}
+
+fn env_path(name: &str) -> Option<PathBuf> {
+    let value = env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(PathBuf::from(value))
 }
 
 /// Current time, seconds since 1970.
@@ -405,27 +405,29 @@ impl Prepared {
 
     /// Progress, in words.
     pub fn progress(&self) -> String {
-        match self.is_complete() {
-            true => "complete".to_owned(),
-            false if self.passes_done >= self.passes() => match &self.sample {
-                Some(VerifiedSample {
-                    spots,
-                    mismatches: mismatches @ 1..,
-                    ..
-                }) => {
-                    format!(
-                        "all passes are written, but {mismatches} of {spots} places read back differ"
-                    )
-                }
-                _ => "all passes are written, but no sample has been verified yet".to_owned(),
-            },
-            false => format!(
+        if self.is_complete() {
+            return "complete".to_owned();
+        }
+        if self.passes_done < self.passes() {
+            return format!(
                 "at byte {} of {} of pass {} of {}",
                 self.mark_bytes,
                 self.pass_bytes(),
                 self.passes_done + 1,
                 self.passes()
-            ),
+            );
+        }
+        match &self.sample {
+            Some(VerifiedSample {
+                spots,
+                mismatches: mismatches @ 1..,
+                ..
+            }) => {
+                format!(
+                    "all passes are written, but {mismatches} of {spots} places read back differ"
+                )
+            }
+            _ => "all passes are written, but no sample has been verified yet".to_owned(),
         }
     }
 
@@ -495,19 +497,17 @@ impl Records {
     ) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {
-            let same = |now: &&mut Prepared| {
-                (now.seed, now.started_unix_s, &now.written_since)
-                    == (
-                        prepared.seed,
-                        prepared.started_unix_s,
-                        &prepared.written_since,
-                    )
+            let Some(now) = &mut record.prepared else {
+                return;
             };
-            if let Some(now) = record.prepared.as_mut().filter(same) {
-                now.sample = Some(sample.clone());
-                is_same = true;
+            is_same = now.seed == prepared.seed
+                && now.started_unix_s == prepared.started_unix_s
+                && now.written_since == prepared.written_since;
+            if !is_same {
+                return;
             }
-            if is_same && sample.mismatches > 0 {
+            now.sample = Some(sample.clone());
+            if sample.mismatches > 0 {
                 record.failed_read_back = Some(sample.clone());
             }
         })?;

@@ -58,6 +58,14 @@ struct FilePart {
     is_exact: bool,
 }
 
+impl FilePart {
+    fn overlaps(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+            && meet(&self.bytes, &other.bytes)
+            && (self.is_exact || other.is_exact)
+    }
+}
+
 /// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
@@ -157,47 +165,40 @@ impl TargetDevices {
         } else {
             (Relation::Beneath, Relation::Beneath)
         };
-        let describe = |of_target: String, beneath: String| {
-            if is_target {
-                of_target
-            } else {
-                beneath + " beneath it"
-            }
+        let description = if is_target {
+            "it".to_owned()
+        } else {
+            format!("{} beneath it", dir.node())
         };
-
-        self.push(
-            Some(number),
-            dir,
-            describe("it".to_owned(), dir.node()),
-            itself_relation,
-        );
+        self.push(Some(number), dir, description, itself_relation);
         self.nodes
             .iter_mut()
             .rev()
             .take(1)
             .for_each(|node| node.path_to_target.extend(upper_disk.cloned()));
         if is_partition {
-            let name = format!("the disk {}", disk.node());
-            self.push(
-                disk.dev(),
-                &disk,
-                describe(format!("{name} that it lies on"), name.clone()),
-                part_relation,
-            );
+            let place = if is_target {
+                "that it lies on"
+            } else {
+                "beneath it"
+            };
+            let description = format!("the disk {} {place}", disk.node());
+            self.push(disk.dev(), &disk, description, part_relation);
         }
+        let possessive = if is_target { "its" } else { "the" };
+        let beneath = if is_target { "" } else { " beneath it" };
         for partition in dir.partitions() {
-            let name = format!("partition {}", partition.node());
-            let description = describe(format!("its {name}"), format!("the {name}"));
+            let description = format!("{possessive} partition {}{beneath}", partition.node());
             self.push(partition.dev(), &partition, description, part_relation);
         }
-        self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
+        self.add_generic(machine, &disk, possessive);
         self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), is_target);
-        let possessive = if is_target {
+        let backing_name = if is_target {
             "its backing file"
         } else {
             "the file beneath it,"
         };
-        self.add_backing(machine, &disk, bytes, is_exact, possessive);
+        self.add_backing(machine, &disk, bytes, is_exact, backing_name);
         for number in disk.below("slaves").filter_map(|slave| slave.dev()) {
             if let Some(dir) = SysDir::of_block(machine.root, number) {
                 self.add(machine, number, &dir, Some(&disk), false);
@@ -442,29 +443,23 @@ impl TargetDevices {
 
     /// How two targets overlap; `None` if they have no bytes in common.
     pub(super) fn overlaps(&self, other: &Self) -> Option<Overlap> {
-        let in_devices = |one: &Self, two: &Self| {
-            let target = two.nodes.first()?;
-            one.node(target.number).map(|node| match node.relation {
-                Relation::OtherPath => Overlap::Drive,
-                Relation::Itself | Relation::Part | Relation::Beneath => Overlap::Bytes,
-            })
-        };
-        in_devices(self, other)
-            .or_else(|| in_devices(other, self))
+        self.overlap_with_target_of(other)
+            .or_else(|| other.overlap_with_target_of(self))
             .or_else(|| {
-                let pairs = self
-                    .files
+                self.files
                     .iter()
-                    .flat_map(|one| other.files.iter().map(move |two| (one, two)));
-                pairs
-                    .into_iter()
-                    .any(|(one, two): (&FilePart, &FilePart)| {
-                        (one.device, one.inode) == (two.device, two.inode)
-                            && meet(&one.bytes, &two.bytes)
-                            && (one.is_exact || two.is_exact)
-                    })
+                    .any(|one| other.files.iter().any(|two| one.overlaps(two)))
                     .then_some(Overlap::Bytes)
             })
+    }
+
+    /// How the target of `other` overlaps the devices that share bytes with this target.
+    fn overlap_with_target_of(&self, other: &Self) -> Option<Overlap> {
+        let target = other.nodes.first()?;
+        match self.node(target.number)?.relation {
+            Relation::OtherPath => Some(Overlap::Drive),
+            Relation::Itself | Relation::Part | Relation::Beneath => Some(Overlap::Bytes),
+        }
     }
 }
 
@@ -477,35 +472,32 @@ impl Node {
     /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices to which
     /// a volume manager or RAID gives other bytes than to the target.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
-        let is_own = |holder: &SysDir| {
-            self.path_to_target
+        self.dir.below("holders").filter(|holder| {
+            !self
+                .path_to_target
                 .iter()
                 .any(|way| way.name() == holder.name() || lie_apart(way, holder))
-        };
-        self.dir
-            .below("holders")
-            .filter(move |holder| !is_own(holder))
+        })
     }
 }
 
 /// True if a common manager gives each device its own bytes: volumes of one LVM group, partitions mapped by kpartx,
 /// arrays of one md container.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
-    /// `LVM-`, and 32 characters that identify the volume group.
-    const GROUP_LEN: usize = 4 + 32;
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let one_uuid = uuid(one);
     let two_uuid = uuid(two);
-    let group = |uuid: &str| {
-        uuid.get(..GROUP_LEN)
-            .filter(|group| group.starts_with("LVM-"))
-            .map(str::to_owned)
-    };
+    let one_group = volume_group(&one_uuid);
     let is_partition = |uuid: &str| uuid.starts_with("part") && uuid.contains('-');
     let is_array = |dir: &SysDir| dir.child("md").path().is_dir();
-    (group(&one_uuid).is_some() && group(&one_uuid) == group(&two_uuid))
+    (one_group.is_some() && one_group == volume_group(&two_uuid))
         || (is_partition(&one_uuid) && is_partition(&two_uuid))
         || (is_array(one) && is_array(two))
+}
+
+/// The volume group in a device-mapper UUID of LVM: `LVM-`, and 32 characters that identify the group.
+fn volume_group(uuid: &str) -> Option<&str> {
+    uuid.get(..4 + 32).filter(|group| group.starts_with("LVM-"))
 }
 
 /// Range of the disk that the device at `dir` covers, bytes.

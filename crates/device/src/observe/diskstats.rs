@@ -27,6 +27,20 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
+impl Counts {
+    fn of_four(values: &[u64]) -> Option<Self> {
+        let [completed, merged, sectors, time_ms] = *values else {
+            return None;
+        };
+        Some(Self {
+            completed,
+            merged,
+            sectors,
+            time_ms,
+        })
+    }
+}
+
 /// The 17 values of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -114,32 +128,19 @@ impl Counters {
             .take(17)
             .map(|word| word.parse().ok())
             .collect::<Option<_>>()?;
-        let counts = |at: usize| {
-            let [completed, merged, sectors, time_ms] = *values.get(at..at + 4)? else {
-                return None;
-            };
-            Some(Counts {
-                completed,
-                merged,
-                sectors,
-                time_ms,
-            })
-        };
-        let flushes = || {
-            Some(Counts {
-                completed: *values.get(15)?,
-                time_ms: *values.get(16)?,
-                ..Counts::default()
-            })
-        };
+        let flush = values.get(15..17).map(|flush| Counts {
+            completed: flush[0],
+            time_ms: flush[1],
+            ..Counts::default()
+        });
         let counters = Self {
-            read: counts(0)?,
-            write: counts(4)?,
+            read: Counts::of_four(values.get(0..4)?)?,
+            write: Counts::of_four(values.get(4..8)?)?,
             in_flight: *values.get(8)?,
             busy_ms: *values.get(9)?,
             queue_ms: *values.get(10)?,
-            discard: counts(11),
-            flush: flushes(),
+            discard: values.get(11..15).and_then(Counts::of_four),
+            flush,
         };
         matches!(values.len(), 11 | 15 | 17).then_some(counters)
     }

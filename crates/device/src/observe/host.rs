@@ -271,12 +271,12 @@ impl HostSampler {
         let [busy, iowait, steal] = shares.map_or([None; 3], |shares| shares.map(Some));
         let rate =
             |now: Option<u64>, before: Option<u64>| per_sec(now?.checked_sub(before?)?, interval);
-        let pressure = |at: usize| {
-            let (now, before) = current.pressure_us.zip(previous.pressure_us)?;
-            share_pct(
-                now[at].checked_sub(before[at])?.saturating_mul(1_000),
-                interval,
-            )
+        let [psi_some, psi_full] = match (current.pressure_us, previous.pressure_us) {
+            (Some(now_us), Some(before_us)) => [0, 1].map(|at| {
+                let stalled_us = now_us[at].checked_sub(before_us[at])?;
+                share_pct(stalled_us.saturating_mul(1_000), interval)
+            }),
+            _ => [None; 2],
         };
         let available = self
             .meminfo
@@ -305,8 +305,8 @@ impl HostSampler {
                 available.map(|bytes| bytes as f64),
             ),
             (Column::Load1Min, load),
-            (Column::PsiIoSomePct, pressure(0)),
-            (Column::PsiIoFullPct, pressure(1)),
+            (Column::PsiIoSomePct, psi_some),
+            (Column::PsiIoFullPct, psi_full),
             (
                 Column::CpuBusiestPct,
                 busiest_pct(&current.each_cpu, &previous.each_cpu),
@@ -354,14 +354,16 @@ fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
 
 /// Microseconds in which some tasks, and in which all tasks, waited for I/O, from the text of `/proc/pressure/io`.
 fn pressure_us(text: &str) -> Option<[u64; 2]> {
-    let total = |kind: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
-        line.split_ascii_whitespace()
-            .find_map(|word| word.strip_prefix("total="))?
-            .parse()
-            .ok()
-    };
-    Some([total("some ")?, total("full ")?])
+    Some([stall_us(text, "some ")?, stall_us(text, "full ")?])
+}
+
+/// The total of the line that begins with `kind`.
+fn stall_us(text: &str, kind: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
+    line.split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix("total="))?
+        .parse()
+        .ok()
 }
 
 /// Clock ticks since boot, of one CPU or summed over all CPUs.

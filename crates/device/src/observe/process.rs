@@ -217,17 +217,19 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
         .into_iter()
         .flatten()
         .flatten();
-    let thread = |task: fs::DirEntry| {
-        let name = fs::read_to_string(task.path().join("comm"))
-            .ok()?
-            .trim()
-            .to_owned();
-        let number = name.strip_prefix(ISSUING_PREFIX)?.parse::<u32>().ok()?;
-        Some((number, Thread::open(&task.path(), name, None)?))
-    };
-    let mut threads: Vec<_> = tasks.filter_map(thread).collect();
+    let mut threads: Vec<_> = tasks
+        .filter_map(|task| issuing_thread(&task.path()))
+        .collect();
     threads.sort_by_key(|(number, _)| *number);
     threads.into_iter().map(|(_, thread)| thread).collect()
+}
+
+/// The thread of the task at `dir` and its number, if the thread issues operations.
+fn issuing_thread(dir: &Path) -> Option<(u32, Thread)> {
+    let comm = fs::read_to_string(dir.join("comm")).ok()?;
+    let name = comm.trim().to_owned();
+    let number = name.strip_prefix(ISSUING_PREFIX)?.parse().ok()?;
+    Some((number, Thread::open(dir, name, None)?))
 }
 
 /// Worker threads of io_uring. The kernel starts and ends workers at any time, so each sample lists them again; the

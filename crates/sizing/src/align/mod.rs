@@ -22,8 +22,11 @@
 //! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 
 use crate::drive_io::DriveIo;
+use load::rate::Rate;
 use act::dialect::line_of;
 use act::options::{OptionKind, Test};
+use act::rates::StorageDerived;
+use act::sizes::HistogramSizes;
 use act::table::find;
 use act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
 use std::ops::RangeInclusive;
@@ -128,6 +131,25 @@ impl Ops {
     }
 }
 
+/// Operations of records at `rate`; see [`StorageDerived::record_io_bytes`].
+fn record_ops(
+    derived: &StorageDerived,
+    rate: Rate,
+    sizes: Option<HistogramSizes>,
+    step_bytes: u32,
+) -> Ops {
+    let per_sec = rate.per_sec_f64();
+    if per_sec <= 0.0 {
+        return Ops::default();
+    }
+    let (mean_bytes, max_bytes) = derived.record_io_bytes(sizes, step_bytes);
+    Ops {
+        per_sec,
+        mean_bytes,
+        max_bytes: max_bytes.into(),
+    }
+}
+
 /// Load of a configuration, summed over all of its devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestedLoad {
@@ -144,21 +166,11 @@ impl RequestedLoad {
     /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
-        let record_ops = |rate: f64, sizes, step_bytes| {
-            if rate <= 0.0 {
-                return Ops::default();
-            }
-            let (mean_bytes, max_bytes) = derived.record_io_bytes(sizes, step_bytes);
-            Ops {
-                per_sec: rate,
-                mean_bytes,
-                max_bytes: max_bytes.into(),
-            }
-        };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {
             reads: record_ops(
-                derived.read_rate.per_sec_f64(),
+                &derived,
+                derived.read_rate,
                 config.read_sizes(),
                 min_io_bytes,
             ),
@@ -167,7 +179,8 @@ impl RequestedLoad {
                 derived.large_block_bytes,
             ),
             commits: record_ops(
-                derived.commit_write_rate.per_sec_f64(),
+                &derived,
+                derived.commit_write_rate,
                 config.write_sizes(),
                 write_step_bytes,
             ),
@@ -196,36 +209,42 @@ impl RequestedLoad {
     /// of a Poisson stream is the square root of n. The error of the bytes is the square root of (n x the mean square
     /// of a size). That mean square is at most the mean size x the largest size.
     pub fn seconds_for(&self, noise: f64) -> f64 {
-        let count = |ops: f64| match ops > 0.0 {
-            true if self.poisson => 1.0 / (noise * noise * ops),
-            true => 2.0 / (noise * ops),
-            false => 0.0,
-        };
-        let bytes = |drawn: Ops, blocks: Ops| {
-            let all = drawn.per_sec * drawn.mean_bytes + blocks.per_sec * blocks.mean_bytes;
-            let varying = if self.poisson {
-                blocks.per_sec * blocks.mean_bytes * blocks.max_bytes
-            } else {
-                0.0
-            };
-            let square = drawn.per_sec * drawn.mean_bytes * drawn.max_bytes + varying;
-            if all > 0.0 {
-                square / (noise * all).powi(2)
-            } else {
-                0.0
-            }
-        };
         let io = self.io();
         [
-            count(io.reads_per_sec),
-            count(io.writes_per_sec),
-            count(self.large_block_reads.per_sec),
-            count(self.large_block_writes.per_sec),
-            bytes(self.reads, self.large_block_reads),
-            bytes(self.commits, self.large_block_writes),
+            self.seconds_for_rate(io.reads_per_sec, noise),
+            self.seconds_for_rate(io.writes_per_sec, noise),
+            self.seconds_for_rate(self.large_block_reads.per_sec, noise),
+            self.seconds_for_rate(self.large_block_writes.per_sec, noise),
+            self.seconds_for_bytes(self.reads, self.large_block_reads, noise),
+            self.seconds_for_bytes(self.commits, self.large_block_writes, noise),
         ]
         .into_iter()
         .fold(0.0, f64::max)
+    }
+
+    fn seconds_for_rate(&self, ops_per_sec: f64, noise: f64) -> f64 {
+        if ops_per_sec <= 0.0 {
+            0.0
+        } else if self.poisson {
+            1.0 / (noise * noise * ops_per_sec)
+        } else {
+            2.0 / (noise * ops_per_sec)
+        }
+    }
+
+    fn seconds_for_bytes(&self, records: Ops, blocks: Ops, noise: f64) -> f64 {
+        let bytes_per_sec =
+            records.per_sec * records.mean_bytes + blocks.per_sec * blocks.mean_bytes;
+        if bytes_per_sec <= 0.0 {
+            return 0.0;
+        }
+        let square_of_blocks = if self.poisson {
+            blocks.per_sec * blocks.mean_bytes * blocks.max_bytes
+        } else {
+            0.0
+        };
+        let square = records.per_sec * records.mean_bytes * records.max_bytes + square_of_blocks;
+        square / (noise * bytes_per_sec).powi(2)
     }
 }
 

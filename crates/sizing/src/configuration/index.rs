@@ -20,81 +20,90 @@ pub(super) fn configuration(
     test: &TestOptions,
 ) -> Option<Result<Configuration, ConfigurationError>> {
     let rates = index.transactions()?;
+    let configuration = build(index, rates, profile, test);
+    Some(
+        configuration.map_err(|problems| ConfigurationError::Refused {
+            namespace: format!("{}-index", index.namespace),
+            problems,
+        }),
+    )
+}
+
+/// The configuration for `rates`: reads and writes per second of all drives of `index`. Errors: the problems of the
+/// configuration.
+fn build(
+    index: &IndexLoad,
+    rates: [f64; 2],
+    profile: &Profile,
+    test: &TestOptions,
+) -> Result<Configuration, String> {
     let IndexLoad {
         node,
         mounts,
         defrag_lwm_pct,
         ..
     } = index;
-    let namespace = format!("{}-index", index.namespace);
     let drives = mounts.len().max(1);
     let [reads, writes] = rates.map(|rate| whole_rate(rate / drives as f64));
-    let build = || {
-        let mut config = ActConfig {
-            test: Test::Index,
-            device_names: device_names(test)?,
-            test_duration_sec: test.duration_sec,
-            read_reqs_per_sec: reads,
-            write_reqs_per_sec: writes,
-            defrag_lwm_pct: defrag_lwm_pct.unwrap_or(DEFRAG_LWM_PCT),
-            ..ActConfig::default()
-        };
-        let io = requested_io(&config)?;
-        scale(&mut config, test.factor).map_err(sentences)?;
-        let requested_io = requested_io(&config)?;
-        let times = if test.factor == Factor::ONE {
-            String::new()
-        } else {
-            format!("{} times ", test.factor)
-        };
-        let mut document = Document::new(config);
-        document.paragraph(&format!(
-            "{times}the load of the primary index of namespace {} on one of its drives, node {node}. Written by {}.",
-            index.namespace, profile.tool
-        ));
-        document.paragraph(
-            "ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.",
-        );
-        profile
-            .doubts()
-            .iter()
-            .for_each(|doubt| document.paragraph(&format!("IN DOUBT: {doubt}")));
-        let split = match mounts.len() {
-            0 => "; the log names no mount points: divide by the number of drives of the index"
-                .to_owned(),
-            count => format!("; divided by {count} ({})", mounts.join(", ")),
-        };
-        let [reads, writes] = rates.map(|rate| format!("{rate:.1}"));
-        document.note(
-            "read-reqs-per-sec",
-            &format!("Here: {reads} reads/s of clients at this node{split}."),
-        );
-        document.note(
-            "write-reqs-per-sec",
-            &format!("Here: {writes} records written/s, including replicas{split}."),
-        );
-        let lwm = if defrag_lwm_pct.is_some() {
-            "from the server's configuration"
-        } else {
-            "the database's default"
-        };
-        document.note("defrag-lwm-pct", &format!("Here: {lwm}."));
-        let remarks = Vec::new();
-        let text = document.to_string();
-        Ok(Configuration {
-            test: Test::Index,
-            namespace: namespace.clone(),
-            drives,
-            text,
-            requested_io,
-            cluster_io: io,
-            remarks,
-        })
+    let mut config = ActConfig {
+        test: Test::Index,
+        device_names: device_names(test)?,
+        test_duration_sec: test.duration_sec,
+        read_reqs_per_sec: reads,
+        write_reqs_per_sec: writes,
+        defrag_lwm_pct: defrag_lwm_pct.unwrap_or(DEFRAG_LWM_PCT),
+        ..ActConfig::default()
     };
-    Some(build().map_err(|problems| ConfigurationError::Refused {
-        namespace: namespace.clone(),
-        problems,
-    }))
+    let io = requested_io(&config)?;
+    scale(&mut config, test.factor).map_err(sentences)?;
+    let requested_io = requested_io(&config)?;
+    let times = if test.factor == Factor::ONE {
+        String::new()
+    } else {
+        format!("{} times ", test.factor)
+    };
+    let mut document = Document::new(config);
+    document.paragraph(&format!(
+        "{times}the load of the primary index of namespace {} on one of its drives, node {node}. Written by {}.",
+        index.namespace, profile.tool
+    ));
+    document.paragraph(
+        "ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.",
+    );
+    profile
+        .doubts()
+        .iter()
+        .for_each(|doubt| document.paragraph(&format!("IN DOUBT: {doubt}")));
+    let split = match mounts.len() {
+        0 => "; the log names no mount points: divide by the number of drives of the index"
+            .to_owned(),
+        count => format!("; divided by {count} ({})", mounts.join(", ")),
+    };
+    let [reads, writes] = rates.map(|rate| format!("{rate:.1}"));
+    document.note(
+        "read-reqs-per-sec",
+        &format!("Here: {reads} reads/s of clients at this node{split}."),
+    );
+    document.note(
+        "write-reqs-per-sec",
+        &format!("Here: {writes} records written/s, including replicas{split}."),
+    );
+    let lwm = if defrag_lwm_pct.is_some() {
+        "from the server's configuration"
+    } else {
+        "the database's default"
+    };
+    document.note("defrag-lwm-pct", &format!("Here: {lwm}."));
+
+    Ok(Configuration {
+        test: Test::Index,
+        namespace: format!("{}-index", index.namespace),
+        drives,
+        text: document.to_string(),
+        requested_io,
+        cluster_io: io,
+        remarks: Vec::new(),
+    })
 }
 
 /// The I/O of an index test: pages.

@@ -65,20 +65,17 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
         .map(|entry| Ok(entry?.path()))
         .collect::<io::Result<_>>()?;
     paths.sort();
-    let paths_ending = |ending: &str| {
-        let paths = paths.iter().filter(move |path| {
-            path.to_string_lossy()
-                .trim_end_matches(".gz")
-                .ends_with(ending)
-        });
-        paths.map(|path| path.as_path()).collect::<Vec<_>>()
-    };
-    let nodes = paths_ending(FILE_ENDING);
+    let mut nodes = Vec::new();
+    for path in &paths {
+        if has_ending(path, FILE_ENDING) {
+            nodes.push(read_file(path)?);
+        }
+    }
     if !nodes.is_empty() {
-        return nodes.into_iter().map(read_file).collect();
+        return Ok(nodes);
     }
     let mut replies = InfoReplies::default();
-    for path in paths_ending(".txt") {
+    for path in paths.iter().filter(|path| has_ending(path, ".txt")) {
         replies.read(
             &path.display().to_string(),
             Input::new(files::open(path, Links::Followed)?)?,
@@ -87,6 +84,12 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     // Any text file can be read. Only a file that names a node or a namespace counts as a node.
     let is_node = replies.node_id.is_some() || !replies.namespaces.is_empty();
     Ok(if is_node { vec![replies] } else { Vec::new() })
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.to_string_lossy()
+        .trim_end_matches(".gz")
+        .ends_with(ending)
 }
 
 impl InfoReplies {
@@ -393,16 +396,14 @@ fn storage_devices(device_values: &[(Option<usize>, &str, &str)]) -> Vec<Storage
         .filter(|(_, field, _)| field.is_empty())
         .take(DEVICES_MAX)
         .enumerate();
-    let device = |(position, (index, _, name)): (usize, &(Option<usize>, &str, &str))| {
-        (
-            index.unwrap_or(position),
-            StorageDevice {
-                name: (*name).to_owned(),
-                shadow: None,
-            },
-        )
-    };
-    let mut devices: Vec<_> = names.map(device).collect();
+    let mut devices = Vec::new();
+    for (position, (index, _, name)) in names {
+        let device = StorageDevice {
+            name: (*name).to_owned(),
+            shadow: None,
+        };
+        devices.push((index.unwrap_or(position), device));
+    }
     devices.sort_by_key(|(index, _)| *index);
     for (index, _, shadow) in device_values
         .iter()

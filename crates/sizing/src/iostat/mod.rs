@@ -159,14 +159,13 @@ pub fn writes_with_data(
     written_kib: f64,
     block_kib: Option<f64>,
 ) -> f64 {
-    let off = |writes: f64| {
-        block_kib.map_or(0.0, |block_kib| {
-            (written_kib / writes / block_kib).ln().abs()
-        })
-    };
-    let possible = [writes - flushes / 2.0, writes - flushes, writes]
+    let mut possible = [writes - flushes / 2.0, writes - flushes, writes]
         .into_iter()
         .filter(|writes| *writes >= 0.0);
+    let Some(block_kib) = block_kib else {
+        return possible.next().unwrap_or(writes);
+    };
+    let off = |writes: f64| (written_kib / writes / block_kib).ln().abs();
     possible
         .min_by(|a, b| off(*a).total_cmp(&off(*b)))
         .unwrap_or(writes)
@@ -219,16 +218,12 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     }
     let mut is_used = is_used.into_iter();
     reports.retain(|_| is_used.next().unwrap_or(true));
-    let runs = |number| {
-        if number == 1 {
-            String::new()
-        } else {
-            format!(" ({number} runs)")
-        }
-    };
     sentences
         .into_iter()
-        .map(|(number, sentence)| format!("{sentence}{}", runs(number)))
+        .map(|(number, sentence)| match number {
+            1 => sentence.to_owned(),
+            _ => format!("{sentence} ({number} runs)"),
+        })
         .collect()
 }
 
@@ -236,24 +231,8 @@ fn classify_first(run: &[Report]) -> FirstReport {
     let [first, rest @ ..] = run else {
         return FirstReport::Unknown;
     };
-    let rates = |reports: &[Report]| {
-        let rates = reports
-            .iter()
-            .take(100)
-            .flat_map(|report| report.devices.iter().flat_map(counts));
-        // Rates in hundredths, each number only once: a repeated number adds no evidence.
-        rates
-            .map(|rate| (rate * 100.0).round() as u64)
-            .collect::<BTreeSet<u64>>()
-    };
-    let first = rates(std::slice::from_ref(first));
-    let rest = rates(rest);
-    let count_fitting = |rates: &BTreeSet<u64>, seconds| {
-        rates
-            .iter()
-            .filter(|rate| is_of(**rate as f64 / 100.0, seconds))
-            .count()
-    };
+    let first = distinct_rates(std::slice::from_ref(first));
+    let rest = distinct_rates(rest);
     // Probability that this many numbers are multiples of 1/`seconds` by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
     let printed = run.windows(2).filter_map(|pair| {
@@ -272,10 +251,10 @@ fn classify_first(run: &[Report]) -> FirstReport {
         None => 1..=INTERVALS_MAX,
     };
     // On a busy host some intervals last 10.01 s.
-    let fits_most = |seconds: &u32| {
+    let interval = intervals.into_iter().find(|seconds| {
         *seconds > 0 && count_fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN
-    };
-    let Some(seconds) = intervals.into_iter().find(fits_most) else {
+    });
+    let Some(seconds) = interval else {
         return FirstReport::Unknown;
     };
     let of_rest = count_fitting(&rest, seconds);
@@ -283,11 +262,31 @@ fn classify_first(run: &[Report]) -> FirstReport {
     if by_chance(of_rest, seconds) > CHANCE_MAX {
         return FirstReport::Unknown;
     }
-    match of_first == first.len() {
-        true if by_chance(of_first, seconds) <= CHANCE_MAX => FirstReport::OfInterval,
-        false if of_rest == rest.len() => FirstReport::SinceBoot,
-        _ => FirstReport::Unknown,
+    let all_of_first = of_first == first.len();
+    if all_of_first && by_chance(of_first, seconds) <= CHANCE_MAX {
+        FirstReport::OfInterval
+    } else if !all_of_first && of_rest == rest.len() {
+        FirstReport::SinceBoot
+    } else {
+        FirstReport::Unknown
     }
+}
+
+/// Rates of the first 100 reports in hundredths, each number only once: a repeated number adds no evidence.
+fn distinct_rates(reports: &[Report]) -> BTreeSet<u64> {
+    let reports = reports.iter().take(100);
+    reports
+        .flat_map(|report| report.devices.iter().flat_map(counts))
+        .map(|rate| (rate * 100.0).round() as u64)
+        .collect()
+}
+
+/// Number of `rates`, in hundredths, that are rates of an interval of `seconds`.
+fn count_fitting(rates: &BTreeSet<u64>, seconds: u32) -> usize {
+    rates
+        .iter()
+        .filter(|rate| is_of(**rate as f64 / 100.0, seconds))
+        .count()
 }
 
 /// Rates of whole operations; zeros are left out, because they fit any interval.

@@ -165,16 +165,10 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
             })
         })
         .or_else(|| {
+            let near_date = near_date?;
+            let first = unclear.first()?;
+            let days = |order| days_between(near_date, first.date(order)?);
             smaller_order(&|order| {
-                let days = |order| {
-                    Some(
-                        near_date?
-                            .until(unclear.first()?.date(order)?)
-                            .ok()?
-                            .get_days()
-                            .abs(),
-                    )
-                };
                 days(Order::MonthDay)
                     .and(days(Order::DayMonth))
                     .and(days(order))
@@ -187,6 +181,11 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
             unclear.iter().all(|date| date.parts[0] == date.parts[1]),
         ),
     }
+}
+
+fn days_between(one: Date, other: Date) -> Option<i32> {
+    let span = one.until(other).ok()?;
+    Some(span.get_days().abs())
 }
 
 /// A time without a date, after `last`: on the next day if the clock has passed midnight.

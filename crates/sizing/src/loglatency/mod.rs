@@ -99,16 +99,13 @@ impl HistogramQuery {
     /// True if the name includes a namespace: `{test}-read`. As in asloglatency, a drive's histogram
     /// (`{test}-/dev/sdb-read`) counts as a name without a namespace; no other histogram has that name.
     fn names_a_namespace(&self) -> bool {
-        let is_name = |text: &str| {
-            text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-        };
         let Some(rest) = self.histogram.strip_prefix('{') else {
             return false;
         };
         self.namespace.is_some()
             || rest
                 .match_indices("}-")
-                .any(|(at, found)| at > 0 && is_name(&rest[at + found.len()..]))
+                .any(|(at, found)| at > 0 && rest[at + found.len()..].starts_with(is_name_char))
     }
 
     /// Name of a unit.
@@ -128,6 +125,10 @@ impl HistogramQuery {
             None => format!("Histogram Name : {}\nLog       : {log}\n", self.histogram),
         }
     }
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
 /// Reads `3600` or `1:00:00`, seconds.

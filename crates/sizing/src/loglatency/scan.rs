@@ -245,32 +245,36 @@ impl<'a> Scanner<'a> {
 
     /// True if a line with this `text` belongs to the histogram.
     fn is_wanted(&self, text: &[u8]) -> bool {
-        let query = self.query;
-        let is_name = |text: &[u8]| {
-            text.strip_prefix(query.histogram.as_bytes())
-                .is_some_and(|it| it.starts_with(b" "))
-        };
-        // Splits off the name in braces.
-        let split = || {
-            let rest = text.strip_prefix(b"{")?;
-            let is_of_name =
-                |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-            let end = match &query.namespace {
-                Some(namespace) => namespace.len(),
-                None => rest.iter().take_while(|byte| is_of_name(byte)).count(),
-            };
-            let (namespace, rest) = rest.split_at_checked(end)?;
-            Some((namespace, rest.strip_prefix(b"}-")?))
-        };
-        match &query.namespace {
-            Some(wanted) => {
-                split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest))
-            }
+        match &self.query.namespace {
+            Some(wanted) => self
+                .split_namespace(text)
+                .is_some_and(|(found, rest)| found == wanted.as_bytes() && self.is_histogram(rest)),
             None => {
-                is_name(text)
-                    || !self.names_a_namespace && split().is_some_and(|(_, rest)| is_name(rest))
+                self.is_histogram(text)
+                    || !self.names_a_namespace
+                        && self
+                            .split_namespace(text)
+                            .is_some_and(|(_, rest)| self.is_histogram(rest))
             }
         }
+    }
+
+    /// True if `text` begins with the name of the histogram.
+    fn is_histogram(&self, text: &[u8]) -> bool {
+        text.strip_prefix(self.query.histogram.as_bytes())
+            .is_some_and(|rest| rest.starts_with(b" "))
+    }
+
+    /// Splits off the namespace in braces.
+    fn split_namespace<'t>(&self, text: &'t [u8]) -> Option<(&'t [u8], &'t [u8])> {
+        let rest = text.strip_prefix(b"{")?;
+        let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let end = match &self.query.namespace {
+            Some(namespace) => namespace.len(),
+            None => rest.iter().take_while(|byte| is_of_name(byte)).count(),
+        };
+        let (namespace, rest) = rest.split_at_checked(end)?;
+        Some((namespace, rest.strip_prefix(b"}-")?))
     }
 
     fn close(&mut self) {

@@ -149,19 +149,13 @@ pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
     }
     if !table.slices.is_empty() {
         let number = table.slices.len() as f64;
-        let fold_column = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
-            table
-                .slices
-                .iter()
-                .map(|slice| slice.pct_over[at])
-                .fold(0.0, fold)
-        };
+        let column = |at: usize| table.slices.iter().map(move |slice| slice.pct_over[at]);
         let columns = 0..thresholds.len();
         let average = columns
             .clone()
-            .map(|at| fold_column(&|a, b| a + b, at) / number)
+            .map(|at| column(at).fold(0.0, |sum, pct| sum + pct) / number)
             .collect();
-        let largest = columns.map(|at| fold_column(&f64::max, at)).collect();
+        let largest = columns.map(|at| column(at).fold(0.0, f64::max)).collect();
         let rate = table
             .slices
             .iter()

@@ -58,6 +58,17 @@ fn ends<'a, S>(
     (seconds > 0.0).then_some((ends, seconds))
 }
 
+/// Growth of a counter between the lines of each pair; `None` if a line lacks the counter.
+fn growth(
+    pairs: &[(&DriveLine, &DriveLine)],
+    counter: fn(&DriveLine) -> Option<u64>,
+) -> Option<f64> {
+    pairs
+        .iter()
+        .map(|(first, last)| Some(counter(last)? as f64 - counter(first)? as f64))
+        .sum()
+}
+
 /// Counts of a histogram within a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramCounts {
@@ -96,6 +107,11 @@ impl HistogramCounts {
     /// Operations per second.
     pub fn per_sec(&self) -> f64 {
         self.count as f64 / self.seconds
+    }
+
+    /// The counts of the histogram `name`, as a source of a rate.
+    pub(super) fn origin(&self, name: &str) -> String {
+        format!("{name}: {} in {:.0} s", self.count, self.seconds)
     }
 
     /// Percentages of values of at least 2^i, from i = 0 to the first percentage of 0. Empty if nothing was counted.
@@ -155,12 +171,7 @@ impl BlockRates {
                 .filter(|_| log.is_averages && inside.next().is_none())
                 .map(Self::printed);
         };
-        let rate_of = |of: fn(&DriveLine) -> Option<u64>| {
-            let grown = pairs
-                .iter()
-                .map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
-            Some(grown.sum::<Option<f64>>()? / seconds)
-        };
+        let rate_of = |of: fn(&DriveLine) -> Option<u64>| Some(growth(&pairs, of)? / seconds);
         Some(Self {
             seconds,
             writes: rate_of(|line| Some(line.writes))?,
@@ -268,6 +279,22 @@ pub struct BlockSizes {
     pub assumed: Option<String>,
 }
 
+impl BlockSizes {
+    /// Sizes that no input states. `setting`: the server's setting for the size of an I/O.
+    fn assumed(device: &str, setting: &str, block_bytes: u64, io_bytes: u64) -> Self {
+        let size = kib(io_bytes);
+        Self {
+            block_bytes,
+            io_bytes,
+            origin: format!("{setting}, assumed"),
+            assumed: Some(format!(
+                "{device}: {setting} is assumed to be {size} - no input states it: give the log with the server's \
+                 start, the server's configuration by --info, or --{setting}"
+            )),
+        }
+    }
+}
+
 /// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the server's
 /// configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if
 /// nothing else writes there.
@@ -298,47 +325,26 @@ pub fn of_device(
             .or_else(|| sizes.get(logged_device))
             .copied()
     });
-    let stated_bytes = (facts.write_block_bytes, logged);
-    let block_sizes = |block_bytes: u64, io_bytes: u64, origin: String| {
-        // Two sources of a block's size must agree.
-        let assumed = stated_bytes.0.zip(stated_bytes.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
-            let fixed = "from server version 7.1 on they are always 8 MiB: give --flush-size";
-            let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
-            let stated_size = kib(here);
-            let source_name = &facts.origin;
-            let logged = kib(logged);
-            format!(
-                "{device}: write blocks are {stated_size} according to {source_name}, but {logged} according to the log of the \
-                 server's start \
-                 - {fixed}"
-            )
-        });
-        BlockSizes {
-            block_bytes,
-            io_bytes,
-            origin,
-            assumed,
+    // Two sources of a block's size must agree.
+    let conflict = match (facts.write_block_bytes, logged) {
+        (Some(stated), Some(logged)) if stated != logged => {
+            let advice = if logged == FIXED_BLOCK_BYTES {
+                "from server version 7.1 on they are always 8 MiB: give --flush-size"
+            } else {
+                "give the right --write-block-size"
+            };
+            Some(format!(
+                "{device}: write blocks are {} according to {}, but {} according to the log of the server's start \
+                 - {advice}",
+                kib(stated),
+                facts.origin,
+                kib(logged)
+            ))
         }
-    };
-    let assumed_sizes = |block_bytes: u64, io_bytes: u64, quantity: &str, option: &str| {
-        let size = kib(io_bytes);
-        let assumed = Some(format!(
-            "{device}: {quantity} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
-             configuration by --info, or {option}"
-        ));
-        BlockSizes {
-            block_bytes,
-            io_bytes,
-            origin: format!("{quantity}, assumed"),
-            assumed,
-        }
+        _ => None,
     };
     // True if write blocks are always 8 MiB. The server's version decides. If it is unknown, features of versions from
     // 7.1 on decide: flush-size, counts of partial writes, several writes per block.
-    let partial = |line: &DriveLine| {
-        line.detail
-            .is_some_and(|detail| detail.partial_writes.is_some())
-    };
     let is_fixed = match facts
         .build
         .or(start.and_then(|start| Build::parse(start.build.as_deref()?)))
@@ -349,40 +355,44 @@ pub fn of_device(
                 || logged == Some(FIXED_BLOCK_BYTES)
                 || lines
                     .iter()
-                    .any(|line| window.contains(line.timestamp) && partial(line))
+                    .filter(|line| window.contains(line.timestamp))
+                    .filter_map(|line| line.detail)
+                    .any(|detail| detail.partial_writes.is_some())
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }
     };
     if is_fixed {
-        let block_bytes = stated_bytes.1.unwrap_or(FIXED_BLOCK_BYTES);
-        return match (
-            facts.flush_bytes,
-            ios_a_block.filter(|ios| *ios <= block_bytes / 512),
-        ) {
-            (Some(io_bytes), _) => block_sizes(
-                block_bytes,
-                io_bytes,
-                format!("flush-size, from {}", facts.origin),
-            ),
+        let block_bytes = logged.unwrap_or(FIXED_BLOCK_BYTES);
+        let ios_a_block = ios_a_block.filter(|ios| *ios <= block_bytes / 512);
+        let (io_bytes, origin) = match (facts.flush_bytes, ios_a_block) {
+            (Some(io_bytes), _) => (io_bytes, format!("flush-size, from {}", facts.origin)),
             (None, Some(ios)) => {
                 let block = kib(block_bytes);
                 let origin = format!(
                     "flush-size: the device's histogram has {ios} writes for each block of {block}"
                 );
-                block_sizes(block_bytes, block_bytes / ios, origin)
+                (block_bytes / ios, origin)
             }
-            (None, None) => assumed_sizes(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
+            (None, None) => {
+                return BlockSizes::assumed(device, "flush-size", block_bytes, FLUSH_BYTES);
+            }
+        };
+        return BlockSizes {
+            block_bytes,
+            io_bytes,
+            origin,
+            assumed: conflict,
         };
     }
     let by_iostat =
         blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
     let sources = [
         (
-            stated_bytes.0,
+            facts.write_block_bytes,
             format!("write-block-size, from {}", facts.origin),
         ),
         (
-            stated_bytes.1,
+            logged,
             "write-block-size, from the log of the server's start".to_owned(),
         ),
         (
@@ -398,13 +408,13 @@ pub fn of_device(
         .into_iter()
         .find_map(|(bytes, origin)| Some((bytes?, origin)))
     {
-        Some((bytes, origin)) => block_sizes(bytes, bytes, origin),
-        None => assumed_sizes(
-            BLOCK_BYTES,
-            BLOCK_BYTES,
-            "write-block-size",
-            "--write-block-size",
-        ),
+        Some((bytes, origin)) => BlockSizes {
+            block_bytes: bytes,
+            io_bytes: bytes,
+            origin,
+            assumed: conflict,
+        },
+        None => BlockSizes::assumed(device, "write-block-size", BLOCK_BYTES, BLOCK_BYTES),
     }
 }
 

@@ -87,18 +87,7 @@ impl NodeSources<'_> {
         let stored = log.namespaces();
         let mut device_remarks = Vec::new();
         let devices = self.devices(&stored, &mut device_remarks);
-        let is_selected = |name: &String| {
-            let namespace = name
-                .strip_suffix(SHADOW)
-                .filter(|namespace| stored.contains(*namespace))
-                .unwrap_or(name);
-            self.options.namespaces.is_empty()
-                || self
-                    .options
-                    .namespaces
-                    .iter()
-                    .any(|asked| asked == namespace)
-        };
+        let is_selected = |name: &String| self.is_selected(&stored, name);
         if !devices.keys().any(|(namespace, _)| is_selected(namespace)) {
             let why = device_remarks
                 .first()
@@ -304,6 +293,17 @@ impl NodeSources<'_> {
         Ok(())
     }
 
+    /// True if the options select the namespace `name`, or the namespace of which `name` is the shadow. `stored`: all
+    /// namespaces with devices.
+    fn is_selected(&self, stored: &BTreeSet<String>, name: &str) -> bool {
+        let namespace = name
+            .strip_suffix(SHADOW)
+            .filter(|namespace| stored.contains(*namespace))
+            .unwrap_or(name);
+        let selected = &self.options.namespaces;
+        selected.is_empty() || selected.iter().any(|asked| asked == namespace)
+    }
+
     fn iostat(&self, error: IostatMismatch) -> SizingError {
         SizingError::Iostat {
             node: self.id.clone(),
@@ -355,18 +355,44 @@ impl NodeSources<'_> {
     }
 
     pub(super) fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
-        let facts_of = |node: &str| {
-            self.sources
-                .facts
-                .get(&(node.to_owned(), namespace.to_owned()))
-                .cloned()
-        };
-        let stated_facts = facts_of(&self.id)
-            .or_else(|| facts_of(""))
+        let stated_facts = self
+            .stated_facts(&self.id, namespace)
+            .or_else(|| self.stated_facts("", namespace))
+            .cloned()
             .unwrap_or_default();
         match self.log.start_of(window) {
             Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
             None => stated_facts,
+        }
+    }
+
+    /// Facts from the user or the server's configuration about a namespace on `node`; on all nodes if `node` is empty.
+    fn stated_facts(&self, node: &str, namespace: &str) -> Option<&NamespaceFacts> {
+        self.sources
+            .facts
+            .get(&(node.to_owned(), namespace.to_owned()))
+    }
+
+    fn too_short(&self, what: String, window: Window) -> SizingError {
+        SizingError::TooShort {
+            log: self.id.clone(),
+            what,
+            from: window.from,
+            to: window.to,
+        }
+    }
+
+    /// Counts of a histogram of sizes. A histogram that is never dumped is empty: the server dumps both, or none.
+    fn sizes(&self, name: String, window: Window) -> Result<HistogramCounts, SizingError> {
+        if self.log.histograms.contains_key(&name) {
+            self.counted(&name, window)
+                .ok_or_else(|| self.too_short(name, window))
+        } else {
+            Ok(HistogramCounts {
+                count: 0,
+                seconds: window.seconds(),
+                buckets: Vec::new(),
+            })
         }
     }
 
@@ -379,31 +405,10 @@ impl NodeSources<'_> {
         window: Window,
         kib_written_per_sec: Option<f64>,
     ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
-        let too_short = |what: String| {
-            let Window { from, to } = window;
-            SizingError::TooShort {
-                log: self.id.clone(),
-                what,
-                from,
-                to,
-            }
-        };
         let sec = window.seconds();
-        // A histogram of sizes that is never dumped is empty: the server dumps both, or none.
-        let sized = |what: &str| {
-            let name = format!("{{{namespace}}}-device-{what}-size");
-            if self.log.histograms.contains_key(&name) {
-                self.counted(&name, window).ok_or_else(|| too_short(name))
-            } else {
-                Ok(HistogramCounts {
-                    count: 0,
-                    seconds: sec,
-                    buckets: Vec::new(),
-                })
-            }
-        };
-        let reads = sized("read")?;
-        let writes = sized("write")?;
+        let size_histogram = |what: &str| format!("{{{namespace}}}-device-{what}-size");
+        let reads = self.sizes(size_histogram("read"), window)?;
+        let writes = self.sizes(size_histogram("write"), window)?;
         let id = &self.id;
         let sized_sec = reads.seconds.min(writes.seconds);
         let is_records_unknown = !self.log.has_sizes(namespace);
@@ -426,8 +431,8 @@ impl NodeSources<'_> {
                  they turned on or off meanwhile? Choose a window in which they are on"
             )
         });
-        let of_device =
-            |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
+        let device_histogram = |what: &str| format!("{{{namespace}}}-{device}-{what}");
+        let of_device = |what: &str| self.counted(&device_histogram(what), window);
         let facts = self.facts(namespace, window);
         let BlockSizes {
             block_bytes,
@@ -438,7 +443,7 @@ impl NodeSources<'_> {
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(key).map_or(&[][..], Vec::as_slice);
         let drive_rates = BlockRates::of(lines, window, self.log)
-            .ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
+            .ok_or_else(|| self.too_short(format!("the drv_ssd line of {device}"), window))?;
 
         let is_memory = drive_rates.is_memory;
         let driver = if is_memory { "drv_mem" } else { "drv_ssd" };
@@ -458,44 +463,32 @@ impl NodeSources<'_> {
         } else {
             format!(", divided by {sharers} devices")
         };
-        let logged = |counted: &HistogramCounts, name: &str| {
-            format!("{name}: {} in {:.0} s", counted.count, counted.seconds)
-        };
-        let counter = |what: &str| {
-            let seconds = drive_rates.seconds;
-            format!("{driver}: {what} in {seconds:.0} s, times {ios_a_block:.0} I/Os a block")
-        };
-        let of_sizes = |what: &str, counted: &HistogramCounts| {
-            format!(
-                "{}{split}",
-                logged(counted, &format!("{{{namespace}}}-device-{what}-size"))
-            )
-        };
-        let of_histogram = |what: &str, counted: &HistogramCounts| {
-            logged(counted, &format!("{{{namespace}}}-{device}-{what}"))
-        };
+        let blocks_sec = drive_rates.seconds;
+        let in_ios = format!("in {blocks_sec:.0} s, times {ios_a_block:.0} I/Os a block");
+        let counter = |what: &str| format!("{driver}: {what} {in_ios}");
         let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
         let (lbw, lbw_origin) = match &device_writes {
             _ if commit_to_device => (
                 defrag_writes.unwrap_or(drive_rates.writes * ios_a_block),
                 counter("defrag-write (commit-to-device)"),
             ),
-            Some(counted) => (counted.per_sec(), of_histogram("write", counted)),
+            Some(counted) => (
+                counted.per_sec(),
+                counted.origin(&device_histogram("write")),
+            ),
             None => (drive_rates.writes * ios_a_block, counter("write")),
         };
         let (lbr, lbr_origin) = match &device_lbr {
-            Some(counted) => (counted.per_sec(), of_histogram("large-block-read", counted)),
+            Some(counted) => (
+                counted.per_sec(),
+                counted.origin(&device_histogram("large-block-read")),
+            ),
             None => (
                 drive_rates.blocks_read() * ios_a_block,
                 counter(drive_rates.how_read()),
             ),
         };
-        let of_clients = |what: &str| {
-            Some(
-                self.counted(&format!("{{{namespace}}}-{what}"), window)?
-                    .per_sec(),
-            )
-        };
+        let of_clients = |what: &str| self.counted(&format!("{{{namespace}}}-{what}"), window);
         let load = DeviceLoad {
             node: self.id.clone(),
             namespace: namespace.to_owned(),
@@ -511,8 +504,8 @@ impl NodeSources<'_> {
             read_sizes_pct_over: if is_memory { Vec::new() } else { reads.pct_over() },
             writes_per_sec,
             write_sizes_pct_over: writes.pct_over(),
-            client_reads_per_sec: of_clients("read"),
-            client_writes_per_sec: of_clients("write"),
+            client_reads_per_sec: of_clients("read").map(|counted| counted.per_sec()),
+            client_writes_per_sec: of_clients("write").map(|counted| counted.per_sec()),
             write_block_bytes: block_bytes,
             large_block_bytes: io_bytes,
             large_block_reads_per_sec: lbr,
@@ -527,10 +520,10 @@ impl NodeSources<'_> {
             origin: Origin {
                 reads: match &device_reads {
                     _ if is_memory => "records are read from memory (storage-engine memory)".to_owned(),
-                    Some(counted) => of_histogram("read", counted),
-                    None => of_sizes("read", &reads),
+                    Some(counted) => counted.origin(&device_histogram("read")),
+                    None => format!("{}{split}", reads.origin(&size_histogram("read"))),
                 },
-                writes: of_sizes("write", &writes),
+                writes: format!("{}{split}", writes.origin(&size_histogram("write"))),
                 sizes: format!("{{{namespace}}}-device-read-size and -device-write-size"),
                 large_block: origin,
                 large_block_reads: lbr_origin,
@@ -562,15 +555,12 @@ fn unconfirmed(target: &DriveTarget, loads: &[&DeviceLoad], checks: &[Check]) ->
     if target.iostat.is_some() {
         return Vec::new();
     }
-    let is_checked = |load: &DeviceLoad| {
+    let are_writes_checked = loads.iter().all(|load| {
         let place = load.place();
-        let is_of = |check: &&Check| check.node == load.node && check.place == place;
-        checks
-            .iter()
-            .filter(is_of)
-            .any(|check| check.what == super::WRITES)
-    };
-    let are_writes_checked = loads.iter().all(|load| is_checked(load));
+        checks.iter().any(|check| {
+            check.node == load.node && check.place == place && check.what == super::WRITES
+        })
+    });
     let numbers = NAMES.into_iter().zip(target.predicted.numbers());
     let unconfirmed = numbers.filter(|(name, _)| *name != "w/s" || !are_writes_checked);
     unconfirmed

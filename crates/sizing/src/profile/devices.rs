@@ -50,11 +50,10 @@ impl ServerLog {
 
     /// True if the storage histograms of `namespace` are on: the server dumps those of reads and of writes together.
     pub(super) fn has_sizes(&self, namespace: &str) -> bool {
-        let is_dumped = |what| {
+        ["read", "write"].iter().any(|what| {
             self.histograms
                 .contains_key(&format!("{{{namespace}}}-device-{what}-size"))
-        };
-        is_dumped("read") || is_dumped("write")
+        })
     }
 }
 

@@ -260,6 +260,21 @@ pub struct Check {
 }
 
 impl Check {
+    /// Two numbers of a namespace on a device that must be equal. The caller adds tolerance and texts.
+    fn equal(load: &DeviceLoad, what: &str, found: f64, wanted: f64) -> Self {
+        Self {
+            node: load.node.clone(),
+            place: load.place(),
+            what: what.to_owned(),
+            against: String::new(),
+            found,
+            least: wanted,
+            most: wanted,
+            allowed_pct: 0.0,
+            advice: String::new(),
+        }
+    }
+
     /// Distance of `found` from the expected range, percent of the range's nearer end. 0 within the range, negative
     /// below the range.
     pub fn residue_pct(&self) -> f64 {
@@ -334,63 +349,44 @@ fn of_device(
             0.0
         }),
     };
-    let equal =
-        |what: &str, against: &str, [found, wanted]: [f64; 2], allowed_pct: f64, advice: &str| {
-            Check {
-                node: load.node.clone(),
-                place: load.place(),
-                what: what.to_owned(),
-                against: against.to_owned(),
-                found,
-                least: wanted,
-                most: wanted,
-                allowed_pct,
-                advice: advice.to_owned(),
-            }
-        };
-    let balance = blocks.direct_frees.map(|direct_frees| {
+    let mut checks = Vec::new();
+    if let Some(direct_frees) = blocks.direct_frees {
         let freed = blocks.defrag_reads + direct_frees - blocks.free_wblocks;
-        let against = "defrag-read + direct-frees - growth of free-wblocks";
-        let advice =
-            "the cluster was not in a steady state: take a window in which defragmentation keeps up with writes";
-        equal("write blocks/s", against, [blocks.writes, freed], of_blocks(blocks.writes, freed), advice)
-    });
-    let reads = reads.map(|reads| {
-        let advice = "the two histograms count the same reads: choose a window in which both were on all the time";
-        equal("record reads/s", "the histogram of sizes", reads, COUNTERS_PCT, advice)
-    });
-    let in_ios = |what: &str, against: &str, found: f64, blocks: f64| {
-        let advice = "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size";
-        equal(
-            what,
-            against,
-            [found, blocks * ios_a_block],
-            of_blocks(found / ios_a_block, blocks),
-            advice,
-        )
-    };
+        checks.push(Check {
+            against: "defrag-read + direct-frees - growth of free-wblocks".to_owned(),
+            allowed_pct: of_blocks(blocks.writes, freed),
+            advice: "the cluster was not in a steady state: take a window in which defragmentation keeps up with writes"
+                .to_owned(),
+            ..Check::equal(load, "write blocks/s", blocks.writes, freed)
+        });
+    }
+    if let Some([found, wanted]) = reads {
+        checks.push(Check {
+            against: "the histogram of sizes".to_owned(),
+            allowed_pct: COUNTERS_PCT,
+            advice: "the two histograms count the same reads: choose a window in which both were on all the time"
+                .to_owned(),
+            ..Check::equal(load, "record reads/s", found, wanted)
+        });
+    }
     let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
-    let lbr = lbr.map(|lbr| {
-        in_ios(
-            "large-block reads/s",
-            &format!("{driver}'s blocks read, in I/Os"),
-            lbr,
-            blocks.blocks_read(),
-        )
-    });
     let writes = writes.filter(|_| !load.commit_to_device);
-    let writes = writes.map(|writes| {
-        in_ios(
-            WRITES,
-            &format!("{driver}'s blocks written, in I/Os"),
-            writes,
-            blocks.writes,
-        )
-    });
-    [balance, reads, lbr, writes]
-        .into_iter()
-        .flatten()
-        .collect()
+    for (what, action, found, blocks) in [
+        ("large-block reads/s", "read", lbr, blocks.blocks_read()),
+        (WRITES, "written", writes, blocks.writes),
+    ] {
+        let Some(found) = found else {
+            continue;
+        };
+        checks.push(Check {
+            against: format!("{driver}'s blocks {action}, in I/Os"),
+            allowed_pct: of_blocks(found / ios_a_block, blocks),
+            advice: "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size"
+                .to_owned(),
+            ..Check::equal(load, what, found, blocks * ios_a_block)
+        });
+    }
+    checks
 }
 
 /// Compares the four predicted numbers of a drive with iostat's.

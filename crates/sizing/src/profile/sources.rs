@@ -88,11 +88,7 @@ impl NamespaceFacts {
         let Some(keys) = start.configuration.get(namespace) else {
             return Self::default();
         };
-        let last = |key: &str| {
-            keys.get(key)
-                .and_then(|values| values.last())
-                .map(String::as_str)
-        };
+        let last = |key: &str| Some(keys.get(key)?.last()?.as_str());
         let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
         let values = |key: &str| keys.get(key).into_iter().flatten();
@@ -411,22 +407,17 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     if times.is_empty() {
         return Ok((iostat.reports.iter().collect(), 0.0));
     }
-    let lengths: Vec<_> = times
+    let mut lengths: Vec<_> = times
         .windows(2)
         .map(|pair| pair[1].duration_since(pair[0]))
         .collect();
-    let clock = SignedDuration::from_secs(CLOCK_SEC);
     // A report covers the time since the previous report. The first report probably covers as long a time as the
     // second.
-    let length = |index: usize| {
-        lengths
-            .get(index.saturating_sub(1))
-            .copied()
-            .unwrap_or_default()
-    };
+    lengths.insert(0, lengths.first().copied().unwrap_or_default());
+    let clock = SignedDuration::from_secs(CLOCK_SEC);
     let indices: Vec<usize> = (0..times.len())
         .filter(|index: &usize| {
-            times[*index] - length(*index) >= window.from - clock
+            times[*index] - lengths[*index] >= window.from - clock
                 && times[*index] <= window.to + clock
         })
         .collect();
@@ -434,7 +425,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
         .iter()
         .map(|index| &iostat.reports[*index])
         .collect();
-    let seconds = |index: usize| length(index).as_secs_f64();
+    let seconds = |index: usize| lengths[index].as_secs_f64();
     let covered_sec: f64 = indices.iter().map(|index| seconds(*index)).sum();
     let longest = indices
         .iter()

@@ -10,11 +10,12 @@
 //! heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
 use super::Window;
+use crate::server_log::ServerLog;
 use crate::server_log::order::is_between;
-use crate::server_log::{DriveLine, ServerLog};
 use jiff::{SignedDuration, Timestamp};
 use results::units::span;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
 const CELL_SEC: i64 = 20;
@@ -106,32 +107,27 @@ pub fn find(
     bounds: (Option<Timestamp>, Option<Timestamp>),
 ) -> Result<Window, WindowError> {
     let series = series(log, namespaces);
-    let is_inside = |at: &Timestamp| {
-        bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to)
-    };
-    let instants = || {
-        series
-            .iter()
-            .flat_map(|series| &series.points)
-            .map(|(at, _)| *at)
-            .filter(|at| is_inside(at))
-    };
-    let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
+    let instants = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|(at, _)| *at)
+        .filter(|at| bounds.0.is_none_or(|from| *at >= from))
+        .filter(|at| bounds.1.is_none_or(|to| *at <= to));
+    let (Some(first), Some(last)) = (instants.clone().min(), instants.max()) else {
         return Err(WindowError::NoCounters {
             log: name.to_owned(),
         });
     };
     // Histograms of sizes are required but can be turned on and off: only the period that has them is searched.
-    let sized = || {
-        series
-            .iter()
-            .filter(|series| series.name.ends_with("-size"))
-    };
-    let first = sized()
+    let sized = series
+        .iter()
+        .filter(|series| series.name.ends_with("-size"));
+    let first = sized
+        .clone()
         .filter_map(|series| series.points.first())
         .map(|(at, _)| *at)
         .fold(first, Timestamp::max);
-    let last = sized()
+    let last = sized
         .filter_map(|series| series.points.last())
         .map(|(at, _)| *at)
         .fold(last, Timestamp::min);
@@ -255,22 +251,16 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     }
     for ((namespace, device), lines) in &log.drives {
         if namespaces.contains(namespace) || namespace.is_empty() {
-            let counted = |of: fn(&DriveLine) -> u64| {
-                without_steps(
-                    lines
-                        .iter()
-                        .map(|line| (line.timestamp, of(line)))
-                        .collect(),
-                    &log.clock_steps,
-                )
-            };
+            let lines = lines.iter();
+            let writes = lines.clone().map(|line| (line.timestamp, line.writes));
             all_series.push(Series {
                 name: format!("write of {device}"),
-                points: counted(|line| line.writes),
+                points: without_steps(writes.collect(), &log.clock_steps),
             });
+            let defrag_reads = lines.map(|line| (line.timestamp, line.defrag_reads));
             all_series.push(Series {
                 name: format!("defrag-read of {device}"),
-                points: counted(|line| line.defrag_reads),
+                points: without_steps(defrag_reads.collect(), &log.clock_steps),
             });
         }
     }
@@ -346,6 +336,21 @@ struct SteadyWindow {
 }
 
 impl SteadyWindow {
+    /// The window of these `cells`, counted from `begin`.
+    fn of(rates: &[Vec<f64>], begin: Timestamp, cells: Range<usize>) -> Self {
+        let cell = SignedDuration::from_secs(CELL_SEC);
+        let mean = |rates: &Vec<f64>| rates[cells.clone()].iter().sum::<f64>() / cells.len() as f64;
+        Self {
+            window: Window {
+                from: begin + cell * cells.start as i32,
+                to: begin + cell * cells.end as i32,
+            },
+            cells: cells.len(),
+            ops_per_sec: rates.iter().map(mean).sum(),
+            ended_by: None,
+        }
+    }
+
     /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
         let spare_cells = self
@@ -355,22 +360,21 @@ impl SteadyWindow {
             .iter()
             .map(|series| rates(series, self.window.from, self.cells))
             .collect();
-        let cut = |rates: &[Vec<f64>], most: usize| {
-            rates
-                .iter()
-                .map(|rates| unsettled(rates, most))
-                .max()
-                .unwrap_or(0)
-        };
-        let begin = cut(&rates, spare_cells.min(self.cells / 2));
+        let begin = unsettled_of_all(&rates, spare_cells.min(self.cells / 2));
         rates.iter_mut().for_each(|rates| rates.reverse());
-        let end = cut(&rates, (spare_cells - begin).min(self.cells / 4));
+        let end = unsettled_of_all(&rates, (spare_cells - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
         Window {
             from: self.window.from + cell * begin as i32,
             to: self.window.to - cell * end as i32,
         }
     }
+}
+
+/// The largest number of [`unsettled`] among the rates of all series.
+fn unsettled_of_all(rates: &[Vec<f64>], count_max: usize) -> usize {
+    let counts = rates.iter().map(|rates| unsettled(rates, count_max));
+    counts.max().unwrap_or(0)
 }
 
 /// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises the mean's
@@ -393,26 +397,11 @@ fn unsettled(values: &[f64], count_max: usize) -> usize {
 
 /// All steady windows between `begin` and `end` that cannot be extended.
 fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
-    let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
-    let edge = |n: usize| begin + cell * n as i32;
     let rates: Vec<Vec<f64>> = series
         .iter()
         .map(|series| rates(series, begin, cells))
         .collect();
-    let steady = |from: usize, to: usize, ended_by| {
-        let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
-        let window = Window {
-            from: edge(from),
-            to: edge(to),
-        };
-        SteadyWindow {
-            window,
-            cells: to - from,
-            ops_per_sec: rates.iter().map(mean).sum(),
-            ended_by,
-        }
-    };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
     let mut windows = Vec::new();
     let mut first_cell = 0;
@@ -425,7 +414,10 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
                 rates[left][end_cell - 1],
                 rates[left][end_cell],
             );
-            windows.push(steady(first_cell, end_cell, Some(ended_by)));
+            windows.push(SteadyWindow {
+                ended_by: Some(ended_by),
+                ..SteadyWindow::of(&rates, begin, first_cell..end_cell)
+            });
         }
         while left.is_some() {
             first_cell += 1;
@@ -436,7 +428,7 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         }
     }
     if cells > first_cell {
-        windows.push(steady(first_cell, cells, None));
+        windows.push(SteadyWindow::of(&rates, begin, first_cell..cells));
     }
     windows
 }
@@ -449,7 +441,9 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
         .map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
     let mut before = points.next().unwrap_or_default();
     let mut after = points.next().unwrap_or_default();
-    let mut value_at = |second: f64| {
+    let mut values = Vec::new();
+    for edge in 0..=cells {
+        let second = (edge as i64 * CELL_SEC) as f64;
         while after.0 < second
             && let Some(next) = points.next()
         {
@@ -457,14 +451,12 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
         }
         let share = ((second - before.0) / (after.0 - before.0)).clamp(0.0, 1.0);
         // Counters go back only at a restart, which is an edge of the searched period.
-        before.1 + share * (after.1 - before.1).max(0.0)
-    };
-    let mut last = value_at(0.0);
-    let mut rate = |cell: usize| {
-        let now = value_at(((cell + 1) as i64 * CELL_SEC) as f64);
-        (now - std::mem::replace(&mut last, now)).max(0.0) / CELL_SEC as f64
-    };
-    (0..cells).map(&mut rate).collect()
+        values.push(before.1 + share * (after.1 - before.1).max(0.0));
+    }
+    values
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).max(0.0) / CELL_SEC as f64)
+        .collect()
 }
 
 /// Random error of a rate in a cell.

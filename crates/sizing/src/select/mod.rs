@@ -56,24 +56,16 @@ impl NodeDemand {
 impl Demand {
     pub fn of(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
-        profile
-            .drives
-            .iter()
-            .for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
-        let used_bytes_of = |node: &str| {
-            let drives = profile.drives.iter().filter(|drive| drive.node == node);
-            let loads = drives.flat_map(|drive| profile.loads_on(drive));
-            let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
-            used.filter(|bytes| *bytes > 0)
-        };
-        let nodes = nodes.into_iter();
-        let node = |(node, drives): (&str, _)| NodeDemand {
+        for drive in &profile.drives {
+            nodes.entry(&drive.node).or_default().push(drive.io());
+        }
+        let nodes = nodes.into_iter().map(|(node, drives)| NodeDemand {
             node: node.to_owned(),
             drives,
-            used_bytes: used_bytes_of(node),
-        };
+            used_bytes: used_bytes(profile, node),
+        });
         Self {
-            nodes: nodes.map(node).collect(),
+            nodes: nodes.collect(),
         }
     }
 
@@ -91,6 +83,14 @@ impl Demand {
             .sum::<DriveIo>()
             .map(|n| n / count)
     }
+}
+
+/// Bytes of all records on the drives of `node`; `None` if they are unknown.
+fn used_bytes(profile: &Profile, node: &str) -> Option<u64> {
+    let drives = profile.drives.iter().filter(|drive| drive.node == node);
+    let loads = drives.flat_map(|drive| profile.loads_on(drive));
+    let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
+    used.filter(|bytes| *bytes > 0)
 }
 
 /// Performance, capacity and endurance of one drive.
@@ -200,16 +200,14 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Nee
 fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
     let needed = node.io().numbers();
     let supplied = supply.io.numbers();
-    let ratio_of = |n: usize| {
-        if supplied[n] > 0.0 {
+    let load = (0..4).filter(|n| needed[*n] > 0.0).map(|n| {
+        let drives = if supplied[n] > 0.0 {
             needed[n] * terms.scale / supplied[n]
         } else {
             f64::INFINITY
-        }
-    };
-    let load = (0..4)
-        .filter(|n| needed[*n] > 0.0)
-        .map(|n| (ratio_of(n), Limit::OF_LOAD[n]));
+        };
+        (drives, Limit::OF_LOAD[n])
+    });
     let room = supply
         .capacity_bytes
         .map(|bytes| bytes * terms.fill)

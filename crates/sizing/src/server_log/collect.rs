@@ -399,11 +399,10 @@ impl Collector {
         };
         let bucket_pairs = &bucket_pairs[..count];
         // Buckets that do not ascend, or a much later line, belong to another histogram.
-        let follows = |open: &OpenDump| {
-            open.dump.buckets.len() <= bucket_pairs[0].0
-                && timestamp.duration_since(open.dump.timestamp).abs() <= TOGETHER
-        };
-        if self.open_dump.as_ref().is_some_and(|open| !follows(open)) {
+        if let Some(open) = &self.open_dump
+            && (open.dump.buckets.len() > bucket_pairs[0].0
+                || timestamp.duration_since(open.dump.timestamp).abs() > TOGETHER)
+        {
             self.close(position);
         }
         let Some(open_dump) = &mut self.open_dump else {

@@ -43,6 +43,15 @@ pub(crate) struct LogFile {
     pub(crate) lines: Lines<Input<'static>>,
 }
 
+impl LogFile {
+    /// True if this file begins before the end of the lines in `collector`.
+    fn overlaps(&self, collector: &Collector) -> bool {
+        collector
+            .end()
+            .is_some_and(|end| self.begin.duration_since(end) < -SLACK)
+    }
+}
+
 /// Files sorted by their start times, and the names of empty files.
 ///
 /// Errors: a file cannot be read, or is not a log of the database; all files are empty.
@@ -319,14 +328,10 @@ fn read_to_end(
 /// Index of the log of a file's first source; a new log if no log fits.
 fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> usize {
     let node = file.node.as_ref().or(only_node);
-    let overlaps = |collector: &Collector| {
-        collector
-            .end()
-            .is_some_and(|end| file.begin.duration_since(end) < -SLACK)
-    };
+
     let is_same_log = |log: &NodeLog| match file.node {
         Some(_) => log.collector.node_id() == node,
-        None if log.source != file.source || overlaps(&log.collector) => false,
+        None if log.source != file.source || file.overlaps(&log.collector) => false,
         None => {
             !file.source.is_empty()
                 || log.collector.node_id() == node
@@ -347,7 +352,7 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     nodes[index].is_first = true;
     let collector = &mut nodes[index].collector;
     if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
-        && overlaps(collector)
+        && file.overlaps(collector)
     {
         let name = &file.name;
         let early = span(end.duration_since(file.begin).as_secs().unsigned_abs());

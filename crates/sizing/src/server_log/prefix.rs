@@ -127,20 +127,18 @@ fn string_begin(prefix: &[u8]) -> Option<usize> {
         return Some(prefix.len());
     }
     let object = memchr(b'{', prefix)?;
-    let is_escaped = |at: usize| {
-        prefix[..at]
-            .iter()
-            .rev()
-            .take_while(|byte| **byte == b'\\')
-            .count()
-            % 2
-            == 1
-    };
+
     let quotes = memchr_iter(b'"', &prefix[object..])
         .map(|at| object + at)
-        .filter(|at| !is_escaped(*at));
+        .filter(|at| !ends_with_escape(&prefix[..*at]));
     let (count, last) = quotes.fold((0, 0), |(count, _), at| (count + 1, at));
     (count % 2 == 1).then_some(last + 1)
+}
+
+/// True if `text` ends with an odd number of backslashes.
+fn ends_with_escape(text: &[u8]) -> bool {
+    let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
+    backslashes.count() % 2 == 1
 }
 
 /// Position of the first stamp that does not begin the line. The zone of a stamp is found first, and its four words
@@ -232,10 +230,7 @@ fn is_name(word: &[u8]) -> bool {
     let has_letter = word
         .iter()
         .any(|byte| byte.is_ascii_alphabetic() && !b"TZ".contains(byte) || !byte.is_ascii());
-    let is_address = || {
-        std::str::from_utf8(word)
-            .is_ok_and(|word| word.trim_matches(['[', ']']).parse::<Ipv4Addr>().is_ok())
-    };
+
     let is_month = matches!(
         word,
         b"Jan"
@@ -256,7 +251,13 @@ fn is_name(word: &[u8]) -> bool {
         b"Mon" | b"Tue" | b"Wed" | b"Thu" | b"Fri" | b"Sat" | b"Sun" | b"AM" | b"PM"
     );
     let is_of_stream = matches!(word, b"stdout" | b"stderr" | b"F" | b"P");
-    (has_letter || is_address()) && !is_month && !is_of_time && !is_of_stream
+    (has_letter || is_address(word)) && !is_month && !is_of_time && !is_of_stream
+}
+
+/// True for an IPv4 address, possibly in brackets.
+fn is_address(word: &[u8]) -> bool {
+    std::str::from_utf8(word)
+        .is_ok_and(|word| word.trim_matches(['[', ']']).parse::<Ipv4Addr>().is_ok())
 }
 
 /// The text of a JSON string without its opening quote, up to its end, without its last line end.

@@ -54,6 +54,17 @@ pub enum FdpState {
     On(u8),
 }
 
+impl FdpState {
+    /// Parses the result of Get Features for the FDP feature.
+    fn parse(result: u32) -> Self {
+        if result & 1 != 0 {
+            Self::On((result >> 8) as u8)
+        } else {
+            Self::Off
+        }
+    }
+}
+
 /// An FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
@@ -249,14 +260,7 @@ impl Controller {
         fdp.configurations =
             fdp.known("its configurations", page.map(|page| configurations(&page)));
         let feature = send_query(fd, Query::FdpFeature(group), &mut []);
-        let state = |result: u32| {
-            if result & 1 != 0 {
-                FdpState::On((result >> 8) as u8)
-            } else {
-                FdpState::Off
-            }
-        };
-        fdp.state = fdp.known("the FDP state", feature.map(state));
+        fdp.state = fdp.known("the FDP state", feature.map(FdpState::parse));
         if matches!(fdp.state, FdpState::On(_)) {
             let page = log(fd, Query::FdpUsage(group), 8, |head| {
                 8 + 8 * little_endian::<2>(head, 0)

@@ -252,10 +252,10 @@ impl Pairing {
             return;
         }
         let key = (event.device, event.sector);
-        let matches = |bio: &Pending| {
+        let bio = take(&mut self.bios, key, |bio| {
             bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0
-        };
-        let Some(bio) = take(&mut self.bios, key, matches) else {
+        });
+        let Some(bio) = bio else {
             return;
         };
         if event.error == -libc::EAGAIN {
@@ -340,11 +340,11 @@ impl Pairing {
         let key = (event.device, sector_key(event));
         // For an operation with data, a completion without sectors is the second report, after the flush.
         let is_second = event.sectors == 0;
-        let matches = |issued: &Pending| {
+        let issued = take(&mut self.issued, key, |issued| {
             issued.request.op == event.op
                 && (key.1 == NO_SECTOR || is_second == (issued.end_sector == event.sector))
-        };
-        let Some(mut issued) = take(&mut self.issued, key, matches) else {
+        });
+        let Some(mut issued) = issued else {
             return;
         };
         let done_sector = event.sector.saturating_add(event.sectors.into());

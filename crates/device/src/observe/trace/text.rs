@@ -106,13 +106,11 @@ impl TraceText {
                 ParsedLine::Nothing => {}
                 ParsedLine::None => {
                     reader.facts.unread_lines += 1;
-                    let first = || {
-                        String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
-                    };
-                    reader
-                        .facts
-                        .first_unread
-                        .get_or_insert_with(|| (reader.facts.lines, first()));
+                    if reader.facts.first_unread.is_none() {
+                        let shown = &line[..line.len().min(SHOWN_BYTES)];
+                        let text = String::from_utf8_lossy(shown).into_owned();
+                        reader.facts.first_unread = Some((reader.facts.lines, text));
+                    }
                 }
             }
             reader.hand_over(sink);
@@ -399,12 +397,8 @@ impl Columns {
             (rest, *word) = last_word(rest)?;
         }
         words[self.comm] = rest.trim_ascii();
-        let column_text = |name: &str| {
-            self.names
-                .iter()
-                .position(|found| found == name)
-                .map(|at| words[at])
-        };
+        let column_at = |name: &str| self.names.iter().position(|found| found == name);
+        let column_text = |name: &str| column_at(name).map(|at| words[at]);
         let seconds = |name: &str| column_text(name).and_then(nanoseconds);
         // Parses milliseconds as seconds, then divides by 1,000.
         let milliseconds =
