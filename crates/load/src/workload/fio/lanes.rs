@@ -4,7 +4,7 @@ use super::area::new_area;
 use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
+use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, WRITES};
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
@@ -15,6 +15,9 @@ use results::units::quoted;
 use std::collections::HashMap;
 use sys::random::Random;
 use sys::salt::Salt;
+
+const RATE_TOO_LOW: &str =
+    "the rate is too low for the size of the operations - give a higher rate";
 
 /// Parameters of all lanes of a run.
 pub(super) struct LaneBuilder<'a> {
@@ -38,9 +41,6 @@ impl LaneBuilder<'_> {
         let job = &thread.job;
         let cannot =
             |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
-        let no_rate = || {
-            cannot("the rate is too low for the size of the operations - give a higher rate".into())
-        };
         let slots = job.in_flight_max() as u32;
         let names = thread.names();
         let shapes: Vec<_> = names
@@ -52,18 +52,26 @@ impl LaneBuilder<'_> {
         let write_buffers = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
         let mut areas = Vec::new();
         for directions in &lanes {
-            let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
+            let mut of_lane = Vec::new();
+            for (shape, buffers) in shapes.iter().zip(&write_buffers) {
                 let start_override = self.appended.get(&shape.name).copied();
-                new_area(
+                let area = new_area(
                     thread,
                     directions,
                     start_override,
                     shape,
                     *buffers,
                     &mut random,
-                )
-            });
-            areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
+                );
+                of_lane.push(area.map_err(|why| {
+                    CannotRun(format!(
+                        "cannot run job {} on {} - {why}",
+                        quoted(&job.name),
+                        shape.name
+                    ))
+                })?);
+            }
+            areas.push(of_lane);
         }
         // Bytes that the job uses of all its devices or files.
         let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
@@ -84,14 +92,8 @@ impl LaneBuilder<'_> {
                 .map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        let is_needed = |kind: usize| {
-            if kind < TRIMS {
-                job.does[kind]
-            } else {
-                kind == FLUSHES || job.has_kind(kind)
-            }
-        };
-        for kind in (0..KINDS).filter(|kind| *kind != WRITES && is_needed(*kind)) {
+        let others = job.directions().filter(|direction| *direction != WRITES);
+        for kind in others.chain([FLUSHES]) {
             let len_bytes = if kind == READS {
                 job.sizes[kind].max_bytes() as usize
             } else {
@@ -105,17 +107,7 @@ impl LaneBuilder<'_> {
             .then(|| add_buffers(plan, checked))
             .transpose()?;
         let limit = plan.add_limit(slots, true);
-        let cell_of = |kind| {
-            let stream = self.streams.iter().position(|stream| {
-                *stream
-                    == RecordedStream {
-                        thread: thread_index,
-                        kind,
-                    }
-            });
-            stream.map(|stream| self.plan_offsets.cell(stream, 0))
-        };
-        let cells = std::array::from_fn(|kind| cell_of(kind).unwrap_or(0));
+        let cells = std::array::from_fn(|kind| self.first_cell(thread_index, kind).unwrap_or(0));
         // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
         let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
             RateTarget::Bytes(bytes) => bytes as f64,
@@ -160,12 +152,12 @@ impl LaneBuilder<'_> {
                 },
                 (None, Some(rate)) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
-                    let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
+                    let poisson =
+                        Poisson::new(rate, random).ok_or_else(|| cannot(RATE_TOO_LOW.into()))?;
                     Arrival::Scheduled(Schedule::Poisson(poisson))
                 }
-                (None, Some(rate)) => {
-                    Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?
-                }
+                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number))
+                    .ok_or_else(|| cannot(RATE_TOO_LOW.into()))?,
             };
             if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses())
             {
@@ -215,7 +207,9 @@ impl LaneBuilder<'_> {
                 ops_left,
                 flushes: job.flushes() && makes_data,
                 cells,
-                commit_cell: cell_of(COMMITS).filter(|_| makes_data),
+                commit_cell: self
+                    .first_cell(thread_index, COMMITS)
+                    .filter(|_| makes_data),
                 buffers,
                 random: random_of_lane,
                 bound: match (job.think_time(), job.target(), job.refill_at()) {
@@ -250,6 +244,13 @@ impl LaneBuilder<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Cell of a recorded stream on the first device; `None` if no such stream is recorded.
+    fn first_cell(&self, thread: usize, kind: usize) -> Option<u32> {
+        let recorded = RecordedStream { thread, kind };
+        let stream = self.streams.iter().position(|stream| *stream == recorded)?;
+        Some(self.plan_offsets.cell(stream, 0))
     }
 
     /// Buffer classes for the writes of `job` to each of `shapes`. Random data (salt) carries the stamp of its device,

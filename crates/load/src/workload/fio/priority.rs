@@ -102,10 +102,7 @@ impl PriorityOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let is_given = |shares: &[Vec<PriorityShare>; DIRECTIONS]| {
-            shares.iter().flatten().any(|share| share.percent > 0)
-        };
-        if is_given(&self.by_percentage) && is_given(&self.by_size) {
+        if has_share(&self.by_percentage) && has_share(&self.by_size) {
             return Some(
                 "cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out",
             );
@@ -116,11 +113,7 @@ impl PriorityOptions {
 
     /// True if operations of one job have several priorities.
     pub(super) fn is_mixed(&self) -> bool {
-        self.by_percentage
-            .iter()
-            .chain(&self.by_size)
-            .flatten()
-            .any(|share| share.percent > 0)
+        has_share(&self.by_percentage) || has_share(&self.by_size)
     }
 
     /// Priority of all operations that have no priority of their own.
@@ -150,6 +143,10 @@ impl PriorityOptions {
             },
         )
     }
+}
+
+fn has_share(shares: &[Vec<PriorityShare>; DIRECTIONS]) -> bool {
+    shares.iter().flatten().any(|share| share.percent > 0)
 }
 
 fn priority([class, level, hint]: Parts) -> Priority {
