@@ -563,33 +563,14 @@ impl FioLoad {
 /// Finds settings that must be equal in all jobs of a run, but differ.
 fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let first_job = &jobs[0];
-    let settings: [(&str, fn(&Job) -> String); 4] = [
-        ("the end of ramp_time", |job| {
-            units::duration(job.ramp_end_ns())
-        }),
-        ("create_only", |job| u8::from(job.creates_only).to_string()),
-        ("ioengine", |job| {
-            if job.is_passthrough {
-                "io_uring_cmd"
-            } else {
-                "not io_uring_cmd"
-            }
-            .into()
-        }),
-        ("the seed", |job| {
-            job.seed()
-                .map_or("random in each run".into(), |seed| seed.to_string())
-        }),
-    ];
-    for (setting, value) in settings {
-        let first_value = value(first_job);
-        if let Some(other) = jobs.iter().find(|job| value(job) != first_value) {
+    let settings: Vec<_> = jobs.iter().map(settings_of_run).collect();
+    for (index, (setting, value)) in settings[0].iter().enumerate() {
+        if let Some(other) = settings.iter().position(|others| others[index].1 != *value) {
             let why = format!(
-                "{setting} is {first_value} in {} and {} in {}, but must be equal - give both the same, or separate them with stonewall",
-                quoted(&first_job.name),
-                value(other),
-                quoted(&other.name)
+                "{setting} is {value} in {} and {} in {}, but must be equal - give both the same, or separate them with stonewall",
+                quoted(&jobs[0].name),
+                settings[other][index].1,
+                quoted(&jobs[other].name)
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
@@ -601,6 +582,24 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
+}
+
+/// Settings that must be equal in all jobs of a run: name and value.
+fn settings_of_run(job: &Job) -> [(&'static str, String); 4] {
+    let engine = if job.is_passthrough {
+        "io_uring_cmd"
+    } else {
+        "not io_uring_cmd"
+    };
+    let seed = job
+        .seed()
+        .map_or("random in each run".into(), |seed| seed.to_string());
+    [
+        ("the end of ramp_time", units::duration(job.ramp_end_ns())),
+        ("create_only", u8::from(job.creates_only).to_string()),
+        ("ioengine", engine.into()),
+        ("the seed", seed),
+    ]
 }
 
 impl Workload for FioLoad {

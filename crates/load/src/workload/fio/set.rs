@@ -398,25 +398,20 @@ fn set_rates(
 
 /// Finds options of one section that exclude each other.
 fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
-    let pairs: [(&str, &str, fn(u64, u64) -> bool); 2] = [
-        ("rwmixread", "rwmixwrite", |reads, writes| {
-            reads.saturating_add(writes) == 100
-        }),
-        ("rate", "rate_iops", |rate, iops| rate == 0 || iops == 0),
-    ];
-    for (first_name, second_name, can_combine) in pairs {
-        if let Some((_, first)) = last_number(section, first_name)
-            && let Some((given, second)) = last_number(section, second_name)
-            && !can_combine(first, second)
-        {
-            problems.push(Problem::new(
-                &given.position,
-                format!("{first_name} and {second_name} contradict each other - leave one out"),
-            ));
-        }
+    if let Some((reads, writes, given)) = both_given(section, "rwmixread", "rwmixwrite")
+        && reads.saturating_add(writes) != 100
+    {
+        let why = "rwmixread and rwmixwrite contradict each other - leave one out";
+        problems.push(Problem::new(&given.position, why));
     }
-    if let Some((_, direct)) = last_number(section, "direct")
-        && let Some((given, buffered)) = last_number(section, "buffered")
+    if let Some((rate, iops, given)) = both_given(section, "rate", "rate_iops")
+        && rate > 0
+        && iops > 0
+    {
+        let why = "rate and rate_iops contradict each other - leave one out";
+        problems.push(Problem::new(&given.position, why));
+    }
+    if let Some((direct, buffered, given)) = both_given(section, "direct", "buffered")
         && direct == buffered
     {
         let why = "direct and buffered contradict each other - the last of them counts";
@@ -424,11 +419,22 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut
     }
 }
 
+/// Values of two options and the second option; `None` if the section has only one of them.
+fn both_given<'s>(
+    section: &'s Section,
+    first_name: &str,
+    second_name: &str,
+) -> Option<(u64, u64, &'s GivenOption)> {
+    let (first, _) = last_number(section, first_name)?;
+    let (second, given) = last_number(section, second_name)?;
+    Some((first, second, given))
+}
+
 /// The last option `name` of the section, and its value; `u64::MAX`: the value is not a number.
-fn last_number<'s>(section: &'s Section, name: &str) -> Option<(&'s GivenOption, u64)> {
+fn last_number<'s>(section: &'s Section, name: &str) -> Option<(u64, &'s GivenOption)> {
     let given = section.options.iter().rfind(
         |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
     )?;
     let text = given.value.as_deref().unwrap_or("1");
-    Some((given, number(text, Unit::Plain).unwrap_or(u64::MAX)))
+    Some((number(text, Unit::Plain).unwrap_or(u64::MAX), given))
 }
