@@ -150,12 +150,11 @@ impl BaselineRequest {
 
     /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
-        let is_tracked = |test: &Pts| {
+        self.pts.iter().copied().find(|test| {
             test.tracked()
                 .iter()
-                .all(|(bytes, _)| *bytes >= self.min_io_bytes)
-        };
-        self.pts.iter().copied().find(|test| !is_tracked(test))
+                .any(|(bytes, _)| *bytes < self.min_io_bytes)
+        })
     }
 
     /// The next job of a drive of `capacity_bytes`, whose measurements so far are `points`; `None` at the end.
@@ -280,16 +279,13 @@ impl BaselineRequest {
     /// The jobs after the saturation, in the order of their parts, without durations. Depths and rates follow from
     /// `points`, as far as measured.
     fn planned(&self, points: &[Point]) -> Vec<Job> {
-        let sweep = |reads| -> Vec<&Point> {
-            points
-                .iter()
-                .filter(|point| point.part == Part::Depth && point.reads.is_some() == reads)
-                .collect()
-        };
-        let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
-        let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
-        let knees = [knee(true), knee(false)];
-        let highest = [highest(true), highest(false)];
+        let (read_sweep, write_sweep): (Vec<&Point>, Vec<&Point>) = points
+            .iter()
+            .filter(|point| point.part == Part::Depth)
+            .partition(|point| point.reads.is_some());
+        let sweeps = [read_sweep, write_sweep];
+        let knees = [0, 1].map(|way: usize| knee(&sweeps[way]).map_or(1, |point| point.depth));
+        let highest = [0, 1].map(|way: usize| highest(&sweeps[way]).unwrap_or(1.0).max(1.0));
         let large_writes = points.iter().rev().find_map(|point| {
             let writes = point
                 .writes
@@ -325,29 +321,13 @@ impl BaselineRequest {
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
-        let profiles = |bytes: &u64| {
-            let mixes = MIXES
-                .into_iter()
-                .filter(|read_pct| *read_pct == 100 || !self.read_only);
-            let job = |read_pct| Job {
-                name: mix(read_pct, *bytes),
-                part: Part::Profile,
-                read_pct,
-                bytes: [*bytes; 2],
-                depth: match read_pct {
-                    0 => knees[1],
-                    100 => knees[0],
-                    _ => knees[0].max(knees[1]),
-                },
-                ..Job::default()
-            };
-            mixes.map(job).collect::<Vec<_>>()
-        };
         // Large random writes undo the effect of the saturation, so they run after the jobs that depend on that effect.
         let (large, small): (Vec<u64>, Vec<u64>) = sizes
             .into_iter()
             .partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
-        jobs.extend(small.iter().flat_map(profiles));
+        for bytes in small {
+            jobs.extend(self.profiles(bytes, knees));
+        }
         let rates: &[u32] = if is_short { &FEW_RATES } else { &RATES };
         for reads in directions {
             jobs.extend(rates.iter().map(|pct| Job {
@@ -360,11 +340,15 @@ impl BaselineRequest {
                 )
             }));
         }
-        jobs.extend(large.iter().flat_map(profiles));
-        let grid: &[u32] = match is_short {
-            _ if self.read_only => &[],
-            true => &SMALL_GRID,
-            false => &GRID,
+        for bytes in large {
+            jobs.extend(self.profiles(bytes, knees));
+        }
+        let grid: &[u32] = if self.read_only {
+            &[]
+        } else if is_short {
+            &SMALL_GRID
+        } else {
+            &GRID
         };
         let cells = grid
             .iter()
@@ -398,6 +382,25 @@ impl BaselineRequest {
         );
         jobs.extend(self.watch(1, points));
         jobs
+    }
+
+    /// Closed loops of `bytes` with each mix of reads and writes. `knees`: depth at the knee of reads and of writes.
+    fn profiles(&self, bytes: u64, knees: [u32; 2]) -> impl Iterator<Item = Job> {
+        MIXES
+            .into_iter()
+            .filter(|read_pct| *read_pct == 100 || !self.read_only)
+            .map(move |read_pct| Job {
+                name: mix(read_pct, bytes),
+                part: Part::Profile,
+                read_pct,
+                bytes: [bytes; 2],
+                depth: match read_pct {
+                    0 => knees[1],
+                    100 => knees[0],
+                    _ => knees[0].max(knees[1]),
+                },
+                ..Job::default()
+            })
     }
 
     /// The watch before all other jobs (`round` 0) or after them (1); `None` if there is no time for a watch.
