@@ -402,6 +402,11 @@ impl Job {
         }
     }
 
+    /// True if the job's end or an error ends other jobs.
+    pub(super) fn can_end_others(&self) -> bool {
+        self.exit_all || self.exit_all_on_error
+    }
+
     /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of the job's writes.
     pub(super) fn flushes(&self) -> bool {
         self.flush_every != [0; 3]

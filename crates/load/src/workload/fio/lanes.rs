@@ -108,29 +108,24 @@ impl LaneBuilder<'_> {
             .transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| self.first_cell(thread_index, kind).unwrap_or(0));
-        // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
-        let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
-            RateTarget::Bytes(bytes) => bytes as f64,
-            RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
-            RateTarget::Unlimited => 0.0,
-        };
-        let ops_per_sec =
-            |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
-        let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
-        let lane_part =
-            |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
-                _ if amount == u64::MAX => amount,
-                1 => amount,
-                _ if is_each_rated => (amount as f64 * speed(lane)
-                    / lanes.iter().map(|lane| speed(lane)).sum::<f64>())
-                .round() as u64,
-                count => amount / count as u64,
+        // Of each lane.
+        let mut bytes_per_sec = Vec::new();
+        let mut ops_per_sec = Vec::new();
+        for directions in &lanes {
+            let mean_bytes = job.sizes[directions[0]].mean_bytes();
+            let bytes = match job.rates[directions[0]] {
+                RateTarget::Bytes(bytes) => bytes as f64,
+                RateTarget::Iops(iops) => iops as f64 * mean_bytes,
+                RateTarget::Unlimited => 0.0,
             };
+            bytes_per_sec.push(bytes);
+            ops_per_sec.push(bytes / mean_bytes.max(1.0));
+        }
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
             let from_ns = job.start_delay_ns;
             let until_ns = job.end_ns();
-            let ops_left = lane_part(ops, directions, &ops_per_sec);
+            let ops_left = lane_share(ops, &ops_per_sec, number);
             let logged_at_ns = job
                 .iolog
                 .as_ref()
@@ -138,11 +133,10 @@ impl LaneBuilder<'_> {
                 .filter(|at_ns| !at_ns.is_empty());
             let mut arrival = match (logged_at_ns, job.rate(direction)) {
                 (Some(at_ns), _) => {
-                    let delayed = || at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
                     let at_ns = if from_ns == 0 {
                         at_ns.clone()
                     } else {
-                        delayed()
+                        at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect()
                     };
                     Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
                 }
@@ -171,7 +165,7 @@ impl LaneBuilder<'_> {
                 1
             };
             let ops_left = ops_left / loops;
-            let bytes_left = lane_part(total_bytes, directions, &bytes_per_sec) / loops;
+            let bytes_left = lane_share(total_bytes, &bytes_per_sec, number) / loops;
             let random_of_lane =
                 Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
@@ -290,6 +284,18 @@ impl LaneBuilder<'_> {
             buffers.push(class);
         }
         Ok(buffers)
+    }
+}
+
+/// The part of lane `number` of the job's operations or bytes: in proportion to the lanes' `rates`, or an equal part if a
+/// lane has no rate. `u64::MAX` is unlimited.
+fn lane_share(amount: u64, rates: &[f64], number: usize) -> u64 {
+    if amount == u64::MAX || rates.len() == 1 {
+        amount
+    } else if rates.iter().all(|rate| *rate > 0.0) {
+        (amount as f64 * rates[number] / rates.iter().sum::<f64>()).round() as u64
+    } else {
+        amount / rates.len() as u64
     }
 }
 

@@ -93,8 +93,6 @@ fn split_by_wait_for(
     earlier_runs: &[Vec<Job>],
 ) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut runs: Vec<Vec<Job>> = vec![Vec::new()];
-    let has_job = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
-    let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
     for job in jobs {
         let run_index = match &job.waits_for {
             None => 0,
@@ -106,7 +104,7 @@ fn split_by_wait_for(
                         "wait_for={} - no earlier job has this name - check the name",
                         quoted(name)
                     );
-                    return problem(&job, why);
+                    return Err(vec![Problem::of_job(&job.name, why)]);
                 }
             },
         };
@@ -124,11 +122,15 @@ fn split_by_wait_for(
                 let why = format!(
                     "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
                 );
-                return problem(job, why);
+                return Err(vec![Problem::of_job(&job.name, why)]);
             }
         }
     }
     Ok(runs)
+}
+
+fn has_job(jobs: &[Job], name: &str) -> bool {
+    jobs.iter().any(|job| job.name == name)
 }
 
 impl FioLoad {
@@ -204,21 +206,27 @@ impl FioLoad {
         let is_mixed = load
             .jobs()
             .any(|job| job.direct != load.threads[0].job.direct);
-        let first_thread =
-            |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
-        let problem =
-            |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
-            first_thread(&|thread| is_simulated && thread.job.flush_every[2] > 0)
-                .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.pre_reads)
-                .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.verifies())
-                .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
-            first_thread(&|thread| is_mixed && thread.job.direct && load.is_cached_by_others(thread))
-                .map(problem("direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall")),
-            first_thread(&|thread| thread.job.appends && load.has_shared_file(thread))
-                .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.flush_every[2] > 0,
+                "sync_file_range needs a page cache, which simulated drives do not have - leave it out",
+            ),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.pre_reads,
+                "pre_read needs a page cache, which simulated drives do not have - leave it out",
+            ),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.verifies(),
+                "verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file",
+            ),
+            load.first_unfit(
+                |thread| is_mixed && thread.job.direct && load.is_cached_by_others(thread),
+                "direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall",
+            ),
+            load.first_unfit(
+                |thread| thread.job.appends && load.has_shared_file(thread),
+                "with file_append, only one job can write to a file - leave out numjobs, or give each job its own file",
+            ),
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
@@ -227,6 +235,16 @@ impl FioLoad {
         } else {
             Err(problems)
         }
+    }
+
+    /// The problem `why` of the first clone that `is_unfit`.
+    fn first_unfit(
+        &self,
+        is_unfit: impl Fn(&JobClone) -> bool,
+        why: &'static str,
+    ) -> Option<Problem> {
+        let thread = self.threads.iter().find(|thread| is_unfit(thread))?;
+        Some(Problem::of_job(&thread.job.name, why))
     }
 
     /// True if another clone uses a file or device of `thread`.
@@ -260,8 +278,7 @@ impl FioLoad {
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
-        let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
-        let any_exits = self.jobs().any(|job| exits(job));
+        let any_exits = self.jobs().any(|job| job.can_end_others());
         let by_entry: Vec<_> = self
             .entries
             .iter()
@@ -277,7 +294,7 @@ impl FioLoad {
             let job = &thread.job;
             let own_group = self.entries[thread.entry].group - first_group;
             let ended_groups = match job.exit_what {
-                _ if !exits(job) => 0..0,
+                _ if !job.can_end_others() => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
                 ExitWhat::Stonewall => 0..group_ends_ns.len() - 1,
                 ExitWhat::All => 0..group_ends_ns.len(),

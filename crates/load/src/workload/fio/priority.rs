@@ -160,23 +160,30 @@ fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
     }
 }
 
+fn at_most(text: &str, max: u16) -> Result<u16, String> {
+    match number(text, Unit::Plain)? {
+        value if value <= max.into() => Ok(value as u16),
+        _ => Err(format!("{text} is more than {max}")),
+    }
+}
+
 /// `64k/25/1/1:64k/75/3/2:1024k/0`: entries of size, percent of the operations of this size, class, level, hint.
 fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     let form = "the value must be like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
     let mut shares: Vec<PriorityShare> = Vec::new();
     for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
-        let field = |at: usize, max: u16| match number(fields[at], Unit::Plain)? {
-            value if value <= max.into() => Ok(value as u16),
-            _ => Err(format!("{} is more than {max}", fields[at])),
-        };
         let parts = match fields.len() {
             2 => None,
-            4 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, 0]),
+            4 => Some([
+                at_most(fields[2], PARTS_MAX[CLASS])?,
+                at_most(fields[3], PARTS_MAX[LEVEL])?,
+                0,
+            ]),
             5 => Some([
-                field(2, PARTS_MAX[CLASS])?,
-                field(3, PARTS_MAX[LEVEL])?,
-                field(4, PARTS_MAX[HINT])?,
+                at_most(fields[2], PARTS_MAX[CLASS])?,
+                at_most(fields[3], PARTS_MAX[LEVEL])?,
+                at_most(fields[4], PARTS_MAX[HINT])?,
             ]),
             _ => return Err(form.into()),
         };
@@ -187,7 +194,7 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
         .block_bytes()?;
         shares.push(PriorityShare {
             bytes: Some(bytes),
-            percent: field(1, 100)?.into(),
+            percent: at_most(fields[1], 100)?.into(),
             parts,
         });
     }

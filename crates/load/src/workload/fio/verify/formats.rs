@@ -232,9 +232,9 @@ impl State {
         let (header, body) = bytes
             .split_at_checked(STATE_HEAD_BYTES)
             .ok_or("the file is too short")?;
-        let version = u64_at(header, 0)?;
-        let len = u64_at(header, 8)?;
-        if len != body.len() as u64 || u64_at(header, 16)? != u64::from(crc32c(body)) {
+        let version = number_at(header, 0)?;
+        let len = number_at(header, 8)?;
+        if len != body.len() as u64 || number_at(header, 16)? != u64::from(crc32c(body)) {
             return Err("the file is damaged: its length or checksum is wrong".into());
         }
         let is_later = match version {
@@ -247,18 +247,18 @@ impl State {
             }
         };
         let skipped = if is_later { 0 } else { 8 };
-        let depth = u64_at(body, skipped)? as u32;
-        let writes = u64_at(body, skipped + 8)?;
+        let depth = number_at(body, skipped)? as u32;
+        let writes = number_at(body, skipped + 8)?;
         let list = skipped + 24 + GENERATOR_BYTES + NAME_BYTES;
         let last_writes = if is_later {
-            let numbers = (0..depth as usize).map(|at| u64_at(body, list + at * 8));
+            let numbers = (0..depth as usize).map(|at| number_at(body, list + at * 8));
             LastWrites::NotDone(numbers.collect::<Result<_, _>>()?)
         } else {
-            let count = u64_at(body, 0)?.min(len) as usize;
+            let count = number_at(body, 0)?.min(len) as usize;
             let mut done = Vec::new();
             for slot in 0..count {
                 let at = list + slot * 16;
-                done.push((u64_at(body, at)?, u64_at(body, at + 8)?));
+                done.push((number_at(body, at)?, number_at(body, at + 8)?));
             }
             LastWrites::Done(done)
         };
@@ -282,7 +282,7 @@ impl State {
 }
 
 /// The little-endian number at byte `at`.
-fn u64_at(bytes: &[u8], at: usize) -> Result<u64, &'static str> {
+fn number_at(bytes: &[u8], at: usize) -> Result<u64, &'static str> {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map(|word| u64::from_le_bytes(*word))
         .ok_or("the file is too short")
