@@ -124,23 +124,23 @@ impl BaselineRequest {
     /// Lower bound of the jobs per drive. Each part with rounds counts as five rounds. An operation size of SNIA's
     /// tests counts only if every drive supports this size.
     pub fn jobs_min(&self) -> usize {
-        let of_test = |test: &Pts| match test {
-            // This test can also end by the bytes written, after its first job.
-            Pts::Saturation => 1,
-            _ => {
-                ROUNDS_IN_WINDOW
-                    * test
-                        .jobs()
-                        .iter()
-                        .filter(|(_, bytes)| *bytes >= PAGE_BYTES)
-                        .count()
-            }
-        };
-        let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
-        self.jobs().map_or_else(
-            || self.pts.iter().map(of_test).sum(),
-            |jobs| jobs + saturation,
-        )
+        if let Some(jobs) = self.jobs() {
+            let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
+            return jobs + saturation;
+        }
+        let mut jobs = 0;
+        for test in &self.pts {
+            jobs += match test {
+                // This test can also end by the bytes written, after its first job.
+                Pts::Saturation => 1,
+                _ => {
+                    let of_round = test.jobs();
+                    let supported = of_round.iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES);
+                    ROUNDS_IN_WINDOW * supported.count()
+                }
+            };
+        }
+        jobs
     }
 
     /// Number of jobs, without the rounds of a saturation; `None` if the number depends on when drives are steady.
@@ -293,16 +293,8 @@ impl BaselineRequest {
                 .filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
             (point.part == Part::Profile && point.reads.is_none()).then_some(writes.iops)
         });
-        let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let is_short = self.seconds < FULL_SEC;
         let block_bytes = self.block_sizes[0];
-        let single_direction = |name: &str, part, reads| Job {
-            name: format!("{} at {name}", if reads { "reads" } else { "writes" }),
-            part,
-            read_pct: if reads { 100 } else { 0 },
-            bytes: [block_bytes; 2],
-            ..Job::default()
-        };
         let directions: &[bool] = if self.read_only {
             &[true]
         } else {
@@ -316,7 +308,7 @@ impl BaselineRequest {
                 .take_while(|depth| *depth <= self.depth_max);
             jobs.extend(depths.map(|depth| Job {
                 depth,
-                ..single_direction(&format!("depth {depth}"), Part::Depth, *reads)
+                ..self.single_direction(&format!("depth {depth}"), Part::Depth, *reads)
             }));
         }
         let mut sizes = self.block_sizes.clone();
@@ -332,8 +324,8 @@ impl BaselineRequest {
         for reads in directions {
             jobs.extend(rates.iter().map(|pct| Job {
                 depth: self.depth_max,
-                rates: Some(highest.map(|highest| rate(*pct, highest))),
-                ..single_direction(
+                rates: Some(highest.map(|highest| rate_at(*pct, highest))),
+                ..self.single_direction(
                     &format!("{pct} % of their highest rate"),
                     Part::Rate,
                     *reads,
@@ -358,8 +350,8 @@ impl BaselineRequest {
                 .filter(|cell| *cell != (0, 0))
                 .map(|(reads_pct, writes_pct)| {
                     let rates @ [reads, writes] = [
-                        rate(reads_pct, highest[0]),
-                        rate(writes_pct, large_writes.unwrap_or(1.0)),
+                        rate_at(reads_pct, highest[0]),
+                        rate_at(writes_pct, large_writes.unwrap_or(1.0)),
                     ];
                     Job {
                         name: format!(
@@ -382,6 +374,17 @@ impl BaselineRequest {
         );
         jobs.extend(self.watch(1, points));
         jobs
+    }
+
+    /// Reads alone or writes alone, at `load` as a message names it.
+    fn single_direction(&self, load: &str, part: Part, reads: bool) -> Job {
+        Job {
+            name: format!("{} at {load}", if reads { "reads" } else { "writes" }),
+            part,
+            read_pct: if reads { 100 } else { 0 },
+            bytes: [self.block_sizes[0]; 2],
+            ..Job::default()
+        }
     }
 
     /// Closed loops of `bytes` with each mix of reads and writes. `knees`: depth at the knee of reads and of writes.
@@ -513,6 +516,11 @@ impl BaselineRequest {
             .min(max_ms)
             .max(1_000)
     }
+}
+
+/// `pct` percent of the rate `highest`, at least 1.
+fn rate_at(pct: u32, highest: f64) -> u64 {
+    ((f64::from(pct) / 100.0 * highest) as u64).max(1)
 }
 
 /// A mix in words: `95/5 of 128k`.

@@ -233,16 +233,20 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
         .filter(|tenant| !tenant.writes.is_zero())
         .count();
     let mut next_handle = 0..;
-    let handles_of = |tenant: &Tenant| match (is_named, tenant.writes.is_zero()) {
-        (true, _) => [
-            from_1(tenant.placement),
-            from_1(tenant.defrag_placement.or(tenant.placement)),
-        ],
-        (false, false) => [next_handle.next().unwrap_or(0); 2],
-        // A read-only tenant gets the handle after those of the writers, or shares the last handle.
-        (false, true) => [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2],
-    };
-    let handles: Vec<_> = tenants.tenants.iter().map(handles_of).collect();
+    let mut handles = Vec::new();
+    for tenant in &tenants.tenants {
+        handles.push(if is_named {
+            [
+                from_1(tenant.placement),
+                from_1(tenant.defrag_placement.or(tenant.placement)),
+            ]
+        } else if tenant.writes.is_zero() {
+            // A read-only tenant gets the handle after those of the writers, or shares the last handle.
+            [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2]
+        } else {
+            [next_handle.next().unwrap_or(0); 2]
+        });
+    }
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= drive_handles => {
             let remedy = if is_named {

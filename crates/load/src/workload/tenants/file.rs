@@ -437,19 +437,6 @@ fn checked(keys: Keys) -> Result<Keys, KeyError> {
 }
 
 fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
-    let bytes = |key, text: &Option<String>| match text {
-        None => Ok(None),
-        Some(text) => match size_bytes(&text.replace(' ', "")) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => wrong(
-                key,
-                format!(
-                    "is {} - give a size such as \"480GB\" or \"64GiB\"",
-                    shown(text)
-                ),
-            ),
-        },
-    };
     let (given_bytes, pct) = match (&options.space, options.space_pct) {
         (Some(_), Some(_)) => {
             return wrong(
@@ -457,8 +444,11 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
                 "is given together with space - give only one of them",
             );
         }
-        (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
-        (space, pct) => (bytes("space", space)?, pct),
+        (None, None) => (
+            optional_bytes("space", &defaults.space)?,
+            defaults.space_pct,
+        ),
+        (space, pct) => (optional_bytes("space", space)?, pct),
     };
     let size = match (given_bytes, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
@@ -473,8 +463,22 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     };
     Ok(Space {
         size,
-        at: bytes("at", &options.at)?,
+        at: optional_bytes("at", &options.at)?,
     })
+}
+
+fn optional_bytes(key: &'static str, text: &Option<String>) -> Result<Option<u64>, KeyError> {
+    let Some(text) = text else { return Ok(None) };
+    match size_bytes(&text.replace(' ', "")) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => wrong(
+            key,
+            format!(
+                "is {} - give a size such as \"480GB\" or \"64GiB\"",
+                shown(text)
+            ),
+        ),
+    }
 }
 
 /// Gives tenants without a size equal shares of the percentage of their device that the other tenants leave.

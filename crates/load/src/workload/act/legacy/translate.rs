@@ -59,7 +59,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
         .filter(|name| !lines.has(name))
         .collect();
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
-    let unknown = |key: &str| match act_keys::find(key) {
+    let dropped = lines.take_all(|key| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
         None if lacks_mandatory_key => false,
@@ -67,8 +67,8 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
             !all().any(|spec| spec.name == key)
                 && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act))
         }
-    };
-    for Line { key, value, .. } in lines.take_all(unknown) {
+    });
+    for Line { key, value, .. } in dropped {
         let suggestion = if act_keys::find(&key).is_some() {
             None
         } else {
