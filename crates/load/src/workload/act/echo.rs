@@ -113,9 +113,9 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins with these.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
-    let shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
+    let is_shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
     let own = options_of(config.test).filter(|spec| spec.since != Since::Act66);
-    own.filter(shown)
+    own.filter(is_shown)
         .filter_map(|spec: &OptionSpec| {
             let value = config
                 .text(spec.name)

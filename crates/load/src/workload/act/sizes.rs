@@ -171,9 +171,9 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
         return Err(format!("value {position} is empty"));
     }
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
-    if !digits(unsigned) || !digits(decimals) {
+    if !is_digits(unsigned) || !is_digits(decimals) {
         return Err(error("not a number"));
     }
     let significant = decimals.trim_end_matches('0');

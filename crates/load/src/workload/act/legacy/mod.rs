@@ -164,11 +164,11 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
 
 /// The test of the file, by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &Lines) -> Option<Test> {
-    let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
+    let is_of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     // If keys of both tests are present, the parser reports the keys of the wrong test.
     match (
         has_own_key(lines, Test::Storage),
-        has_own_key(lines, Test::Index) || lines.keys().any(of_index),
+        has_own_key(lines, Test::Index) || lines.keys().any(is_of_index),
     ) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),

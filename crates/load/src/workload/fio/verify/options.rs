@@ -121,9 +121,9 @@ impl Job {
             .pattern
             .as_ref()
             .is_some_and(|pattern| !pattern.offsets.is_empty());
-        let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(strays)
-            || strays(self.skip.unsigned_abs());
+        let is_unaligned = |bytes: u64| !bytes.is_multiple_of(grain);
+        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(is_unaligned)
+            || is_unaligned(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.is_strided())
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
