@@ -113,9 +113,9 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins with these.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
-    let shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
+    let is_shown = |spec: &&OptionSpec| config.has_histograms() || !spec.is_of_histograms();
     let own = options_of(config.test).filter(|spec| spec.since != Since::Act66);
-    own.filter(shown)
+    own.filter(is_shown)
         .filter_map(|spec: &OptionSpec| {
             let value = config
                 .text(spec.name)
@@ -148,14 +148,17 @@ pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
 ///
 /// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
 pub fn to_text(config: &ActConfig) -> String {
-    let is_said = |spec: &OptionSpec, value: &str| {
-        spec.since == Since::Act66
-            || !matches!(spec.default, OptionDefault::Value(text) if text == value)
-    };
-    let set = options_of(config.test).filter_map(|spec| Some((spec, config.text(spec.name)?)));
-    set.filter(|(spec, value)| is_said(spec, value))
-        .map(|(spec, value)| format!("{}: {value}\n", spec.name))
-        .collect()
+    let mut text = String::new();
+    for spec in options_of(config.test) {
+        let Some(value) = config.text(spec.name) else {
+            continue;
+        };
+        let is_default = matches!(spec.default, OptionDefault::Value(default) if default == value);
+        if spec.since == Since::Act66 || !is_default {
+            text += &format!("{}: {value}\n", spec.name);
+        }
+    }
+    text
 }
 
 #[cfg(test)]

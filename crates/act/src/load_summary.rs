@@ -119,10 +119,10 @@ impl LoadSummary {
         drives: &[Drive],
     ) -> Self {
         let closed = config.arrival == Arrival::Closed;
-        let uncounted = |what: &str| closed && by_clients.contains(&what);
+        let is_uncounted = |what: &str| closed && by_clients.contains(&what);
         let flows = flows
             .iter()
-            .filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
+            .filter(|(what, _, rate, _)| !(rate.is_zero() || is_uncounted(what)));
         let remark = format!(
             "arrival: closed: {} run as fast as the devices allow, and are not counted.",
             by_clients.join(" and ")

@@ -355,8 +355,8 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
                 "{bare} is in quotes, but names are written without quotes"
             )));
         }
-        let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
-        if name.is_empty() || name.contains(unwritable) {
+        let is_unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
+        if name.is_empty() || name.contains(is_unwritable) {
             let is = "cannot be a device name, because it has a separator, a # or a control character in it";
             return Err(ValueProblem::of(name, is));
         }

@@ -171,9 +171,9 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
         return Err(format!("value {position} is empty"));
     }
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
-    if !digits(unsigned) || !digits(decimals) {
+    if !is_digits(unsigned) || !is_digits(decimals) {
         return Err(error("not a number"));
     }
     let significant = decimals.trim_end_matches('0');
@@ -338,16 +338,22 @@ impl HistogramSizes {
             BucketPosition::Lower => vec![(lower.div_ceil(step), self.weight_sum())],
             BucketPosition::Upper => vec![(upper.div_ceil(step), self.weight_sum())],
             _ if lower == upper => vec![(upper.div_ceil(step), self.weight_sum())],
-            within => {
+            _ => {
                 let steps = lower / step + 1..=upper.div_ceil(step);
-                let up_to = |at: u64| match within {
-                    BucketPosition::LogUniform => self.log_share(at, lower),
-                    // The division is exact: the weight sum and the bucket's width are powers of two times the offset.
-                    _ => (at - lower) * (self.weight_sum() / (upper - lower)),
-                };
-                let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));
+                let below =
+                    |n: u64| self.weight_below((n * step).clamp(lower, upper), lower, upper);
                 steps.map(|n| (n, below(n) - below(n - 1))).collect()
             }
+        }
+    }
+
+    /// Weight of the sizes below `at` in the bucket from `lower` to `upper`.
+    fn weight_below(&self, at: u64, lower: u64, upper: u64) -> u64 {
+        if self.within == BucketPosition::LogUniform {
+            self.log_share(at, lower)
+        } else {
+            // The division is exact: the weight sum and the bucket's width are powers of two times the offset.
+            (at - lower) * (self.weight_sum() / (upper - lower))
         }
     }
 

@@ -49,14 +49,13 @@ pub struct BaseLoad {
 impl BaseLoad {
     /// ACT's own load of 1x, 2,000 reads and 1,000 writes per second on each of `devices`, paced by `arrival`.
     pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
-        let times = |rate: u64| {
-            u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX)
-        };
+        let count = devices.len() as u64;
+        let total_rate = |rate: u64| u32::try_from(rate.saturating_mul(count)).unwrap_or(u32::MAX);
         let config = ActConfig {
             device_names: devices.to_vec(),
             test_duration_sec: 1,
-            read_reqs_per_sec: times(READS_PER_SEC_1X),
-            write_reqs_per_sec: times(WRITES_PER_SEC_1X),
+            read_reqs_per_sec: total_rate(READS_PER_SEC_1X),
+            write_reqs_per_sec: total_rate(WRITES_PER_SEC_1X),
             arrival,
             ..ActConfig::default()
         };
@@ -168,12 +167,10 @@ fn scale_to_devices(
     devices: usize,
     base_devices: usize,
 ) -> Result<Vec<String>, Vec<String>> {
-    let device_share = |factor: Factor| {
-        factor
-            .share(devices as u64, base_devices as u64)
-            .map_err(|error| vec![error.to_string()])
-    };
-    let scaled = scale(config, device_share(factor)?)?;
+    let device_factor = factor
+        .share(devices as u64, base_devices as u64)
+        .map_err(|error| vec![error.to_string()])?;
+    let scaled = scale(config, device_factor)?;
     for key in BOUNDS.into_iter().filter(|_| devices != base_devices) {
         if let Some(bound) = config.number(key) {
             let spread = (u128::from(bound) * devices as u128)

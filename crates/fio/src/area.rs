@@ -7,8 +7,7 @@ use super::job::DIRECTIONS;
 use super::pattern::{OffsetSampler, RandomMap};
 use super::thread::JobClone;
 use super::value::Size;
-use load::workload::{CannotRun, DeviceShape};
-use results::units::quoted;
+use load::workload::DeviceShape;
 use sys::op::TargetId;
 use sys::random::Random;
 
@@ -137,6 +136,8 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
 }
 
 /// The area of the device `shape` for a clone's lane of `directions`. `start_override` overrides the job's `offset`.
+///
+/// Errors: the reason, a phrase.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],
@@ -144,16 +145,9 @@ pub(super) fn new_area(
     shape: &DeviceShape,
     buffers: u16,
     random: &mut Random,
-) -> Result<Area, CannotRun> {
+) -> Result<Area, String> {
     let job = &thread.job;
     let clone = thread.clone;
-    let cannot = |why: String| {
-        CannotRun(format!(
-            "cannot run job {} on {} - {why}",
-            quoted(&job.name),
-            shape.name
-        ))
-    };
     let device_bytes = shape.size_bytes;
     let unit = job.unit_bytes();
     // As in fio a percentage is rounded up to whole operations.
@@ -166,7 +160,7 @@ pub(super) fn new_area(
             .saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone))
     });
     let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
-        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
+        format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs")
     })?;
     // Percent of the whole device or file, limited by the room after the offset.
     let job_bytes = thread.part_bytes().unwrap_or_else(|| {
@@ -182,16 +176,16 @@ pub(super) fn new_area(
         job_bytes.min(room)
     } / unit
         * unit;
-    let zones = job.zones.of(start, device_bytes).map_err(cannot)?;
+    let zones = job.zones.of(start, device_bytes)?;
     let (len, zones) = zones.map_or(
         (used_bytes.min(room / unit * unit), None),
         |(window, zones)| (window / unit * unit, Some(zones)),
     );
     let largest = job.largest_bytes();
     if len < largest {
-        return Err(cannot(format!(
+        return Err(format!(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
-        )));
+        ));
     }
     let stepped_bytes = job
         .stepped_bytes(len, device_bytes - start)
@@ -210,42 +204,34 @@ pub(super) fn new_area(
         .chain([start, unit, job.skip.unsigned_abs()])
         .find(|bytes| needs_alignment && is_unaligned(bytes))
     {
-        return Err(cannot(format!(
+        return Err(format!(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
-        )));
+        ));
     }
-    let order = match job.random {
-        false => OffsetOrder::Sequential { skip: job.skip },
-        true if job.has_map() => {
-            // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small
-            // for an operation, and the operation would be truncated.
-            let units = |direction| {
-                if directions.contains(&direction) {
-                    len / job.sizes[direction].min_bytes()
-                } else {
-                    0
-                }
-            };
-            OffsetOrder::Mapped(if job.shares_map(directions) {
-                vec![RandomMap::new(units(directions[0]))]
-            } else {
-                (0..DIRECTIONS)
-                    .map(|direction| RandomMap::new(units(direction)))
-                    .collect()
-            })
+    let order = if !job.random {
+        OffsetOrder::Sequential { skip: job.skip }
+    } else if job.has_map() {
+        // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small for
+        // an operation, and the operation would be truncated.
+        let mut units = [0; DIRECTIONS];
+        for direction in directions {
+            units[*direction] = len / job.sizes[*direction].min_bytes();
         }
-        true => {
-            let mut draws = vec![None; DIRECTIONS];
-            for direction in job.directions() {
-                let align = job.align_bytes(direction);
-                // Number of aligned offsets at which the smallest operation fits.
-                let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random)
-                    .map_err(cannot)?;
-                draws[direction] = Some((draw, align));
-            }
-            OffsetOrder::Drawn(draws)
+        OffsetOrder::Mapped(if job.shares_map(directions) {
+            vec![RandomMap::new(units[directions[0]])]
+        } else {
+            units.map(RandomMap::new).into()
+        })
+    } else {
+        let mut draws = vec![None; DIRECTIONS];
+        for direction in job.directions() {
+            let align = job.align_bytes(direction);
+            // Number of aligned offsets at which the smallest operation fits.
+            let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
+            let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random)?;
+            draws[direction] = Some((draw, align));
         }
+        OffsetOrder::Drawn(draws)
     };
     Ok(Area {
         target: shape.target,

@@ -122,16 +122,14 @@ impl ContentSource {
             None => {}
         }
         let is_repeat = self.random.below(100) < *dedupe_pct;
-        let seed = match is_repeat {
-            true if *dedupe_from_set => {
-                Random::for_part(self.working_set.0, self.random.below(self.working_set.1))
-                    .next_u64()
-            }
-            true => self.last_seed,
-            false => {
-                self.last_seed = self.random.next_u64();
-                self.last_seed
-            }
+        if !is_repeat {
+            self.last_seed = self.random.next_u64();
+        }
+        let seed = if is_repeat && *dedupe_from_set {
+            let (set_seed, set_buffers) = self.working_set;
+            Random::for_part(set_seed, self.random.below(set_buffers)).next_u64()
+        } else {
+            self.last_seed
         };
         for (chunk, at) in data.chunks_mut(self.segment.max(1)).zip(0..) {
             // Chunks of a buffer differ from each other; a repeated buffer has the same chunks.
@@ -200,12 +198,11 @@ impl BytePattern {
 
     /// Adds the number at the beginning of `text`; returns the rest of `text`.
     fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
-        let end_of = |text: &str, is_digit: fn(char) -> bool| {
-            text.find(|c| !is_digit(c)).unwrap_or(text.len())
-        };
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            let mut end = end_of(digits, |c| c.is_ascii_hexdigit());
+            let mut end = digits
+                .find(|c: char| !c.is_ascii_hexdigit())
+                .unwrap_or(digits.len());
             // In 0xff0x14, the 0 before the second x begins a new number.
             end -= usize::from(is_next_hex(&digits[end..]) && digits[..end].ends_with('0'));
             if end == 0 {
@@ -225,7 +222,11 @@ impl BytePattern {
             return Ok(&digits[end..]);
         }
         let sign = usize::from(text.starts_with(['-', '+']));
-        let mut end = sign + end_of(&text[sign..], |c| c.is_ascii_digit());
+        let digits = &text[sign..];
+        let mut end = sign
+            + digits
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(digits.len());
         end -= usize::from(is_next_hex(&text[end..]) && end > 1 && text[..end].ends_with('0'));
         let number = text[..end].parse::<i32>().map_err(
             |_| "a pattern is a sequence of \"strings\", numbers, 0xHEX and, only in verify_pattern, %o, without separators",

@@ -73,12 +73,10 @@ impl SteadyOptions {
         let limit = limit.trim();
         let given = limit.strip_suffix('%');
         self.percent = given.is_some();
-        let plain = || {
-            limit
-                .parse::<f64>()
-                .ok()
-                .filter(|limit| limit.is_finite() && *limit >= 0.0)
-        };
+        let plain = limit
+            .parse::<f64>()
+            .ok()
+            .filter(|limit| limit.is_finite() && *limit >= 0.0);
         self.limit = match (given, self.measure) {
             (Some(percent), _) => {
                 let percent = percent
@@ -88,9 +86,9 @@ impl SteadyOptions {
                     .filter(|percent| (0.0..=100.0).contains(percent));
                 percent.ok_or("the limit must be 0 to 100 percent")?
             }
-            (None, BANDWIDTH) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, BANDWIDTH) if plain.is_none() => number(limit, Unit::Kilo(1024))? as f64,
             (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
-            (None, _) => plain().ok_or_else(|| {
+            (None, _) => plain.ok_or_else(|| {
                 format!("the limit {} is not a number of 0 or more", quoted(limit))
             })?,
         };
@@ -196,8 +194,10 @@ impl SteadyStateDetector {
         let intervals_max = (self.options.duration_ns / INTERVAL_NS) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
             let end_ns = self.next_ns.fetch_add(INTERVAL_NS, Ordering::Relaxed);
-            let [ops, bytes, latency_ns] =
-                [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
+            let [ops, bytes, latency_ns] = self
+                .sums
+                .each_ref()
+                .map(|sum| sum.swap(0, Ordering::Relaxed));
             state
                 .intervals
                 .push_back([ops, bytes, latency_ns / ops.max(1)]);
@@ -216,21 +216,22 @@ impl SteadyStateDetector {
 
 impl SteadyStateStatus {
     fn judge(&mut self, options: &SteadyOptions) {
-        let values = || {
-            self.intervals
-                .iter()
-                .map(|interval| interval[options.measure] as f64)
-        };
-        let count = self.intervals.len() as f64;
-        let mean = values().sum::<f64>() / count;
-        self.deviation = values()
+        let values: Vec<_> = self
+            .intervals
+            .iter()
+            .map(|interval| interval[options.measure] as f64)
+            .collect();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        self.deviation = values
+            .iter()
             .map(|value| (value - mean).abs())
             .fold(0.0, f64::max);
         // Least squares over the interval numbers 0, 1, 2, ...
         let middle = (count - 1.0) / 2.0;
         let mut weighted_sum = 0.0;
         let mut squares = 0.0;
-        for (at, value) in values().enumerate() {
+        for (at, value) in values.iter().enumerate() {
             weighted_sum += (at as f64 - middle) * value;
             squares += (at as f64 - middle).powi(2);
         }
@@ -240,10 +241,12 @@ impl SteadyStateStatus {
         } else {
             self.deviation
         };
-        self.criterion = match options.percent {
-            true if mean > 0.0 => 100.0 * value / mean,
-            true => f64::INFINITY,
-            false => value,
+        self.criterion = if !options.percent {
+            value
+        } else if mean > 0.0 {
+            100.0 * value / mean
+        } else {
+            f64::INFINITY
         };
         self.attained = self.criterion.abs() < options.limit;
     }

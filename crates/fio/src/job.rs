@@ -402,6 +402,11 @@ impl Job {
         }
     }
 
+    /// True if the job's end or an error ends other jobs.
+    pub(super) fn can_end_others(&self) -> bool {
+        self.exit_all || self.exit_all_on_error
+    }
+
     /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of the job's writes.
     pub(super) fn flushes(&self) -> bool {
         self.flush_every != [0; 3]
@@ -584,11 +589,12 @@ impl Job {
     /// Directions of each lane. With rates, each direction has its own lane; without rates, one lane has all
     /// directions. Writes that follow trims have no lane.
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
-        match self.has_rates() {
-            _ if self.trim_write => vec![vec![TRIMS]],
-            _ if self.iolog.is_some() => vec![self.directions().collect()],
-            true => self.directions().map(|direction| vec![direction]).collect(),
-            false => vec![self.directions().collect()],
+        if self.trim_write {
+            vec![vec![TRIMS]]
+        } else if self.has_rates() && self.iolog.is_none() {
+            self.directions().map(|direction| vec![direction]).collect()
+        } else {
+            vec![self.directions().collect()]
         }
     }
 
@@ -697,14 +703,18 @@ impl Job {
         } else {
             self.filenames.clone()
         };
-        let placed = |name: String| match name.starts_with('/')
-            || name.starts_with(engine::sim::SIM_PREFIX)
-        {
-            true => name,
-            false if self.directory.is_empty() => name,
-            false => format!("{}/{name}", self.directory.trim_end_matches('/')),
-        };
-        names.into_iter().map(placed).collect()
+        names
+            .into_iter()
+            .map(|name| {
+                let is_absolute =
+                    name.starts_with('/') || name.starts_with(engine::sim::SIM_PREFIX);
+                if is_absolute || self.directory.is_empty() {
+                    name
+                } else {
+                    format!("{}/{name}", self.directory.trim_end_matches('/'))
+                }
+            })
+            .collect()
     }
 
     /// Takes the operations from a log, overriding all options that choose operations.
@@ -747,7 +757,8 @@ impl Job {
 
     /// Finds contradictions among the options.
     fn check(&self) -> Vec<String> {
-        let (zones, [reads, writes, trims]) = (self.zones, self.does);
+        let zones = self.zones;
+        let [reads, writes, trims] = self.does;
         let has_rates = self.has_rates();
         let has_log = self.iolog.is_some();
         let thinks = self.any_think_time().is_some();

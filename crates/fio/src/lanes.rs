@@ -4,7 +4,7 @@ use super::area::new_area;
 use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
+use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, WRITES};
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
@@ -15,6 +15,9 @@ use results::units::quoted;
 use std::collections::HashMap;
 use sys::random::Random;
 use sys::salt::Salt;
+
+const RATE_TOO_LOW: &str =
+    "the rate is too low for the size of the operations - give a higher rate";
 
 /// Parameters of all lanes of a run.
 pub(super) struct LaneBuilder<'a> {
@@ -38,9 +41,6 @@ impl LaneBuilder<'_> {
         let job = &thread.job;
         let cannot =
             |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
-        let no_rate = || {
-            cannot("the rate is too low for the size of the operations - give a higher rate".into())
-        };
         let slots = job.in_flight_max() as u32;
         let names = thread.names();
         let shapes: Vec<_> = names
@@ -52,18 +52,26 @@ impl LaneBuilder<'_> {
         let write_buffers = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
         let mut areas = Vec::new();
         for directions in &lanes {
-            let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
+            let mut of_lane = Vec::new();
+            for (shape, buffers) in shapes.iter().zip(&write_buffers) {
                 let start_override = self.appended.get(&shape.name).copied();
-                new_area(
+                let area = new_area(
                     thread,
                     directions,
                     start_override,
                     shape,
                     *buffers,
                     &mut random,
-                )
-            });
-            areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
+                );
+                of_lane.push(area.map_err(|why| {
+                    CannotRun(format!(
+                        "cannot run job {} on {} - {why}",
+                        quoted(&job.name),
+                        shape.name
+                    ))
+                })?);
+            }
+            areas.push(of_lane);
         }
         // Bytes that the job uses of all its devices or files.
         let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
@@ -84,14 +92,8 @@ impl LaneBuilder<'_> {
                 .map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        let is_needed = |kind: usize| {
-            if kind < TRIMS {
-                job.does[kind]
-            } else {
-                kind == FLUSHES || job.has_kind(kind)
-            }
-        };
-        for kind in (0..KINDS).filter(|kind| *kind != WRITES && is_needed(*kind)) {
+        let others = job.directions().filter(|direction| *direction != WRITES);
+        for kind in others.chain([FLUSHES]) {
             let len_bytes = if kind == READS {
                 job.sizes[kind].max_bytes() as usize
             } else {
@@ -105,40 +107,25 @@ impl LaneBuilder<'_> {
             .then(|| add_buffers(plan, checked))
             .transpose()?;
         let limit = plan.add_limit(slots, true);
-        let cell_of = |kind| {
-            let stream = self.streams.iter().position(|stream| {
-                *stream
-                    == RecordedStream {
-                        thread: thread_index,
-                        kind,
-                    }
-            });
-            stream.map(|stream| self.plan_offsets.cell(stream, 0))
-        };
-        let cells = std::array::from_fn(|kind| cell_of(kind).unwrap_or(0));
-        // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
-        let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
-            RateTarget::Bytes(bytes) => bytes as f64,
-            RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
-            RateTarget::Unlimited => 0.0,
-        };
-        let ops_per_sec =
-            |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
-        let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
-        let lane_part =
-            |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
-                _ if amount == u64::MAX => amount,
-                1 => amount,
-                _ if is_each_rated => (amount as f64 * speed(lane)
-                    / lanes.iter().map(|lane| speed(lane)).sum::<f64>())
-                .round() as u64,
-                count => amount / count as u64,
+        let cells = std::array::from_fn(|kind| self.first_cell(thread_index, kind).unwrap_or(0));
+        // Of each lane.
+        let mut bytes_per_sec = Vec::new();
+        let mut ops_per_sec = Vec::new();
+        for directions in &lanes {
+            let mean_bytes = job.sizes[directions[0]].mean_bytes();
+            let bytes = match job.rates[directions[0]] {
+                RateTarget::Bytes(bytes) => bytes as f64,
+                RateTarget::Iops(iops) => iops as f64 * mean_bytes,
+                RateTarget::Unlimited => 0.0,
             };
+            bytes_per_sec.push(bytes);
+            ops_per_sec.push(bytes / mean_bytes.max(1.0));
+        }
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
             let from_ns = job.start_delay_ns;
             let until_ns = job.end_ns();
-            let ops_left = lane_part(ops, directions, &ops_per_sec);
+            let ops_left = lane_share(ops, &ops_per_sec, number);
             let logged_at_ns = job
                 .iolog
                 .as_ref()
@@ -146,11 +133,10 @@ impl LaneBuilder<'_> {
                 .filter(|at_ns| !at_ns.is_empty());
             let mut arrival = match (logged_at_ns, job.rate(direction)) {
                 (Some(at_ns), _) => {
-                    let delayed = || at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
                     let at_ns = if from_ns == 0 {
                         at_ns.clone()
                     } else {
-                        delayed()
+                        at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect()
                     };
                     Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
                 }
@@ -160,12 +146,12 @@ impl LaneBuilder<'_> {
                 },
                 (None, Some(rate)) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
-                    let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
+                    let poisson =
+                        Poisson::new(rate, random).ok_or_else(|| cannot(RATE_TOO_LOW.into()))?;
                     Arrival::Scheduled(Schedule::Poisson(poisson))
                 }
-                (None, Some(rate)) => {
-                    Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?
-                }
+                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number))
+                    .ok_or_else(|| cannot(RATE_TOO_LOW.into()))?,
             };
             if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses())
             {
@@ -179,7 +165,7 @@ impl LaneBuilder<'_> {
                 1
             };
             let ops_left = ops_left / loops;
-            let bytes_left = lane_part(total_bytes, directions, &bytes_per_sec) / loops;
+            let bytes_left = lane_share(total_bytes, &bytes_per_sec, number) / loops;
             let random_of_lane =
                 Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
@@ -215,7 +201,9 @@ impl LaneBuilder<'_> {
                 ops_left,
                 flushes: job.flushes() && makes_data,
                 cells,
-                commit_cell: cell_of(COMMITS).filter(|_| makes_data),
+                commit_cell: self
+                    .first_cell(thread_index, COMMITS)
+                    .filter(|_| makes_data),
                 buffers,
                 random: random_of_lane,
                 bound: match (job.think_time(), job.target(), job.refill_at()) {
@@ -250,6 +238,13 @@ impl LaneBuilder<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Cell of a recorded stream on the first device; `None` if no such stream is recorded.
+    fn first_cell(&self, thread: usize, kind: usize) -> Option<u32> {
+        let recorded = RecordedStream { thread, kind };
+        let stream = self.streams.iter().position(|stream| *stream == recorded)?;
+        Some(self.plan_offsets.cell(stream, 0))
     }
 
     /// Buffer classes for the writes of `job` to each of `shapes`. Random data (salt) carries the stamp of its device,
@@ -289,6 +284,18 @@ impl LaneBuilder<'_> {
             buffers.push(class);
         }
         Ok(buffers)
+    }
+}
+
+/// The part of lane `number` of the job's operations or bytes: in proportion to the lanes' `rates`, or an equal part if a
+/// lane has no rate. `u64::MAX` is unlimited.
+fn lane_share(amount: u64, rates: &[f64], number: usize) -> u64 {
+    if amount == u64::MAX || rates.len() == 1 {
+        amount
+    } else if rates.iter().all(|rate| *rate > 0.0) {
+        (amount as f64 * rates[number] / rates.iter().sum::<f64>()).round() as u64
+    } else {
+        amount / rates.len() as u64
     }
 }
 

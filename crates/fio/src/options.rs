@@ -430,15 +430,15 @@ pub fn help() -> String {
         .map(|option| option.name.len())
         .max()
         .unwrap_or(0);
-    let line = |option: &KnownOption| {
+    let indent = " ".repeat(width + 2);
+    let mut text = String::new();
+    for option in KNOWN {
         let meaning = option.meaning.replace('`', "");
-        units::wrapped(
-            &format!("{:width$}  {meaning} [{}]", option.name, option.default),
-            &" ".repeat(width + 2),
-            118,
-        )
-    };
-    KNOWN.iter().map(|option| line(option) + "\n").collect()
+        let line = format!("{:width$}  {meaning} [{}]", option.name, option.default);
+        text += &units::wrapped(&line, &indent, 118);
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]

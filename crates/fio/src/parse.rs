@@ -168,12 +168,6 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let mut cpu_set = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let parse_cpu = |text: &str| {
-            text.trim()
-                .parse::<u32>()
-                .ok()
-                .filter(|cpu| *cpu < CPUS_MAX)
-        };
         match (parse_cpu(first), parse_cpu(last)) {
             (Some(first), Some(last)) if first <= last => cpu_set.extend(first..=last),
             _ => {
@@ -185,6 +179,10 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
         }
     }
     Ok(cpu_set.into_iter().collect())
+}
+
+fn parse_cpu(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|cpu| *cpu < CPUS_MAX)
 }
 
 /// Text of `file` in sysfs's directory of NUMA nodes; `None` if it cannot be read.
@@ -266,12 +264,12 @@ pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64
         number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
     let skip =
         i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
-    match random {
-        true if is_back || value == 0 => {
-            Err("after the colon, give the number of consecutive operations at each random offset, 1 or more".into())
-        }
-        true => Ok((0, value)),
-        false => Ok((if is_back { -skip } else { skip }, 1)),
+    if !random {
+        Ok((if is_back { -skip } else { skip }, 1))
+    } else if is_back || value == 0 {
+        Err("after the colon, give the number of consecutive operations at each random offset, 1 or more".into())
+    } else {
+        Ok((0, value))
     }
 }
 
@@ -326,37 +324,37 @@ pub(super) fn distributions(value: OptionValue<'_>) -> Result<[Distribution; DIR
 }
 
 fn distribution(value: OptionValue<'_>) -> Result<Distribution, String> {
-    let (kind, parameters) = value
+    let (kind, parameter) = value
         .text
         .split_once(':')
         .map_or((value.text, None), |(kind, of)| (kind, Some(of)));
-    let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
-        let parsed = parameters.map_or(Ok(default), |text| {
-            text.parse().map_err(|_| {
-                format!(
-                    "{} is not a number - fio's second parameter, the centre, is not supported",
-                    quoted(text)
-                )
-            })
-        })?;
-        if is_right(parsed) {
-            Ok(parsed)
-        } else {
-            Err(range.to_owned())
-        }
-    };
     Ok(match kind {
         "random" => Distribution::Uniform,
-        "zipf" => {
-            Distribution::Zipf(parameter(1.1, |theta| theta > 0.0 && theta <= 10.0, "theta must be above 0 and at most 10")?)
-        }
-        "pareto" => Distribution::Pareto(parameter(0.2, |h| h > 0.0 && h < 1.0, "h must be between 0 and 1")?),
-        "normal" => {
-            let range = "the deviation must be 0 to 100 percent";
-            Distribution::Normal(parameter(0.0, |deviation| (0.0..=100.0).contains(&deviation), range)?)
-        }
+        "zipf" => match distribution_parameter(parameter, 1.1)? {
+            theta if theta > 0.0 && theta <= 10.0 => Distribution::Zipf(theta),
+            _ => return Err("theta must be above 0 and at most 10".into()),
+        },
+        "pareto" => match distribution_parameter(parameter, 0.2)? {
+            h if h > 0.0 && h < 1.0 => Distribution::Pareto(h),
+            _ => return Err("h must be between 0 and 1".into()),
+        },
+        "normal" => match distribution_parameter(parameter, 0.0)? {
+            deviation if (0.0..=100.0).contains(&deviation) => Distribution::Normal(deviation),
+            _ => return Err("the deviation must be 0 to 100 percent".into()),
+        },
         "zoned" | "zoned_abs" => return Err("zones must be like zoned:60/10:30/20:8/30:2/40".into()),
         _ => return Err("flashproof does not support this distribution; without the option, flashproof would run: uniformly random offsets - give one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
+    })
+}
+
+fn distribution_parameter(text: Option<&str>, default: f64) -> Result<f64, String> {
+    text.map_or(Ok(default), |text| {
+        text.parse().map_err(|_| {
+            format!(
+                "{} is not a number - fio's second parameter, the centre, is not supported",
+                quoted(text)
+            )
+        })
     })
 }
 

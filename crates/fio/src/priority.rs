@@ -102,10 +102,7 @@ impl PriorityOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let is_given = |shares: &[Vec<PriorityShare>; DIRECTIONS]| {
-            shares.iter().flatten().any(|share| share.percent > 0)
-        };
-        if is_given(&self.by_percentage) && is_given(&self.by_size) {
+        if has_share(&self.by_percentage) && has_share(&self.by_size) {
             return Some(
                 "cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out",
             );
@@ -116,11 +113,7 @@ impl PriorityOptions {
 
     /// True if operations of one job have several priorities.
     pub(super) fn is_mixed(&self) -> bool {
-        self.by_percentage
-            .iter()
-            .chain(&self.by_size)
-            .flatten()
-            .any(|share| share.percent > 0)
+        has_share(&self.by_percentage) || has_share(&self.by_size)
     }
 
     /// Priority of all operations that have no priority of their own.
@@ -152,6 +145,10 @@ impl PriorityOptions {
     }
 }
 
+fn has_share(shares: &[Vec<PriorityShare>; DIRECTIONS]) -> bool {
+    shares.iter().flatten().any(|share| share.percent > 0)
+}
+
 fn priority([class, level, hint]: Parts) -> Priority {
     Priority::new(class, level, hint)
 }
@@ -163,23 +160,30 @@ fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
     }
 }
 
+fn at_most(text: &str, max: u16) -> Result<u16, String> {
+    match number(text, Unit::Plain)? {
+        value if value <= max.into() => Ok(value as u16),
+        _ => Err(format!("{text} is more than {max}")),
+    }
+}
+
 /// `64k/25/1/1:64k/75/3/2:1024k/0`: entries of size, percent of the operations of this size, class, level, hint.
 fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     let form = "the value must be like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
     let mut shares: Vec<PriorityShare> = Vec::new();
     for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
-        let field = |at: usize, max: u16| match number(fields[at], Unit::Plain)? {
-            value if value <= max.into() => Ok(value as u16),
-            _ => Err(format!("{} is more than {max}", fields[at])),
-        };
         let parts = match fields.len() {
             2 => None,
-            4 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, 0]),
+            4 => Some([
+                at_most(fields[2], PARTS_MAX[CLASS])?,
+                at_most(fields[3], PARTS_MAX[LEVEL])?,
+                0,
+            ]),
             5 => Some([
-                field(2, PARTS_MAX[CLASS])?,
-                field(3, PARTS_MAX[LEVEL])?,
-                field(4, PARTS_MAX[HINT])?,
+                at_most(fields[2], PARTS_MAX[CLASS])?,
+                at_most(fields[3], PARTS_MAX[LEVEL])?,
+                at_most(fields[4], PARTS_MAX[HINT])?,
             ]),
             _ => return Err(form.into()),
         };
@@ -190,7 +194,7 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
         .block_bytes()?;
         shares.push(PriorityShare {
             bytes: Some(bytes),
-            percent: field(1, 100)?.into(),
+            percent: at_most(fields[1], 100)?.into(),
             parts,
         });
     }

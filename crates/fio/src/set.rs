@@ -29,42 +29,32 @@ impl Job {
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| given.name != "kb_base");
         for given_option in options {
-            let option_text = given_option
-                .value
-                .as_ref()
-                .map_or(given_option.name.clone(), |value| {
-                    format!("{}={value}", given_option.name)
-                });
-            let mut problem = |what: String| {
-                problems.push(Problem::new(
-                    &given_option.position,
-                    format!("{} - {what}", quoted(&option_text)),
-                ))
-            };
-            match find(&given_option.name) {
+            let problem = match find(&given_option.name) {
                 None => {
                     let advice = nearest(&given_option.name).map_or_else(
                         || "check its name (--cmdhelp lists all options)".to_owned(),
                         |name| format!("did you mean {name}?"),
                     );
-                    problem(format!(
+                    Some(format!(
                         "neither fio nor flashproof has this option - {advice}"
-                    ));
+                    ))
                 }
                 Some(Support::Unsupported(_))
-                    if has_no_effect(&given_option.name, given_option.value.as_deref()) => {}
-                Some(Support::Unsupported(without)) => problem(format!(
+                    if has_no_effect(&given_option.name, given_option.value.as_deref()) =>
+                {
+                    None
+                }
+                Some(Support::Unsupported(without)) => Some(format!(
                     "flashproof does not support this option; without the option, flashproof would run: {without} - \
                      leave the option out if that is acceptable"
                 )),
                 Some(Support::NoEffect(why)) => {
                     let what = format!("{} has no effect: {why}", given_option.name);
                     warnings.push(Problem::new(&given_option.position, what));
+                    None
                 }
                 Some(Support::Known(known)) => {
-                    if let Err(what) = self.set(known, given_option) {
-                        problem(what);
-                    }
+                    let result = self.set(known, given_option);
                     if known.name == "thinktime_spin" {
                         warnings.push(Problem::new(
                             &given_option.position,
@@ -76,7 +66,18 @@ impl Job {
                         known.name.to_owned(),
                         given_option.value.clone().unwrap_or_default(),
                     ));
+                    result.err()
                 }
+            };
+            if let Some(what) = problem {
+                let option_text = match &given_option.value {
+                    Some(value) => format!("{}={value}", given_option.name),
+                    None => given_option.name.clone(),
+                };
+                problems.push(Problem::new(
+                    &given_option.position,
+                    format!("{} - {what}", quoted(&option_text)),
+                ));
             }
         }
         contradictions(section, problems, warnings);
@@ -397,33 +398,43 @@ fn set_rates(
 
 /// Finds options of one section that exclude each other.
 fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
-    let value = |name: &str| {
-        let given = section.options.iter().rfind(
-            |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
-        )?;
-        Some((
-            given,
-            number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX),
-        ))
-    };
-    let mut check_pair = |first_name: &str, second_name: &str, agree: &dyn Fn(u64, u64) -> bool| {
-        if let (Some((_, a)), Some((given, b))) = (value(first_name), value(second_name))
-            && !agree(a, b)
-        {
-            problems.push(Problem::new(
-                &given.position,
-                format!("{first_name} and {second_name} contradict each other - leave one out"),
-            ));
-        }
-    };
-    check_pair("rwmixread", "rwmixwrite", &|a, b| {
-        a.saturating_add(b) == 100
-    });
-    check_pair("rate", "rate_iops", &|rate, iops| rate == 0 || iops == 0);
-    if let (Some((_, direct)), Some((given, buffered))) = (value("direct"), value("buffered"))
+    if let Some((reads, writes, given)) = both_given(section, "rwmixread", "rwmixwrite")
+        && reads.saturating_add(writes) != 100
+    {
+        let why = "rwmixread and rwmixwrite contradict each other - leave one out";
+        problems.push(Problem::new(&given.position, why));
+    }
+    if let Some((rate, iops, given)) = both_given(section, "rate", "rate_iops")
+        && rate > 0
+        && iops > 0
+    {
+        let why = "rate and rate_iops contradict each other - leave one out";
+        problems.push(Problem::new(&given.position, why));
+    }
+    if let Some((direct, buffered, given)) = both_given(section, "direct", "buffered")
         && direct == buffered
     {
         let why = "direct and buffered contradict each other - the last of them counts";
         warnings.push(Problem::new(&given.position, why));
     }
+}
+
+/// Values of two options and the second option; `None` if the section has only one of them.
+fn both_given<'s>(
+    section: &'s Section,
+    first_name: &str,
+    second_name: &str,
+) -> Option<(u64, u64, &'s GivenOption)> {
+    let (first, _) = last_number(section, first_name)?;
+    let (second, given) = last_number(section, second_name)?;
+    Some((first, second, given))
+}
+
+/// The last option `name` of the section, and its value; `u64::MAX`: the value is not a number.
+fn last_number<'s>(section: &'s Section, name: &str) -> Option<(u64, &'s GivenOption)> {
+    let given = section.options.iter().rfind(
+        |given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name),
+    )?;
+    let text = given.value.as_deref().unwrap_or("1");
+    Some((number(text, Unit::Plain).unwrap_or(u64::MAX), given))
 }

@@ -600,12 +600,15 @@ impl Stream for FioStream {
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
+        if self.verify.is_none() {
+            return Ok(());
+        }
         // A job that also writes checks only its read-backs.
-        let is_checked = |class| {
-            self.checked_buffers
-                .map_or(self.thread.job.checks_reads(), |checked| class == checked)
+        let is_checked = match self.checked_buffers {
+            Some(checked) => request.buffers == checked,
+            None => self.thread.job.checks_reads(),
         };
-        if self.verify.is_none() || !is_checked(request.buffers) {
+        if !is_checked {
             return Ok(());
         }
         let (Some(address), Some(verify)) = (self.address(request), &mut self.verify) else {
@@ -661,21 +664,19 @@ impl Stream for FioStream {
         }
         let latency_ns = times.service_ns();
         let max_ns = self.thread.job.latency_max_ns[direction];
-        let too_slow = (latency_ns > max_ns).then(|| {
+        let failure = if latency_ns > max_ns {
             let took = units::duration(latency_ns);
             let most = units::duration(max_ns);
-            (
+            Some((
                 LATENCY_MISSED,
                 format!("an operation took {took}, longer than max_latency ({most})"),
-            )
-        });
-        let too_few = || {
-            Some((
-                RATE_MISSED,
-                self.min_rates.record(direction, request.len, times)?,
             ))
+        } else {
+            self.min_rates
+                .record(direction, request.len, times)
+                .map(|reason| (RATE_MISSED, reason))
         };
-        if let Some((error, reason)) = too_slow.or_else(too_few) {
+        if let Some((error, reason)) = failure {
             self.thread.progress.set_failure(error, reason);
             self.fail();
         }
@@ -758,25 +759,22 @@ impl Stream for FioStream {
             .trim_write
             .then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let writes_per_commit = self.thread.job.writes_per_commit();
-        let is_write = |cell: u32| {
-            self.areas
+        let counted = self.count_arrivals(arrivals, &mut |cell, count| {
+            let is_write = self
+                .areas
                 .iter()
-                .any(|area| cell == self.cells[WRITES] + u32::from(area.target))
-        };
-        let mut on_both = |cell: u32, count: u64| {
-            on_lost(
-                cell,
-                if is_write(cell) {
-                    count.saturating_mul(writes_per_commit)
-                } else {
-                    count
-                },
-            );
-            write_cell_distance
-                .into_iter()
-                .for_each(|further| on_lost(cell.wrapping_add(further), count));
-        };
-        if self.count_arrivals(arrivals, &mut on_both).is_some() {
+                .any(|area| cell == self.cells[WRITES] + u32::from(area.target));
+            let lost = if is_write {
+                count.saturating_mul(writes_per_commit)
+            } else {
+                count
+            };
+            on_lost(cell, lost);
+            if let Some(distance) = write_cell_distance {
+                on_lost(cell.wrapping_add(distance), count);
+            }
+        });
+        if counted.is_some() {
             return;
         }
         // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.

@@ -235,9 +235,9 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             }
             continue;
         }
-        let of_job =
-            |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
-        let takes_value = of_program.unwrap_or_else(|| of_job(ValueKind::Value));
+        let takes_value = of_program.unwrap_or_else(
+            || matches!(find(&name), Some(Support::Known(known)) if known.kind == ValueKind::Value),
+        );
         // If an option is boolean, without effect or unsupported, a number after the option is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| {

@@ -38,14 +38,6 @@ pub struct JobClone {
 impl JobClone {
     /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
-        let samples = |every_ms: u64, has_bins| {
-            Arc::new(Samples::new(
-                every_ms * 1_000_000,
-                job.ramp_end_ns(),
-                job.end_ns(),
-                has_bins,
-            ))
-        };
         Self {
             clone,
             number,
@@ -55,11 +47,11 @@ impl JobClone {
                 .logs
                 .iter()
                 .any(Option::is_some)
-                .then(|| samples(job.log_avg_msec, false)),
+                .then(|| new_samples(&job, job.log_avg_msec, false)),
             histograms: job
                 .hist_log
                 .is_some()
-                .then(|| samples(job.log_hist_msec, true)),
+                .then(|| new_samples(&job, job.log_hist_msec, true)),
             issued: job.write_iolog.is_some().then(Arc::default),
             by_priority: job
                 .priority
@@ -132,6 +124,15 @@ impl JobClone {
     pub fn is_done(&self) -> bool {
         self.progress.lanes_done.get() as usize >= self.job.lanes().len()
     }
+}
+
+fn new_samples(job: &Job, every_ms: u64, has_bins: bool) -> Arc<Samples> {
+    Arc::new(Samples::new(
+        every_ms * 1_000_000,
+        job.ramp_end_ns(),
+        job.end_ns(),
+        has_bins,
+    ))
 }
 
 /// A recorded stream, which is counted and judged separately: one kind of operation of a clone.

@@ -103,28 +103,20 @@ fn hexadecimal(digits: &str) -> Option<u64> {
 /// Splits `text` after its digits, which may have a decimal point or a hexadecimal prefix.
 fn split_suffix(text: &str) -> (&str, &str) {
     let is_hex = text.starts_with("0x") || text.starts_with("0X");
-    let digit = |(at, c): (usize, char)| {
-        if is_hex {
-            at < 2 || c.is_ascii_hexdigit()
-        } else {
-            c.is_ascii_digit() || c == '.'
-        }
+    let end = if is_hex {
+        let digits = &text[2..];
+        digits
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .map(|end| 2 + end)
+    } else {
+        text.find(|c: char| !c.is_ascii_digit() && c != '.')
     };
-    let end = text
-        .char_indices()
-        .find(|found| !digit(*found))
-        .map_or(text.len(), |(at, _)| at);
-    text.split_at(end)
+    text.split_at(end.unwrap_or(text.len()))
 }
 
 fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
     let suffix = suffix.trim().to_ascii_lowercase();
-    let unknown = || {
-        Err(format!(
-            "{:?} is not a unit that this value can have",
-            suffix
-        ))
-    };
+    let unknown = || Err(format!("{suffix:?} is not a unit that this value can have"));
     match unit {
         Unit::Plain if suffix.is_empty() => Ok(1),
         Unit::Plain => unknown(),

@@ -93,8 +93,6 @@ fn split_by_wait_for(
     earlier_runs: &[Vec<Job>],
 ) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut runs: Vec<Vec<Job>> = vec![Vec::new()];
-    let has_job = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
-    let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
     for job in jobs {
         let run_index = match &job.waits_for {
             None => 0,
@@ -106,7 +104,7 @@ fn split_by_wait_for(
                         "wait_for={} - no earlier job has this name - check the name",
                         quoted(name)
                     );
-                    return problem(&job, why);
+                    return Err(vec![Problem::of_job(&job.name, why)]);
                 }
             },
         };
@@ -124,11 +122,15 @@ fn split_by_wait_for(
                 let why = format!(
                     "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
                 );
-                return problem(job, why);
+                return Err(vec![Problem::of_job(&job.name, why)]);
             }
         }
     }
     Ok(runs)
+}
+
+fn has_job(jobs: &[Job], name: &str) -> bool {
+    jobs.iter().any(|job| job.name == name)
 }
 
 impl FioLoad {
@@ -201,37 +203,30 @@ impl FioLoad {
         };
         load.reset();
         let is_simulated = load.is_simulated();
-        let uses = |thread: &JobClone, name: &String| thread.names().contains(name);
-        let is_shared = |name: &String| {
-            load.threads
-                .iter()
-                .filter(|thread| uses(thread, name))
-                .count()
-                > 1
-        };
-        let shares_files = |thread: &JobClone| thread.names().iter().any(is_shared);
         let is_mixed = load
             .jobs()
             .any(|job| job.direct != load.threads[0].job.direct);
-        let caches_file_of = |other: &JobClone, thread: &JobClone| {
-            let moves_data = !other.job.direct && other.job.moves_data() && thread.job.moves_data();
-            moves_data && thread.names().iter().any(|name| uses(other, name))
-        };
-        let first_thread =
-            |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
-        let problem =
-            |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
-            first_thread(&|thread| is_simulated && thread.job.flush_every[2] > 0)
-                .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.pre_reads)
-                .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.verifies())
-                .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
-            first_thread(&|thread| is_mixed && thread.job.direct && load.threads.iter().any(|other| caches_file_of(other, thread)))
-                .map(problem("direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall")),
-            first_thread(&|thread| thread.job.appends && shares_files(thread))
-                .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.flush_every[2] > 0,
+                "sync_file_range needs a page cache, which simulated drives do not have - leave it out",
+            ),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.pre_reads,
+                "pre_read needs a page cache, which simulated drives do not have - leave it out",
+            ),
+            load.first_unfit(
+                |thread| is_simulated && thread.job.verifies(),
+                "verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file",
+            ),
+            load.first_unfit(
+                |thread| is_mixed && thread.job.direct && load.is_cached_by_others(thread),
+                "direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall",
+            ),
+            load.first_unfit(
+                |thread| thread.job.appends && load.has_shared_file(thread),
+                "with file_append, only one job can write to a file - leave out numjobs, or give each job its own file",
+            ),
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
@@ -240,6 +235,38 @@ impl FioLoad {
         } else {
             Err(problems)
         }
+    }
+
+    /// The problem `why` of the first clone that `is_unfit`.
+    fn first_unfit(
+        &self,
+        is_unfit: impl Fn(&JobClone) -> bool,
+        why: &'static str,
+    ) -> Option<Problem> {
+        let thread = self.threads.iter().find(|thread| is_unfit(thread))?;
+        Some(Problem::of_job(&thread.job.name, why))
+    }
+
+    /// True if another clone uses a file or device of `thread`.
+    fn has_shared_file(&self, thread: &JobClone) -> bool {
+        thread.names().iter().any(|name| {
+            let users = self
+                .threads
+                .iter()
+                .filter(|other| other.names().contains(name));
+            users.count() > 1
+        })
+    }
+
+    /// True if `thread` moves data of a file or device whose data another job moves through the page cache.
+    fn is_cached_by_others(&self, thread: &JobClone) -> bool {
+        let names = thread.names();
+        thread.job.moves_data()
+            && self.threads.iter().any(|other| {
+                !other.job.direct
+                    && other.job.moves_data()
+                    && other.names().iter().any(|name| names.contains(name))
+            })
     }
 
     /// Resets the state of an earlier run.
@@ -251,24 +278,23 @@ impl FioLoad {
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group + 1)
             .map(|_| AtomicU64::new(u64::MAX))
             .collect();
-        let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
-        let any_exits = self.jobs().any(|job| exits(job));
-        let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
-        let steady = |job: &Job| {
-            job.steady
-                .is_on
-                .then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))))
-        };
+        let any_exits = self.jobs().any(|job| job.can_end_others());
         let by_entry: Vec<_> = self
             .entries
             .iter()
-            .map(|entry| steady(&entry.job))
+            .map(|entry| {
+                let job = &entry.job;
+                let begin_ns = job.start_delay_ns.saturating_add(job.ramp_ns);
+                job.steady
+                    .is_on
+                    .then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns)))
+            })
             .collect();
         for thread in &mut self.threads {
             let job = &thread.job;
             let own_group = self.entries[thread.entry].group - first_group;
             let ended_groups = match job.exit_what {
-                _ if !exits(job) => 0..0,
+                _ if !job.can_end_others() => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
                 ExitWhat::Stonewall => 0..group_ends_ns.len() - 1,
                 ExitWhat::All => 0..group_ends_ns.len(),
@@ -428,25 +454,17 @@ impl FioLoad {
     /// Names of the streams: the job's name, with its number if the name is not unique.
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.recorded_streams();
-        let name = |RecordedStream { thread, kind }: &RecordedStream| {
-            let job: String = self.threads[*thread]
-                .job
-                .name
-                .chars()
-                .map(|c: char| {
-                    if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-                        c
-                    } else {
-                        '_'
-                    }
-                })
-                .collect();
-            format!(
-                "{job}-{}",
-                ["reads", "writes", "trims", "flushes", "commits"][*kind]
-            )
-        };
-        let names: Vec<_> = streams.iter().map(name).collect();
+        let names: Vec<_> = streams
+            .iter()
+            .map(|RecordedStream { thread, kind }| {
+                let job = self.threads[*thread].job.name.replace(
+                    |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '_' | '-'),
+                    "_",
+                );
+                let kind = ["reads", "writes", "trims", "flushes", "commits"][*kind];
+                format!("{job}-{kind}")
+            })
+            .collect();
         streams
             .iter()
             .enumerate()
@@ -511,27 +529,21 @@ impl FioLoad {
         let idle = all_cells * (shards.len() as u64 - queues);
         let cells =
             all_cells * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
-        let used_bytes = |thread: &JobClone| {
-            let names = thread.names();
-            let whole = devices
-                .iter()
-                .filter(|device| names.contains(&device.name))
-                .map(|device| device.size_bytes);
-            whole
-                .map(|whole| {
-                    thread
-                        .job
-                        .size
-                        .map_or(whole, |size| size.bytes_of(whole).min(whole))
-                })
-                .sum::<u64>()
-        };
         let bytes = self
             .threads
             .iter()
             .map(|thread: &JobClone| {
                 let job = &thread.job;
-                let used = used_bytes(thread);
+                let names = thread.names();
+                let used: u64 = devices
+                    .iter()
+                    .filter(|device| names.contains(&device.name))
+                    .map(|device| {
+                        let whole = device.size_bytes;
+                        job.size
+                            .map_or(whole, |size| size.bytes_of(whole).min(whole))
+                    })
+                    .sum();
                 let maps: usize = job
                     .lanes()
                     .iter()
@@ -548,11 +560,7 @@ impl FioLoad {
                     0
                 };
                 // Each further device or file has its own class of write buffers.
-                let of_writes = if job.does[WRITES] {
-                    thread.names().len() - 1
-                } else {
-                    0
-                };
+                let of_writes = if job.does[WRITES] { names.len() - 1 } else { 0 };
                 let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
                 let class_bytes =
                     job.buffer_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
@@ -572,35 +580,18 @@ impl FioLoad {
 /// Finds settings that must be equal in all jobs of a run, but differ.
 fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let first_job = &jobs[0];
-    let mut check = |setting: &str, value: &dyn Fn(&Job) -> String| {
-        if let Some(other) = jobs.iter().find(|job| value(job) != value(first_job)) {
-            let one = quoted(&first_job.name);
-            let is = value(first_job);
-            let another = quoted(&other.name);
-            let is_there = value(other);
+    let settings: Vec<_> = jobs.iter().map(settings_of_run).collect();
+    for (index, (setting, value)) in settings[0].iter().enumerate() {
+        if let Some(other) = settings.iter().position(|others| others[index].1 != *value) {
             let why = format!(
-                "{setting} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
+                "{setting} is {value} in {} and {} in {}, but must be equal - give both the same, or separate them with stonewall",
+                quoted(&jobs[0].name),
+                settings[other][index].1,
+                quoted(&jobs[other].name)
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
-    };
-    check("the end of ramp_time", &|job| {
-        units::duration(job.ramp_end_ns())
-    });
-    check("create_only", &|job| u8::from(job.creates_only).to_string());
-    check("ioengine", &|job| {
-        if job.is_passthrough {
-            "io_uring_cmd"
-        } else {
-            "not io_uring_cmd"
-        }
-        .into()
-    });
-    check("the seed", &|job| {
-        job.seed()
-            .map_or("random in each run".into(), |seed| seed.to_string())
-    });
+    }
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
     let uneven = jobs
         .iter()
@@ -608,6 +599,24 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
+}
+
+/// Settings that must be equal in all jobs of a run: name and value.
+fn settings_of_run(job: &Job) -> [(&'static str, String); 4] {
+    let engine = if job.is_passthrough {
+        "io_uring_cmd"
+    } else {
+        "not io_uring_cmd"
+    };
+    let seed = job
+        .seed()
+        .map_or("random in each run".into(), |seed| seed.to_string());
+    [
+        ("the end of ramp_time", units::duration(job.ramp_end_ns())),
+        ("create_only", u8::from(job.creates_only).to_string()),
+        ("ioengine", engine.into()),
+        ("the seed", seed),
+    ]
 }
 
 impl Workload for FioLoad {
@@ -772,24 +781,27 @@ impl FioLoad {
     /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
-        let cpu_set = |thread: &JobClone| {
-            if is_simulated {
-                Vec::new()
-            } else {
-                thread.cpus()
-            }
-        };
+        let cpu_sets: Vec<_> = self
+            .threads
+            .iter()
+            .map(|thread| {
+                if is_simulated {
+                    Vec::new()
+                } else {
+                    thread.cpus()
+                }
+            })
+            .collect();
         let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
         let mut shard_of = Vec::new();
         let mut shards = Vec::new();
         // Issuing threads of each CPU set, used in turn.
         let mut shard_cycles = HashMap::new();
-        for thread in &self.threads {
-            let cpus = cpu_set(thread);
+        for (thread, cpus) in self.threads.iter().zip(&cpu_sets) {
             if is_synchronous(thread) {
                 shard_of.push(shards.len());
                 shards.push(Plan {
-                    cpus,
+                    cpus: cpus.clone(),
                     synchronous: true,
                     ..Plan::default()
                 });
@@ -804,7 +816,8 @@ impl FioLoad {
                 let sharers = self
                     .threads
                     .iter()
-                    .filter(|other| !is_synchronous(other) && cpu_set(other) == cpus);
+                    .zip(&cpu_sets)
+                    .filter(|(other, other_cpus)| !is_synchronous(other) && *other_cpus == cpus);
                 let first_shard = shards.len();
                 let count = sharers.take(thread_limit).count();
                 shards.resize_with(first_shard + count, || Plan {

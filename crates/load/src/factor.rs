@@ -43,8 +43,8 @@ impl FromStr for Factor {
             return Err(FactorError::Negative);
         }
         let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.len() + decimals.len() == 0 || !digits(whole) || !digits(decimals) {
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + decimals.len() == 0 || !is_digits(whole) || !is_digits(decimals) {
             return Err(FactorError::NotANumber);
         }
         let whole = whole.trim_start_matches('0');

@@ -154,14 +154,15 @@ impl Even {
     /// `None`, without skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
-        let scaled = |whole_ns: u128, numerator| {
-            whole_ns
-                .checked_mul(self.denominator)?
-                .checked_add(numerator)
-        };
-        let next = scaled(self.whole_ns, self.numerator)?;
-        let step = scaled(self.step_ns, self.step_numerator)?;
-        let end = scaled(end_ns.into(), 0)?;
+        let next = self
+            .whole_ns
+            .checked_mul(self.denominator)?
+            .checked_add(self.numerator)?;
+        let step = self
+            .step_ns
+            .checked_mul(self.denominator)?
+            .checked_add(self.step_numerator)?;
+        let end = u128::from(end_ns).checked_mul(self.denominator)?;
         let count = end.saturating_sub(next).div_ceil(step);
         let next = count.checked_mul(step)?.checked_add(next)?;
         let count = count.try_into().ok()?;
@@ -276,18 +277,15 @@ impl Listed {
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
         // Laps overlap only at their ends, so the instants before `end_ns` come first in the list.
-        let is_before_end = |index: &u64| {
-            let at_ns = self
-                .lap_ns
-                .saturating_mul(index / count)
-                .saturating_add(self.at_ns[(index % count) as usize]);
-            at_ns < end_ns
-        };
         let mut low = self.next_index;
         let mut high = self.end_index.max(self.next_index);
         while low < high {
             let middle = low + (high - low) / 2;
-            if is_before_end(&middle) {
+            let at_ns = self
+                .lap_ns
+                .saturating_mul(middle / count)
+                .saturating_add(self.at_ns[(middle % count) as usize]);
+            if at_ns < end_ns {
                 low = middle + 1
             } else {
                 high = middle

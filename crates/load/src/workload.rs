@@ -211,16 +211,16 @@ impl RunSpec {
             .cloned()
             .ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
-            let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-                format!(
-                    "{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal",
-                    number + 1
-                )
-            };
             macro_rules! agree {
                 ($($field:ident: $what:literal,)+) => {$(
                     if spec.$field != joined.$field {
-                        return Err(differs($what, &joined.$field, &spec.$field));
+                        return Err(format!(
+                            "{} is {:?} in workload 1, but {:?} in workload {} - make them equal",
+                            $what,
+                            joined.$field,
+                            spec.$field,
+                            number + 1
+                        ));
                     }
                 )+};
             }
@@ -403,14 +403,13 @@ impl RunPlan {
     /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
-        let is_free = |plan: &Plan| {
+        let are_free = self.shards.iter().all(|plan| {
             plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed)
-        };
-        if self.shards.len() == cpus.len() && self.shards.iter().all(is_free) {
-            self.shards
-                .iter_mut()
-                .zip(cpus)
-                .for_each(|(plan, cpu)| plan.cpus = vec![*cpu]);
+        });
+        if self.shards.len() == cpus.len() && are_free {
+            for (plan, cpu) in self.shards.iter_mut().zip(cpus) {
+                plan.cpus = vec![*cpu];
+            }
         }
     }
 }

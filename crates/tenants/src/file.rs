@@ -111,17 +111,10 @@ impl Tenants {
     /// Parses `text`, the content of the file `path`. Errors: the first mistake, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
-        let error_at = |offset: usize, why: &str| {
-            let line = text.as_bytes()[..offset.min(text.len())]
-                .iter()
-                .filter(|byte| **byte == b'\n')
-                .count()
-                + 1;
-            CannotRun(format!("{path} line {line}: {why}"))
-        };
         let file: File = toml::from_str(text).map_err(|error| {
             let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
-            error_at(error.span().map_or(0, |span| span.start), &why)
+            let offset = error.span().map_or(0, |span| span.start);
+            error_at(&path, text, offset, &why)
         })?;
         let count = file.tenant.len();
         if count == 0 || count > TENANTS_MAX {
@@ -151,16 +144,16 @@ impl Tenants {
                     _ => Ok(tenant),
                 });
             tenants.push(tenant.map_err(|KeyError { key, why }| {
-                error_at(offset_of(text, entry_start, key), &format!("{key}: {why}"))
+                let offset = offset_of(text, entry_start, key);
+                error_at(&path, text, offset, &format!("{key}: {why}"))
             })?);
         }
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);
         if duration_sec == 0 {
-            return Err(error_at(
-                offset_of(text, 0, "duration-sec"),
-                "duration-sec: is 0 - give at least 1",
-            ));
+            let offset = offset_of(text, 0, "duration-sec");
+            let why = "duration-sec: is 0 - give at least 1";
+            return Err(error_at(&path, text, offset, why));
         }
         let engine = match file.engine.as_deref() {
             None => Engine::default(),
@@ -170,7 +163,7 @@ impl Tenants {
                     quoted(word),
                     Engine::WORDS.join(", ")
                 );
-                error_at(offset_of(text, 0, "engine"), &why)
+                error_at(&path, text, offset_of(text, 0, "engine"), &why)
             })?,
         };
         Ok(Self {
@@ -191,27 +184,25 @@ impl Tenants {
         is_default: bool,
         device_bytes: u64,
     ) -> Result<Vec<(usize, Range<u64>)>, CannotRun> {
-        let is_on = |tenant: &Tenant| {
-            tenant
-                .device
-                .as_deref()
-                .map_or(is_default, |own| own == device)
-        };
+        let tenants_here: Vec<_> = self
+            .tenants
+            .iter()
+            .enumerate()
+            .filter(|(_, tenant)| match &tenant.device {
+                Some(own) => own == device,
+                None => is_default,
+            })
+            .collect();
         let device = units::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
-        let tenants_here = || {
-            self.tenants
-                .iter()
-                .enumerate()
-                .filter(|(_, tenant)| is_on(tenant))
-        };
         // The largest block, so that each range begins at a multiple of its own block size.
-        let align_bytes = tenants_here()
+        let align_bytes = tenants_here
+            .iter()
             .map(|(_, tenant)| u64::from(tenant.write_block_bytes))
             .max()
             .unwrap_or(1);
         let mut next_start = 0;
-        for (index, tenant) in tenants_here() {
+        for (index, tenant) in tenants_here {
             let block = u64::from(tenant.write_block_bytes);
             let start = tenant.space.at.unwrap_or(next_start);
             let size = match tenant.space.size {
@@ -270,34 +261,46 @@ impl Tenants {
     }
 }
 
+/// The error `why` at byte `offset` of `text`, the content of the file `path`.
+fn error_at(path: &str, text: &str, offset: usize, why: &str) -> CannotRun {
+    let line = text.as_bytes()[..offset.min(text.len())]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1;
+    CannotRun(format!("{path} line {line}: {why}"))
+}
+
 /// Offset of `key` in the text. Searched in this order: the tenant's table, which begins at `start`; the defaults; the
 /// top level. If the key is missing: `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
-    let find_in = |table_start: usize| {
-        let mut offset = table_start;
-        for line in text
-            .get(table_start..)
-            .unwrap_or_default()
-            .split_inclusive('\n')
-        {
-            let trimmed = line.trim_start();
-            if trimmed.starts_with('[') && offset > table_start {
-                break;
-            }
-            if trimmed
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.trim_start().starts_with('='))
-            {
-                return Some(offset);
-            }
-            offset += line.len();
-        }
-        None
-    };
-    find_in(start)
-        .or_else(|| find_in(text.find("[defaults]")?))
-        .or_else(|| find_in(0))
+    find_key(text, start, key)
+        .or_else(|| find_key(text, text.find("[defaults]")?, key))
+        .or_else(|| find_key(text, 0, key))
         .unwrap_or(start)
+}
+
+/// Offset of `key` in the table that begins at `table_start`.
+fn find_key(text: &str, table_start: usize, key: &str) -> Option<usize> {
+    let mut offset = table_start;
+    for line in text
+        .get(table_start..)
+        .unwrap_or_default()
+        .split_inclusive('\n')
+    {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with('[') && offset > table_start {
+            break;
+        }
+        if trimmed
+            .strip_prefix(key)
+            .is_some_and(|rest| rest.trim_start().starts_with('='))
+        {
+            return Some(offset);
+        }
+        offset += line.len();
+    }
+    None
 }
 
 fn weight(options: &Options, defaults: &Options) -> u32 {
@@ -434,19 +437,6 @@ fn checked(keys: Keys) -> Result<Keys, KeyError> {
 }
 
 fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
-    let bytes = |key, text: &Option<String>| match text {
-        None => Ok(None),
-        Some(text) => match size_bytes(&text.replace(' ', "")) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => wrong(
-                key,
-                format!(
-                    "is {} - give a size such as \"480GB\" or \"64GiB\"",
-                    shown(text)
-                ),
-            ),
-        },
-    };
     let (given_bytes, pct) = match (&options.space, options.space_pct) {
         (Some(_), Some(_)) => {
             return wrong(
@@ -454,8 +444,11 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
                 "is given together with space - give only one of them",
             );
         }
-        (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
-        (space, pct) => (bytes("space", space)?, pct),
+        (None, None) => (
+            optional_bytes("space", &defaults.space)?,
+            defaults.space_pct,
+        ),
+        (space, pct) => (optional_bytes("space", space)?, pct),
     };
     let size = match (given_bytes, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
@@ -470,8 +463,22 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     };
     Ok(Space {
         size,
-        at: bytes("at", &options.at)?,
+        at: optional_bytes("at", &options.at)?,
     })
+}
+
+fn optional_bytes(key: &'static str, text: &Option<String>) -> Result<Option<u64>, KeyError> {
+    let Some(text) = text else { return Ok(None) };
+    match size_bytes(&text.replace(' ', "")) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => wrong(
+            key,
+            format!(
+                "is {} - give a size such as \"480GB\" or \"64GiB\"",
+                shown(text)
+            ),
+        ),
+    }
 }
 
 /// Gives tenants without a size equal shares of the percentage of their device that the other tenants leave.
@@ -581,13 +588,10 @@ fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), K
         |weight| *weight > 0,
         "at least 1",
     )?);
-    let rate_of = |pct: u32| {
-        Rate::nearest(
-            u128::from(total) * weight * u128::from(pct),
-            u128::from(weights) * 100,
-        )
-    };
-    Ok((rate_of(read_pct), rate_of(100 - read_pct)))
+    let weighted_total = u128::from(total) * weight;
+    let parts = u128::from(weights) * 100;
+    let rate = |pct: u32| Rate::nearest(weighted_total * u128::from(pct), parts);
+    Ok((rate(read_pct), rate(100 - read_pct)))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod translate;
 use super::act_keys::{self, ActKey};
 use super::config::ActConfig;
 use super::dialect::FILE_BYTES_MAX;
-use super::options::{INDEX, OptionSpec, Since, Test};
+use super::options::{INDEX, Since, Test};
 use super::parse::{Parsed, parse};
 use super::problem::{ConfigErrors, Located, Problem};
 use super::table::{all, options_of};
@@ -153,36 +153,34 @@ pub const WRITTEN_BY: &str = "Written by flashproof";
 /// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
 /// only ACT releases before 6 read.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
-    let says_so = || {
-        String::from_utf8_lossy(bytes)
-            .lines()
-            .any(|line| line.trim_start_matches('#').contains(WRITTEN_BY))
-    };
     let is_own_key =
         |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
-    candidates.contains(MAJORS.end()) && (lines.keys().any(is_own_key) || says_so())
+    candidates.contains(MAJORS.end())
+        && (lines.keys().any(is_own_key)
+            || String::from_utf8_lossy(bytes)
+                .lines()
+                .any(|line| line.trim_start_matches('#').contains(WRITTEN_BY)))
 }
 
 /// The test of the file, by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &Lines) -> Option<Test> {
-    // Keys of old ACTs are in the table of `act_keys`.
-    let is_distinctive = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
-    let keys_of = |test| {
-        options_of(test)
-            .filter(is_distinctive)
-            .map(|spec| spec.name)
-    };
-    let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
-    let has_key_of = |test: Test| keys_of(test).any(|key| lines.has(key));
+    let is_of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     // If keys of both tests are present, the parser reports the keys of the wrong test.
     match (
-        has_key_of(Test::Storage),
-        has_key_of(Test::Index) || lines.keys().any(of_index),
+        has_own_key(lines, Test::Storage),
+        has_own_key(lines, Test::Index) || lines.keys().any(is_of_index),
     ) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
         (false, false) => None,
     }
+}
+
+/// True if the file has a key that only `test` has. Keys of old ACTs are in the table of `act_keys` instead.
+fn has_own_key(lines: &Lines, test: Test) -> bool {
+    options_of(test)
+        .filter(|spec| spec.tests.len() == 1 && spec.since != Since::Act4)
+        .any(|spec| lines.has(spec.name))
 }
 
 /// The major versions that read every ACT key of the file. Errors: if no version read all of these keys, two keys that

@@ -59,7 +59,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
         .filter(|name| !lines.has(name))
         .collect();
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
-    let unknown = |key: &str| match act_keys::find(key) {
+    let dropped = lines.take_all(|key| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
         None if lacks_mandatory_key => false,
@@ -67,8 +67,8 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
             !all().any(|spec| spec.name == key)
                 && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act))
         }
-    };
-    for Line { key, value, .. } in lines.take_all(unknown) {
+    });
+    for Line { key, value, .. } in dropped {
         let suggestion = if act_keys::find(&key).is_some() {
             None
         } else {
@@ -306,16 +306,11 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
 /// because sectors are multiples of the step.
 fn stored_sizes(lines: &mut Lines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
-    let rounded = |bytes: u32| {
-        format!(
-            "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"
-        )
-    };
     let min = lines.number("record-bytes");
     let max = lines.number("record-bytes-range-max");
     if let Some(bytes) = min.filter(|bytes| stored(*bytes) != *bytes) {
         lines.change("record-bytes", stored(bytes));
-        lines.changed("record-bytes", rounded(bytes));
+        lines.changed("record-bytes", rounded_to_step(bytes));
     }
     // A descending range is not changed: the parser reports it.
     let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else {
@@ -329,8 +324,15 @@ fn stored_sizes(lines: &mut Lines) {
         lines.changed("record-bytes-range-max", change);
     } else if stored(max) != max {
         lines.change("record-bytes-range-max", stored(max));
-        lines.changed("record-bytes-range-max", rounded(max));
+        lines.changed("record-bytes-range-max", rounded_to_step(max));
     }
+}
+
+/// Description of the change of a record size of `bytes`.
+fn rounded_to_step(bytes: u32) -> String {
+    format!(
+        "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"
+    )
 }
 
 /// `O_DSYNC` came with ACT 5.0.

@@ -224,35 +224,34 @@ impl Blocks {
         header: &Header,
         address: BlockAddress,
     ) -> Vec<Vec<u8>> {
-        let bytes = header.bytes();
-        let finished = |mut image: Vec<u8>| {
-            let data_start = bytes + self.method.digest_bytes();
-            if data_start <= image.len() {
-                let (head, data) = image.split_at_mut(data_start);
-                head[..bytes].copy_from_slice(&block[..bytes]);
-                let later = if header.is_later {
-                    self.method.later_digest(data)
-                } else {
-                    None
-                };
-                let digest = later.unwrap_or_else(|| self.method.digest(data));
-                head[bytes..].copy_from_slice(&digest[..data_start - bytes]);
-            }
-            image
-        };
         let mut address = address;
         // Use the header's offset: the block may have been written for another offset.
         address.offset = header.offset.max(address.offset_in_op as u64);
         let mut image = vec![0; self.len];
         self.put_data(&mut image, address, header.seed);
-        let mut candidates = vec![finished(image)];
+        let mut candidates = vec![image];
         if address.offset_in_op > 0
             && self.job.verify.pattern.is_none()
             && self.job.content.compress_pct == 0
         {
             let mut operation = vec![0; address.offset_in_op + self.len];
             fill_random(&mut operation, header.seed, None);
-            candidates.push(finished(operation.split_off(address.offset_in_op)));
+            candidates.push(operation.split_off(address.offset_in_op));
+        }
+        let bytes = header.bytes();
+        let digest_bytes = self.method.digest_bytes();
+        for candidate in &mut candidates {
+            let Some((head, data)) = candidate.split_at_mut_checked(bytes + digest_bytes) else {
+                continue;
+            };
+            let later = if header.is_later {
+                self.method.later_digest(data)
+            } else {
+                None
+            };
+            let digest = later.unwrap_or_else(|| self.method.digest(data));
+            head[..bytes].copy_from_slice(&block[..bytes]);
+            head[bytes..].copy_from_slice(&digest[..digest_bytes]);
         }
         candidates
     }

@@ -232,15 +232,9 @@ impl State {
         let (header, body) = bytes
             .split_at_checked(STATE_HEAD_BYTES)
             .ok_or("the file is too short")?;
-        let word = |bytes: &[u8], at: usize| {
-            let word = bytes
-                .get(at..at + 8)
-                .and_then(|bytes| bytes.try_into().ok());
-            word.map(u64::from_le_bytes).ok_or("the file is too short")
-        };
-        let version = word(header, 0)?;
-        let len = word(header, 8)?;
-        if len != body.len() as u64 || word(header, 16)? != u64::from(crc32c(body)) {
+        let version = number_at(header, 0)?;
+        let len = number_at(header, 8)?;
+        if len != body.len() as u64 || number_at(header, 16)? != u64::from(crc32c(body)) {
             return Err("the file is damaged: its length or checksum is wrong".into());
         }
         let is_later = match version {
@@ -253,17 +247,20 @@ impl State {
             }
         };
         let skipped = if is_later { 0 } else { 8 };
-        let depth = word(body, skipped)? as u32;
-        let writes = word(body, skipped + 8)?;
+        let depth = number_at(body, skipped)? as u32;
+        let writes = number_at(body, skipped + 8)?;
         let list = skipped + 24 + GENERATOR_BYTES + NAME_BYTES;
         let last_writes = if is_later {
-            let numbers = (0..depth as usize).map(|at| word(body, list + at * 8));
+            let numbers = (0..depth as usize).map(|at| number_at(body, list + at * 8));
             LastWrites::NotDone(numbers.collect::<Result<_, _>>()?)
         } else {
-            let count = word(body, 0)?.min(len) as usize;
-            let pair =
-                |at: usize| Ok((word(body, list + at * 16)?, word(body, list + at * 16 + 8)?));
-            LastWrites::Done((0..count).map(pair).collect::<Result<_, &str>>()?)
+            let count = number_at(body, 0)?.min(len) as usize;
+            let mut done = Vec::new();
+            for slot in 0..count {
+                let at = list + slot * 16;
+                done.push((number_at(body, at)?, number_at(body, at + 8)?));
+            }
+            LastWrites::Done(done)
         };
         Ok(Self {
             writes,
@@ -282,6 +279,13 @@ impl State {
                 LastWrites::NotDone(numbers) => !numbers.contains(&number),
             }
     }
+}
+
+/// The little-endian number at byte `at`.
+fn number_at(bytes: &[u8], at: usize) -> Result<u64, &'static str> {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.map(|word| u64::from_le_bytes(*word))
+        .ok_or("the file is too short")
 }
 
 #[cfg(test)]

@@ -121,9 +121,9 @@ impl Job {
             .pattern
             .as_ref()
             .is_some_and(|pattern| !pattern.offsets.is_empty());
-        let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(strays)
-            || strays(self.skip.unsigned_abs());
+        let is_unaligned = |bytes: u64| !bytes.is_multiple_of(grain);
+        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(is_unaligned)
+            || is_unaligned(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.is_strided())
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
@@ -157,11 +157,11 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
         let range = range(thread);
         for name in thread.names() {
             let of_name = writers.entry(name.clone()).or_default();
-            let is_met = |(other_range, writer): &&(Range<u64>, &JobClone)| {
-                let meets = other_range.start < range.end && range.start < other_range.end;
-                meets && (writer.job.reads_back() || thread.job.reads_back())
-            };
-            if let Some((_, writer)) = of_name.iter().find(is_met) {
+            let overlapping = of_name.iter().find(|(other_range, writer)| {
+                let overlaps = other_range.start < range.end && range.start < other_range.end;
+                overlaps && (writer.job.reads_back() || thread.job.reads_back())
+            });
+            if let Some((_, writer)) = overlapping {
                 let writer_name = quoted(&writer.job.name);
                 let name = quoted(&name);
                 let note = thread.job.io_size.map_or(

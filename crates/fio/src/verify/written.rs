@@ -111,13 +111,13 @@ impl WriteTable {
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);
-        let is_due = |entry: &u64| {
-            *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first_entry & WRITE
-        };
         let count = entries
             .iter()
             .take(max_blocks)
-            .take_while(|entry| is_due(entry))
+            .take_while(|entry| {
+                let is_due = **entry & (DUE | READING | OUTDATED) == DUE;
+                is_due && **entry & WRITE == first_entry & WRITE
+            })
             .count();
         entries[..count]
             .iter_mut()

@@ -191,28 +191,22 @@ impl Order {
 /// The counts before each region of `total_writes` writes to `blocks`, and after the last.
 fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts> {
     let regions = total_writes.div_ceil(region);
-    // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. In the
-    // newest `lead` regions all writes last, because a block first written there could not be written again.
-    let lasting = |factor: f64| {
-        let mut share = f64::midpoint(1.0, factor);
-        (0..regions).map(move |age| {
-            let writes = region.min(total_writes - (regions - 1 - age) * region) as f64;
-            let lasting = if age < lead { writes } else { writes * share };
-            share *= factor;
-            lasting
-        })
-    };
+    // The newest region first.
+    let region_writes: Vec<f64> = (0..regions)
+        .rev()
+        .map(|number| region.min(total_writes - number * region) as f64)
+        .collect();
     let mut low = 0.0;
     let mut high = 1.0;
     for _ in 0..64 {
         let factor = f64::midpoint(low, high);
-        *if lasting(factor).sum::<f64>() < blocks as f64 {
-            &mut low
+        if lasting_writes(&region_writes, lead, factor).sum::<f64>() < blocks as f64 {
+            low = factor;
         } else {
-            &mut high
-        } = factor;
+            high = factor;
+        }
     }
-    let shares: Vec<f64> = lasting(high).collect();
+    let shares: Vec<f64> = lasting_writes(&region_writes, lead, high).collect();
     let mut counts_before = vec![Counts::default()];
     let mut sum = 0.0;
     for (end, share) in (1..=regions).zip(shares.into_iter().rev()) {
@@ -241,6 +235,17 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
         });
     }
     counts_before
+}
+
+/// Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. In the newest
+/// `lead` regions all writes last, because a block first written there could not be written again.
+fn lasting_writes(region_writes: &[f64], lead: u64, factor: f64) -> impl Iterator<Item = f64> {
+    let mut share = f64::midpoint(1.0, factor);
+    (0..).zip(region_writes).map(move |(age, writes)| {
+        let lasting = if age < lead { *writes } else { writes * share };
+        share *= factor;
+        lasting
+    })
 }
 
 /// A pseudo-random permutation of the numbers below `n`: a Feistel network over the next power of two, repeated until

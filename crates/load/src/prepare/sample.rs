@@ -31,12 +31,6 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
-        };
         write!(
             f,
             "at byte {} expected {}, found {}",
@@ -45,6 +39,10 @@ impl fmt::Display for Mismatch {
             hex(&self.found)
         )
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Result of a sample.
@@ -69,13 +67,10 @@ impl Compared {
             .position(|(expected, found)| expected != found);
         if let Some(diff_index) = differs {
             self.mismatches += 1;
-            let excerpt = |bytes: &[u8]| {
-                std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0))
-            };
             let mismatch = Mismatch {
                 offset: offset + diff_index as u64,
-                expected: excerpt(expected),
-                found: excerpt(found),
+                expected: excerpt(&expected[diff_index..]),
+                found: excerpt(&found[diff_index..]),
             };
             // Reads come back in any order; the lowest offset is reported.
             if self
@@ -86,6 +81,11 @@ impl Compared {
             }
         }
     }
+}
+
+/// The first bytes of `data`, filled up with zeros.
+fn excerpt(data: &[u8]) -> [u8; SHOWN_BYTES] {
+    std::array::from_fn(|index| data.get(index).copied().unwrap_or(0))
 }
 
 #[derive(Debug)]

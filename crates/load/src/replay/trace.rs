@@ -217,29 +217,32 @@ impl TraceBuilder {
         let (first_ns, last_ns) = instants.fold((u64::MAX, 0), |(first, last), at| {
             (first.min(at), last.max(at))
         });
-        let scaled = |at_ns: u64| {
-            let at = u128::from(at_ns - first_ns) * u128::from(ONE) / u128::from(speed.billionths);
-            u64::try_from(at).unwrap_or(u64::MAX)
-        };
-        let ordered = |mut group: Vec<(u64, Operation)>| {
-            group.sort_by_key(|(at_ns, _)| *at_ns);
-            let at_ns = group.iter().map(|(at_ns, _)| scaled(*at_ns)).collect();
-            let operations = group.into_iter().map(|(_, operation)| operation).collect();
-            ClassOps { at_ns, operations }
-        };
-        let span_ns = scaled(last_ns);
         let groups = groups
             .into_iter()
-            .map(|(key, group)| (key, ordered(group)))
+            .map(|(key, mut group)| {
+                group.sort_by_key(|(at_ns, _)| *at_ns);
+                let at_ns = group
+                    .iter()
+                    .map(|(at_ns, _)| replayed_ns(at_ns - first_ns, speed))
+                    .collect();
+                let operations = group.into_iter().map(|(_, operation)| operation).collect();
+                (key, ClassOps { at_ns, operations })
+            })
             .collect();
         Ok(Trace {
             groups,
             operations,
             left_out,
-            span_ns,
+            span_ns: replayed_ns(last_ns - first_ns, speed),
             speed,
         })
     }
+}
+
+/// Length of `recorded_ns` in a replay that is `speed` times as fast.
+fn replayed_ns(recorded_ns: u64, speed: Factor) -> u64 {
+    let ns = u128::from(recorded_ns) * u128::from(ONE) / u128::from(speed.billionths);
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 /// A trace that can be replayed.

@@ -239,20 +239,21 @@ impl<W: BlockEngine> Shard<W> {
             late: 1,
             ..Backlog::default()
         };
-        let cells = |slot: &Slot| {
-            [
-                Some(slot.request.cell),
-                self.commit_of(slot).map(|(cell, _)| cell),
-            ]
-        };
-        let cells_in_flight: Vec<u32> = self.slots_in_flight().flat_map(cells).flatten().collect();
-        let unsalted_cells: Vec<u32> = self.unsalted.iter().flat_map(cells).flatten().collect();
-        cells_in_flight
-            .into_iter()
-            .for_each(|cell| self.recorder.outstanding(cell, &in_flight));
-        unsalted_cells
-            .into_iter()
-            .for_each(|cell| self.recorder.outstanding(cell, &late_backlog));
+        let cells_in_flight: Vec<u32> = self
+            .slots_in_flight()
+            .flat_map(|slot| self.cells_of(slot))
+            .collect();
+        let unsalted_cells: Vec<u32> = self
+            .unsalted
+            .iter()
+            .flat_map(|slot| self.cells_of(slot))
+            .collect();
+        for cell in cells_in_flight {
+            self.recorder.outstanding(cell, &in_flight);
+        }
+        for cell in unsalted_cells {
+            self.recorder.outstanding(cell, &late_backlog);
+        }
         for lane in 0..self.lanes.len() {
             let until_ns = at_ns.min(self.lanes[lane].stream.until_ns());
             let count = if self.ended_lanes[lane] {
@@ -378,21 +379,27 @@ impl<W: BlockEngine> Shard<W> {
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
             };
             let arrivals = 1 + schedule.count_before(step_end_ns);
-            let own_share_of = |count: u64| {
-                (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64
-            };
+            let own = u128::from(own_arrivals);
+            let all = u128::from(arrivals);
+            let own_share = |count: u64| (u128::from(count) * own / all) as u64;
             let mut lost_ops = 0;
             stream.lose(arrivals, &mut |cell, count| {
                 recorder.unissued(
                     cell,
                     intended_ns,
                     count,
-                    own_share_of(lost_ops + count) - own_share_of(lost_ops),
+                    own_share(lost_ops + count) - own_share(lost_ops),
                 );
                 lost_ops += count;
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
         }
+    }
+
+    /// Cells of the operation in `slot`: its own, and that of its commit.
+    fn cells_of(&self, slot: &Slot) -> impl Iterator<Item = u32> {
+        let commit_cell = self.commit_of(slot).map(|(cell, _)| cell);
+        std::iter::once(slot.request.cell).chain(commit_cell)
     }
 
     /// Cell and scheduled start of the commit that the operation in `slot` is part of.

@@ -164,15 +164,17 @@ impl<W: BlockEngine> Shard<W> {
     /// The commit that the operation in `slot` begins or continues, with this operation.
     fn commit_with(&self, slot: &Slot, completion: &Completion, times: &Times) -> Option<Commit> {
         let so_far = slot.commit.map(|index| self.commits[index as usize]);
-        let begun = |cell| Commit {
-            cell,
-            first: *times,
-            gaps_ns: 0,
-            unseen_ns: 0,
-            behind_ns: 0,
-            failed: false,
+        let commit = match so_far {
+            Some(commit) => commit,
+            None => Commit {
+                cell: slot.request.commit?,
+                first: *times,
+                gaps_ns: 0,
+                unseen_ns: 0,
+                behind_ns: 0,
+                failed: false,
+            },
         };
-        let commit = so_far.or_else(|| slot.request.commit.map(begun))?;
         let issued_ns = times.completed_ns() - times.service_ns();
         let gap_ns = so_far.map_or(0, |_| issued_ns.saturating_sub(slot.eligible_ns));
         Some(Commit {

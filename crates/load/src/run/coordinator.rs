@@ -224,34 +224,36 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     let (start_sender, start_receiver) = channel();
     let failure_sender = ready_sender.clone();
     let failed = move |source| RunError::IoEngine { shard, source };
-    let body = move || {
-        process::sharpen_timers();
-        // Pinned first, because an engine may start threads, which inherit the CPUs.
-        let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
-        let prepared = engine.map_err(failed).and_then(|(engine, run_shard)| {
-            let is_virtual = engine.is_virtual();
-            let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
-            Ok((
-                Ready {
-                    now_ns: shard.clock_ns(),
-                    is_virtual,
-                    feed,
-                },
-                shard,
-                run_shard,
-            ))
+    let spawned = thread::Builder::new()
+        .name(name)
+        .spawn_scoped(scope, move || {
+            process::sharpen_timers();
+            // Pinned first, because an engine may start threads, which inherit the CPUs.
+            let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
+            let prepared = engine.map_err(failed).and_then(|(engine, run_shard)| {
+                let is_virtual = engine.is_virtual();
+                let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
+                Ok((
+                    Ready {
+                        now_ns: shard.clock_ns(),
+                        is_virtual,
+                        feed,
+                    },
+                    shard,
+                    run_shard,
+                ))
+            });
+            let (ready, shard, run_shard) = match prepared {
+                Ok(made) => made,
+                // No receiver: the run is cancelled already.
+                Err(error) => return drop(ready_sender.send(Err(error))),
+            };
+            let _ = ready_sender.send(Ok(ready));
+            if let Ok(start_ns) = start_receiver.recv() {
+                run_shard(shard, start_ns);
+            }
         });
-        let (ready, shard, run_shard) = match prepared {
-            Ok(made) => made,
-            // No receiver: the run is cancelled already.
-            Err(error) => return drop(ready_sender.send(Err(error))),
-        };
-        let _ = ready_sender.send(Ok(ready));
-        if let Ok(start_ns) = start_receiver.recv() {
-            run_shard(shard, start_ns);
-        }
-    };
-    if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
+    if let Err(error) = spawned {
         let _ = failure_sender.send(Err(failed(error)));
     }
     ShardThread {

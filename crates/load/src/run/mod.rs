@@ -364,10 +364,10 @@ impl<W: BlockEngine> Shard<W> {
     /// True if operations of a run that is over may still be issued: those that are late or wait for a slot, within the
     /// grace period.
     fn is_to_issue(&self) -> bool {
-        let is_wanted = || {
-            self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty()
-        };
-        !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
+        if self.abandoned || self.now_ns >= self.stop_ns.saturating_add(GRACE_NS) {
+            return false;
+        }
+        self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty()
     }
 
     /// Time of the next operation that waits only for its start time.

@@ -82,10 +82,12 @@ impl<W: BlockEngine> Shard<W> {
         }
         // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
         // passed, and is no reason to wake.
-        let bound_ns = match self.now_ns < self.stop_ns {
-            true => self.stop_ns.min(self.recorder.end_ns),
-            false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
-            false => self.silence.hangs_at_ns(self.settings.hang_ns),
+        let bound_ns = if self.now_ns < self.stop_ns {
+            self.stop_ns.min(self.recorder.end_ns)
+        } else if self.is_to_issue() {
+            self.stop_ns.saturating_add(GRACE_NS)
+        } else {
+            self.silence.hangs_at_ns(self.settings.hang_ns)
         };
         let (until_ns, completions) = match self.settings.pacing {
             // Completions before `next_ns` trigger nothing: one turn takes all of them.

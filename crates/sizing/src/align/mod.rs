@@ -22,13 +22,13 @@
 //! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 
 use crate::drive_io::DriveIo;
-use load::rate::Rate;
 use act::dialect::line_of;
 use act::options::{OptionKind, Test};
 use act::rates::StorageDerived;
 use act::sizes::HistogramSizes;
 use act::table::find;
 use act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
+use load::rate::Rate;
 use std::ops::RangeInclusive;
 
 /// Range of plausible offsets, percent: sizes within their buckets can explain such an offset. An offset outside this

@@ -191,12 +191,6 @@ impl Lives {
             .iter()
             .map(|class| (weight(class), class.updates / class.keys * per_block))
             .collect();
-        let outlive = |life: f64| {
-            classes
-                .iter()
-                .map(|(weight, rate)| weight * (-rate * life).exp())
-                .sum::<f64>()
-        };
         let fastest = classes.iter().map(|class| class.1).fold(0.0, f64::max);
         let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
         let mut lives = vec![0.0; steps as usize + 1];
@@ -209,7 +203,10 @@ impl Lives {
             while share > target_share && life < LIFE_MAX {
                 previous = (life, share);
                 life *= 1.01;
-                share = outlive(life);
+                share = classes
+                    .iter()
+                    .map(|(weight, rate)| weight * (-rate * life).exp())
+                    .sum::<f64>();
             }
             let fraction = if previous.1 > share {
                 (previous.1 - target_share) / (previous.1 - share)

@@ -83,53 +83,32 @@ impl<'a> Layout<'a> {
         let mut placed = Vec::new();
         for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
-            let check_unit = |quantity, bytes: u64| {
-                if bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
-                    Ok(())
-                } else {
-                    Err(tenant.cannot(format_args!(
-                    "its {quantity} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units would \
-                     be written - choose a smaller unit (unit=) or another {quantity}",
-                    Grouped(bytes),
-                    Grouped(spec.unit_bytes.into())
-                )))
+            for (quantity, bytes) in [
+                ("write block", tenant.write_block_bytes.into()),
+                ("offset", range.start),
+            ] {
+                if !bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
+                    return Err(tenant.cannot(format_args!(
+                        "its {quantity} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units \
+                         would be written - choose a smaller unit (unit=) or another {quantity}",
+                        Grouped(bytes),
+                        Grouped(spec.unit_bytes.into())
+                    )));
                 }
-            };
-            check_unit("write block", tenant.write_block_bytes.into())?;
-            check_unit("offset", range.start)?;
+            }
             placed.push((tenant, range));
         }
-        // All tenants are on one drive.
-        let single_drive = |handles: u16, handles_by_tenant: Vec<[u16; 2]>| {
-            let drive = FtlDrive {
-                spec: Spec {
-                    handles,
-                    ..spec.clone()
-                },
-                ..drive.clone()
-            };
-            let to_placed = |((tenant, range), handles)| Placed {
-                tenant,
-                drive: 0,
-                range,
-                handles,
-            };
-            Self {
-                drives: vec![ArrangedDrive {
-                    name: "all".to_owned(),
-                    drive,
-                }],
-                tenants: placed
-                    .iter()
-                    .cloned()
-                    .zip(handles_by_tenant)
-                    .map(to_placed)
-                    .collect(),
-            }
-        };
         Ok(match arrangement {
-            Arrangement::Shared => single_drive(1, vec![[0; 2]; placed.len()]),
-            Arrangement::Fdp => single_drive(spec.handles, handles(tenants, spec.handles)?),
+            Arrangement::Shared => {
+                let mut drive = drive.clone();
+                drive.spec.handles = 1;
+                let handles = vec![[0; 2]; placed.len()];
+                Self::on_one_drive(drive, placed, handles)
+            }
+            Arrangement::Fdp => {
+                let handles = handles(tenants, spec.handles)?;
+                Self::on_one_drive(drive.clone(), placed, handles)
+            }
             Arrangement::Dedicated => {
                 let total_bytes: u64 = placed
                     .iter()
@@ -155,6 +134,29 @@ impl<'a> Layout<'a> {
                 layout
             }
         })
+    }
+
+    fn on_one_drive(
+        drive: FtlDrive,
+        tenants: Vec<(&'a Tenant, Range<u64>)>,
+        handles: Vec<[u16; 2]>,
+    ) -> Self {
+        Self {
+            drives: vec![ArrangedDrive {
+                name: "all".to_owned(),
+                drive,
+            }],
+            tenants: tenants
+                .into_iter()
+                .zip(handles)
+                .map(|((tenant, range), handles)| Placed {
+                    tenant,
+                    drive: 0,
+                    range,
+                    handles,
+                })
+                .collect(),
+        }
     }
 
     /// The tenants as a configuration file would describe them, each with its drive, space and handles.
@@ -231,16 +233,20 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
         .filter(|tenant| !tenant.writes.is_zero())
         .count();
     let mut next_handle = 0..;
-    let handles_of = |tenant: &Tenant| match (is_named, tenant.writes.is_zero()) {
-        (true, _) => [
-            from_1(tenant.placement),
-            from_1(tenant.defrag_placement.or(tenant.placement)),
-        ],
-        (false, false) => [next_handle.next().unwrap_or(0); 2],
-        // A read-only tenant gets the handle after those of the writers, or shares the last handle.
-        (false, true) => [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2],
-    };
-    let handles: Vec<_> = tenants.tenants.iter().map(handles_of).collect();
+    let mut handles = Vec::new();
+    for tenant in &tenants.tenants {
+        handles.push(if is_named {
+            [
+                from_1(tenant.placement),
+                from_1(tenant.defrag_placement.or(tenant.placement)),
+            ]
+        } else if tenant.writes.is_zero() {
+            // A read-only tenant gets the handle after those of the writers, or shares the last handle.
+            [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2]
+        } else {
+            [next_handle.next().unwrap_or(0); 2]
+        });
+    }
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= drive_handles => {
             let remedy = if is_named {
@@ -261,13 +267,12 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
 /// buffer. Superblocks are smaller in the same proportion.
 fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
     let FtlDrive { spec, flash, .. } = drive;
-    let scaled = |amount: u64, unit: u64| {
-        let part = u128::from(amount) * u128::from(bytes) / u128::from(total_bytes);
-        part as u64 / unit * unit
-    };
+    let part = u128::from(bytes);
+    let whole = u128::from(total_bytes);
+    let scaled = |amount: u64| (u128::from(amount) * part / whole) as u64;
     let unit = u64::from(spec.unit_bytes);
     let stripe = u64::from(flash.program_bytes());
-    let dies = scaled(flash.dies_total().into(), 1).max(1) as u32;
+    let dies = scaled(flash.dies_total().into()).max(1) as u32;
     let (channels, dies) = if dies < flash.dies {
         (1, dies)
     } else {
@@ -275,8 +280,9 @@ fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
     };
     FtlDrive {
         spec: Spec {
-            logical_bytes: scaled(spec.logical_bytes, unit).max(bytes),
-            superblock_bytes: scaled(spec.superblock_bytes, stripe).max(stripe.max(2 * unit)),
+            logical_bytes: (scaled(spec.logical_bytes) / unit * unit).max(bytes),
+            superblock_bytes: (scaled(spec.superblock_bytes) / stripe * stripe)
+                .max(stripe.max(2 * unit)),
             handles: 1,
             ..spec.clone()
         },
@@ -284,7 +290,7 @@ fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
             channels,
             dies,
             // Room for two stripes: a partly filled stripe can wait while the drive programs the other.
-            buffer_bytes: scaled(flash.buffer_bytes, stripe).max(2 * stripe),
+            buffer_bytes: (scaled(flash.buffer_bytes) / stripe * stripe).max(2 * stripe),
             ..flash.clone()
         },
         ..drive.clone()

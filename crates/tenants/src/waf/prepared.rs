@@ -81,14 +81,12 @@ impl Overwritten {
     fn quantiles(&self) -> Vec<f64> {
         let mut valid: Vec<u32> = self.ftl.valid_units().collect();
         valid.sort_unstable();
-        let at = |quantile| {
-            valid
-                .get((2 * quantile + 1) * valid.len() / (2 * QUANTILES))
-                .copied()
-                .unwrap_or(0)
-        };
         (0..QUANTILES)
-            .map(|quantile| f64::from(at(quantile)) / f64::from(self.ftl.superblock_units()))
+            .map(|quantile| {
+                let index = (2 * quantile + 1) * valid.len() / (2 * QUANTILES);
+                let units = valid.get(index).copied().unwrap_or(0);
+                f64::from(units) / f64::from(self.ftl.superblock_units())
+            })
             .collect()
     }
 }

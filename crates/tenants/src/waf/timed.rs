@@ -54,11 +54,6 @@ pub fn timed(
     base: &DriveSpec,
     seed: u64,
 ) -> Result<TimedResult, CannotRun> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        CannotRun(format!(
-            "cannot measure latencies - {why} - leave them out with --no-latency"
-        ))
-    };
     let tenants = Arc::new(layout.tenants());
     let mut models = Vec::new();
     let mut names = Vec::new();
@@ -113,7 +108,7 @@ pub fn timed(
         };
         plan.begin(number, &tenant.name);
         load.build(&shapes[placed.drive..=placed.drive], &choices, &mut plan)
-            .map_err(|why| cannot(&why))?;
+            .map_err(cannot_measure)?;
     }
     let drive_bytes: u64 = shapes.iter().map(|shape| shape.size_bytes).sum();
     let iops: f64 = plan
@@ -154,7 +149,7 @@ pub fn timed(
         },
         &mut whole,
     )
-    .map_err(|why| cannot(&why))?;
+    .map_err(cannot_measure)?;
     let Interval {
         cells,
         counters,
@@ -198,6 +193,12 @@ pub fn timed(
         seconds,
         end_cause: control.cause(),
     })
+}
+
+fn cannot_measure(why: impl std::fmt::Display) -> CannotRun {
+    CannotRun(format!(
+        "cannot measure latencies - {why} - leave them out with --no-latency"
+    ))
 }
 
 /// Random sequence of the drives, distinct from the sequences of all tenants.

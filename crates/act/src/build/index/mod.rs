@@ -85,44 +85,44 @@ pub(in super::super) fn index(
 
 /// Recorded streams. The verdict judges reads, which include all operations that clients wait for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
-    let stream = |name: &str, offered_iops: f64, arrivals: cell::Arrivals| StreamInfo {
-        act: Some(config.histograms(true)),
-        late_ns: config.late_ns().filter(|_| name != READS),
-        ..stream_info(name, name == READS, offered_iops, arrivals)
-    };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
         // A closed loop offers no rate.
         Arrivals::Closed => 0.0,
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };
-    // A page is written after another page was read.
-    let writes = (!derived.update_rate.is_zero())
-        .then(|| stream(WRITES, updates_iops, cell::Arrivals::Given));
-    [stream(READS, reads_iops, config.arrival.recorded())]
-        .into_iter()
-        .chain(writes)
-        .collect()
+    let mut streams = vec![StreamInfo {
+        act: Some(config.histograms(true)),
+        ..stream_info(READS, true, reads_iops, config.arrival.recorded())
+    }];
+    if !derived.update_rate.is_zero() {
+        // A page is written after another page was read.
+        streams.push(StreamInfo {
+            act: Some(config.histograms(true)),
+            late_ns: config.late_ns(),
+            ..stream_info(WRITES, false, updates_iops, cell::Arrivals::Given)
+        });
+    }
+    streams
 }
 
 impl Builder<'_, IndexDerived> {
     /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
-        let slots = |plan: &Plan| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
         let is_act = self.config.arrival == Arrivals::Act;
-        let before = slots(plan);
+        let before = plan.in_flight_max() as u32;
         if is_act {
             self.service_threads(shard, plan)
         } else {
             self.service_reads(shard, plan)
         }
-        let with_services = slots(plan);
+        let with_services = plan.in_flight_max() as u32;
         if is_act {
             self.cache_threads(shard, plan)
         } else {
             self.updates(shard, plan)
         }
-        let with_updates = slots(plan);
+        let with_updates = plan.in_flight_max() as u32;
         plan.buffers.extend(self.buffers(
             shard,
             with_updates - before,

@@ -98,26 +98,45 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let has_large_blocks = config.write_reqs_per_sec > 0;
     // The verdict judges client operations, or large blocks if there are no client operations.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
-    let record_iops = |rate: Rate| {
-        if config.arrival == Arrivals::Closed {
-            0.0
-        } else {
-            rate.per_sec_f64()
-        }
+    let mut streams = Vec::new();
+    if !reads.is_zero() {
+        streams.push(record_stream(config, READS, reads));
+    }
+    if has_large_blocks {
+        let read_rate = derived.large_block_read_rate;
+        let write_rate = derived.large_block_write_rate;
+        streams.push(block_stream(config, LARGE_BLOCK_READS, false, read_rate));
+        streams.push(block_stream(
+            config,
+            LARGE_BLOCK_WRITES,
+            large_blocks_alone,
+            write_rate,
+        ));
+    }
+    if !writes.is_zero() {
+        streams.push(record_stream(config, WRITES, writes));
+    }
+    if config.tomb_raider {
+        streams.push(block_stream(config, TOMB_RAIDER, false, Rate::ZERO));
+    }
+    streams
+}
+
+fn record_stream(config: &ActConfig, stream: usize, rate: Rate) -> StreamInfo {
+    let iops = if config.arrival == Arrivals::Closed {
+        0.0
+    } else {
+        rate.per_sec_f64()
     };
-    let records = |stream: usize, rate: Rate| {
-        let act = Some(config.histograms(true));
-        StreamInfo {
-            act,
-            ..stream_info(
-                STREAMS[stream],
-                true,
-                record_iops(rate),
-                config.arrival.recorded(),
-            )
-        }
-    };
-    let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
+    StreamInfo {
+        act: Some(config.histograms(true)),
+        ..stream_info(STREAMS[stream], true, iops, config.arrival.recorded())
+    }
+}
+
+/// A stream of large blocks or of the tomb raider.
+fn block_stream(config: &ActConfig, stream: usize, judged: bool, rate: Rate) -> StreamInfo {
+    StreamInfo {
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
         ..stream_info(
@@ -126,23 +145,7 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
             rate.per_sec_f64(),
             config.arrival.recorded(),
         )
-    };
-    let streams = [
-        (!reads.is_zero()).then(|| records(READS, reads)),
-        has_large_blocks.then(|| blocks(LARGE_BLOCK_READS, false, derived.large_block_read_rate)),
-        has_large_blocks.then(|| {
-            blocks(
-                LARGE_BLOCK_WRITES,
-                large_blocks_alone,
-                derived.large_block_write_rate,
-            )
-        }),
-        (!writes.is_zero()).then(|| records(WRITES, writes)),
-        config
-            .tomb_raider
-            .then(|| blocks(TOMB_RAIDER, false, Rate::ZERO)),
-    ];
-    streams.into_iter().flatten().collect()
+    }
 }
 
 impl Builder<'_, StorageDerived> {
@@ -403,20 +406,6 @@ impl Builder<'_, StorageDerived> {
         first_lane: usize,
         record_slots: u32,
     ) -> Vec<BufferClass> {
-        let slots_of = |stream: usize, index: usize| -> u32 {
-            let name = self.name(stream, index);
-            let lanes = plan.lanes[first_lane..]
-                .iter()
-                .filter(|lane| lane.name == name);
-            lanes
-                .map(|lane| plan.limits[lane.limit as usize].slots)
-                .sum()
-        };
-        let over_all = |stream| {
-            (0..self.devices.len())
-                .map(|index| slots_of(stream, index))
-                .sum::<u32>()
-        };
         let record_bytes = if self.has_records() {
             self.client_bytes as usize
         } else {
@@ -428,7 +417,12 @@ impl Builder<'_, StorageDerived> {
         } else {
             record_slots
         };
-        let blocks = over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER);
+        let mut blocks = 0;
+        for index in 0..self.devices.len() {
+            for stream in [LARGE_BLOCK_READS, TOMB_RAIDER] {
+                blocks += slots_of(plan, first_lane, &self.name(stream, index));
+            }
+        }
         let mut classes = vec![
             BufferClass::plain(record_bytes, reads),
             BufferClass::plain(block_bytes, blocks),
@@ -439,7 +433,7 @@ impl Builder<'_, StorageDerived> {
             } else {
                 0
             };
-            let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
+            let blocks = 2 * slots_of(plan, first_lane, &self.name(LARGE_BLOCK_WRITES, index));
             for (class, len_bytes, count) in [
                 (record_writes(index), record_bytes, commits),
                 (block_writes(index), block_bytes, blocks),
@@ -468,6 +462,15 @@ impl Builder<'_, StorageDerived> {
             record_slots
         })
     }
+}
+
+/// Sum of the in-flight limits of the lanes called `name`, among the lanes from `first_lane` on.
+fn slots_of(plan: &Plan, first_lane: usize, name: &str) -> u32 {
+    plan.lanes[first_lane..]
+        .iter()
+        .filter(|lane| lane.name == name)
+        .map(|lane| plan.limits[lane.limit as usize].slots)
+        .sum()
 }
 
 /// Sum of two rates of checked options; the result fits 64 bits.

@@ -123,23 +123,23 @@ impl BaselineRequest {
     /// Lower bound of the jobs per drive. Each part with rounds counts as five rounds. An operation size of SNIA's
     /// tests counts only if every drive supports this size.
     pub fn jobs_min(&self) -> usize {
-        let of_test = |test: &Pts| match test {
-            // This test can also end by the bytes written, after its first job.
-            Pts::Saturation => 1,
-            _ => {
-                ROUNDS_IN_WINDOW
-                    * test
-                        .jobs()
-                        .iter()
-                        .filter(|(_, bytes)| *bytes >= PAGE_BYTES)
-                        .count()
-            }
-        };
-        let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
-        self.jobs().map_or_else(
-            || self.pts.iter().map(of_test).sum(),
-            |jobs| jobs + saturation,
-        )
+        if let Some(jobs) = self.jobs() {
+            let saturation = if self.read_only { 0 } else { ROUNDS_IN_WINDOW };
+            return jobs + saturation;
+        }
+        let mut jobs = 0;
+        for test in &self.pts {
+            jobs += match test {
+                // This test can also end by the bytes written, after its first job.
+                Pts::Saturation => 1,
+                _ => {
+                    let of_round = test.jobs();
+                    let supported = of_round.iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES);
+                    ROUNDS_IN_WINDOW * supported.count()
+                }
+            };
+        }
+        jobs
     }
 
     /// Number of jobs, without the rounds of a saturation; `None` if the number depends on when drives are steady.
@@ -149,12 +149,11 @@ impl BaselineRequest {
 
     /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
-        let is_tracked = |test: &Pts| {
+        self.pts.iter().copied().find(|test| {
             test.tracked()
                 .iter()
-                .all(|(bytes, _)| *bytes >= self.min_io_bytes)
-        };
-        self.pts.iter().copied().find(|test| !is_tracked(test))
+                .any(|(bytes, _)| *bytes < self.min_io_bytes)
+        })
     }
 
     /// The next job of a drive of `capacity_bytes`, whose measurements so far are `points`; `None` at the end.
@@ -279,16 +278,13 @@ impl BaselineRequest {
     /// The jobs after the saturation, in the order of their parts, without durations. Depths and rates follow from
     /// `points`, as far as measured.
     fn planned(&self, points: &[Point]) -> Vec<Job> {
-        let sweep = |reads| -> Vec<&Point> {
-            points
-                .iter()
-                .filter(|point| point.part == Part::Depth && point.reads.is_some() == reads)
-                .collect()
-        };
-        let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
-        let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
-        let knees = [knee(true), knee(false)];
-        let highest = [highest(true), highest(false)];
+        let (read_sweep, write_sweep): (Vec<&Point>, Vec<&Point>) = points
+            .iter()
+            .filter(|point| point.part == Part::Depth)
+            .partition(|point| point.reads.is_some());
+        let sweeps = [read_sweep, write_sweep];
+        let knees = [0, 1].map(|way: usize| knee(&sweeps[way]).map_or(1, |point| point.depth));
+        let highest = [0, 1].map(|way: usize| highest(&sweeps[way]).unwrap_or(1.0).max(1.0));
         let large_writes = points.iter().rev().find_map(|point| {
             let writes = point
                 .writes
@@ -296,16 +292,8 @@ impl BaselineRequest {
                 .filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
             (point.part == Part::Profile && point.reads.is_none()).then_some(writes.iops)
         });
-        let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let is_short = self.seconds < FULL_SEC;
         let block_bytes = self.block_sizes[0];
-        let single_direction = |name: &str, part, reads| Job {
-            name: format!("{} at {name}", if reads { "reads" } else { "writes" }),
-            part,
-            read_pct: if reads { 100 } else { 0 },
-            bytes: [block_bytes; 2],
-            ..Job::default()
-        };
         let directions: &[bool] = if self.read_only {
             &[true]
         } else {
@@ -319,51 +307,39 @@ impl BaselineRequest {
                 .take_while(|depth| *depth <= self.depth_max);
             jobs.extend(depths.map(|depth| Job {
                 depth,
-                ..single_direction(&format!("depth {depth}"), Part::Depth, *reads)
+                ..self.single_direction(&format!("depth {depth}"), Part::Depth, *reads)
             }));
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
-        let profiles = |bytes: &u64| {
-            let mixes = MIXES
-                .into_iter()
-                .filter(|read_pct| *read_pct == 100 || !self.read_only);
-            let job = |read_pct| Job {
-                name: mix(read_pct, *bytes),
-                part: Part::Profile,
-                read_pct,
-                bytes: [*bytes; 2],
-                depth: match read_pct {
-                    0 => knees[1],
-                    100 => knees[0],
-                    _ => knees[0].max(knees[1]),
-                },
-                ..Job::default()
-            };
-            mixes.map(job).collect::<Vec<_>>()
-        };
         // Large random writes undo the effect of the saturation, so they run after the jobs that depend on that effect.
         let (large, small): (Vec<u64>, Vec<u64>) = sizes
             .into_iter()
             .partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
-        jobs.extend(small.iter().flat_map(profiles));
+        for bytes in small {
+            jobs.extend(self.profiles(bytes, knees));
+        }
         let rates: &[u32] = if is_short { &FEW_RATES } else { &RATES };
         for reads in directions {
             jobs.extend(rates.iter().map(|pct| Job {
                 depth: self.depth_max,
-                rates: Some(highest.map(|highest| rate(*pct, highest))),
-                ..single_direction(
+                rates: Some(highest.map(|highest| rate_at(*pct, highest))),
+                ..self.single_direction(
                     &format!("{pct} % of their highest rate"),
                     Part::Rate,
                     *reads,
                 )
             }));
         }
-        jobs.extend(large.iter().flat_map(profiles));
-        let grid: &[u32] = match is_short {
-            _ if self.read_only => &[],
-            true => &SMALL_GRID,
-            false => &GRID,
+        for bytes in large {
+            jobs.extend(self.profiles(bytes, knees));
+        }
+        let grid: &[u32] = if self.read_only {
+            &[]
+        } else if is_short {
+            &SMALL_GRID
+        } else {
+            &GRID
         };
         let cells = grid
             .iter()
@@ -373,8 +349,8 @@ impl BaselineRequest {
                 .filter(|cell| *cell != (0, 0))
                 .map(|(reads_pct, writes_pct)| {
                     let rates @ [reads, writes] = [
-                        rate(reads_pct, highest[0]),
-                        rate(writes_pct, large_writes.unwrap_or(1.0)),
+                        rate_at(reads_pct, highest[0]),
+                        rate_at(writes_pct, large_writes.unwrap_or(1.0)),
                     ];
                     Job {
                         name: format!(
@@ -397,6 +373,36 @@ impl BaselineRequest {
         );
         jobs.extend(self.watch(1, points));
         jobs
+    }
+
+    /// Reads alone or writes alone, at `load` as a message names it.
+    fn single_direction(&self, load: &str, part: Part, reads: bool) -> Job {
+        Job {
+            name: format!("{} at {load}", if reads { "reads" } else { "writes" }),
+            part,
+            read_pct: if reads { 100 } else { 0 },
+            bytes: [self.block_sizes[0]; 2],
+            ..Job::default()
+        }
+    }
+
+    /// Closed loops of `bytes` with each mix of reads and writes. `knees`: depth at the knee of reads and of writes.
+    fn profiles(&self, bytes: u64, knees: [u32; 2]) -> impl Iterator<Item = Job> {
+        MIXES
+            .into_iter()
+            .filter(|read_pct| *read_pct == 100 || !self.read_only)
+            .map(move |read_pct| Job {
+                name: mix(read_pct, bytes),
+                part: Part::Profile,
+                read_pct,
+                bytes: [bytes; 2],
+                depth: match read_pct {
+                    0 => knees[1],
+                    100 => knees[0],
+                    _ => knees[0].max(knees[1]),
+                },
+                ..Job::default()
+            })
     }
 
     /// The watch before all other jobs (`round` 0) or after them (1); `None` if there is no time for a watch.
@@ -509,6 +515,11 @@ impl BaselineRequest {
             .min(max_ms)
             .max(1_000)
     }
+}
+
+/// `pct` percent of the rate `highest`, at least 1.
+fn rate_at(pct: u32, highest: f64) -> u64 {
+    ((f64::from(pct) / 100.0 * highest) as u64).max(1)
 }
 
 /// A mix in words: `95/5 of 128k`.

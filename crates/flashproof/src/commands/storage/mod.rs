@@ -13,7 +13,6 @@ use act::ActWorkload;
 use act::dialect::line_of;
 use act::options::Test;
 use act::staged::BaseLoad;
-use device::discover::DeviceNumber;
 use engine::DeviceName;
 use load::replay::{Replay, Trace, TraceBuilder};
 use report::table::Table;

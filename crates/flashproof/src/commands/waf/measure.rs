@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenants::waf::{Arrangement, MeasurementEnd, Meter};
-use tenants::{Tenant, TenantFill, TenantLoad, Tenants};
+use tenants::{TenantFill, TenantLoad, Tenants};
 
 /// Maximum fraction of host writes that may come from other programs.
 const OTHERS: f64 = 0.02;

@@ -52,13 +52,13 @@ impl Job {
     /// The same work divided among up to `threads` clones, a power of two, with at least two operations in flight each.
     /// Low rates are not divided: one thread is enough, and fractions of operations would be lost.
     pub(super) fn among(self, threads: u32) -> Self {
-        let low = |rates: [u64; 2]| {
+        let is_low = self.rates.is_some_and(|rates| {
             rates
                 .iter()
                 .zip(self.does())
                 .any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN)
-        };
-        let numjobs = if self.rates.is_some_and(low) {
+        });
+        let numjobs = if is_low {
             1
         } else {
             threads.min(self.depth / 2).max(1)

@@ -73,15 +73,14 @@ fn at(done: &Done, percent: f64) -> f64 {
 impl Way {
     fn of(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
         let points = pure(data, direction);
-        let smallest_by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
-            points.iter().min_by(|a, b| {
-                key(a)
-                    .partial_cmp(&key(b))
-                    .unwrap_or(std::cmp::Ordering::Equal)
-            })
-        };
-        let small = smallest_by(&|pure| (pure.depth, pure.results.bytes_each))?;
-        let large = smallest_by(&|pure| (pure.depth, -pure.results.bytes_each))?;
+        let small = points.iter().min_by(|a, b| {
+            let by_size = a.results.bytes_each.total_cmp(&b.results.bytes_each);
+            a.depth.total_cmp(&b.depth).then(by_size)
+        })?;
+        let large = points.iter().min_by(|a, b| {
+            let by_size = a.results.bytes_each.total_cmp(&b.results.bytes_each);
+            a.depth.total_cmp(&b.depth).then(by_size.reverse())
+        })?;
         let waits = |pure: &Pure<'_>| (pure.depth, at(pure.results, 50.0), at(pure.results, 99.9));
         let window = points
             .iter()
@@ -92,36 +91,46 @@ impl Way {
         let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
         let more_us = at(large.results, 50.0) - at(times, 50.0);
         let more_bytes = large.results.bytes_each - small.results.bytes_each;
-        let max_of = |metric: &dyn Fn(&Done) -> f64| {
-            points
-                .iter()
-                .map(|pure| metric(pure.results))
-                .fold(0.0, f64::max)
-        };
         let min_bytes = points
             .iter()
             .map(|pure| pure.results.bytes_each)
             .fold(f64::INFINITY, f64::min);
-        let is_small = |done: &Done| done.bytes_each < 2.0 * min_bytes;
-        Some(Self {
+        let mut way = Self {
             alone_us,
             bytes: small.results.bytes_each,
             slope_mbps: (small.depth == large.depth && more_bytes > 0.0 && more_us > 1.0)
                 .then(|| more_bytes / more_us),
-            max_mbps: max_of(&|done| done.iops * done.bytes_each / 1e6),
-            max_iops: max_of(&|done| done.iops),
-            small_mbps: max_of(&|done| {
-                if is_small(done) {
-                    done.iops * done.bytes_each / 1e6
-                } else {
-                    0.0
-                }
-            }),
-            large_iops: max_of(&|done| if is_small(done) { 0.0 } else { done.iops }),
+            max_mbps: 0.0,
+            max_iops: 0.0,
+            small_mbps: 0.0,
+            large_iops: 0.0,
             // The 5th to the 95th percentile span nine tenths of the range.
             jitter_pct: (at(times, 95.0) - at(times, 5.0)) / (1.8 * alone_us.max(0.1)) * 100.0,
             window: window.max_by(|one, other| one.0.total_cmp(&other.0)),
-        })
+        };
+        for pure in &points {
+            let Done {
+                iops, bytes_each, ..
+            } = pure.results;
+            let mbps = iops * bytes_each / 1e6;
+            way.max_mbps = way.max_mbps.max(mbps);
+            way.max_iops = way.max_iops.max(*iops);
+            if *bytes_each < 2.0 * min_bytes {
+                way.small_mbps = way.small_mbps.max(mbps);
+            } else {
+                way.large_iops = way.large_iops.max(*iops);
+            }
+        }
+        Some(way)
+    }
+
+    /// Candidates for the bandwidth, MB/s.
+    fn bandwidths(&self) -> Vec<f64> {
+        let slope = self.slope_mbps.filter(|mbps| *mbps > self.max_mbps * 1.05);
+        [Some(self.max_mbps), slope, Some(self.max_mbps * 3.0)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -175,16 +184,9 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
     };
     let ways = [&reads, &writes];
     let stalls = if stalls_known { None } else { stalls(data) };
-    let bandwidths = |way: &Way| {
-        let slope = way.slope_mbps.filter(|mbps| *mbps > way.max_mbps * 1.05);
-        [Some(way.max_mbps), slope, Some(way.max_mbps * 3.0)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-    };
     let mut starts = Vec::new();
-    for read_mbps in bandwidths(&reads) {
-        for write_mbps in bandwidths(&writes) {
+    for read_mbps in reads.bandwidths() {
+        for write_mbps in writes.bandwidths() {
             for channel_factor in [1.0, 1.5] {
                 let mut values = Values::default();
                 for ((way, mbps), indices) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY)
@@ -192,10 +194,9 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
                     values[indices.mbps] = mbps;
                     values[indices.us] = (way.alone_us - way.bytes / mbps).max(0.1 * way.alone_us);
                 }
-                let busy = |way: &Way, us: f64| {
-                    way.max_iops * (us + way.bytes / way.max_mbps.max(1.0)) / 1e6
-                };
-                values[CHANNELS] = busy(&reads, values[READ]).max(1.0) * channel_factor;
+                let read_us = values[READ] + reads.bytes / reads.max_mbps.max(1.0);
+                let busy_channels = reads.max_iops * read_us / 1e6;
+                values[CHANNELS] = busy_channels.max(1.0) * channel_factor;
                 values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);
                 if let Some((ms, every_s)) = stalls {
                     let mut with_stalls = values;

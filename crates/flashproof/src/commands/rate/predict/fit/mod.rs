@@ -323,14 +323,13 @@ impl<'a> ComparedPoint<'a> {
 
 /// True if the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &Stalls) -> bool {
-    let longest_us = |done: &conclusions::baseline::Done| {
-        Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?)
-    };
     let ways = [&point.reads, &point.writes];
     let longest_us = ways
         .into_iter()
         .flatten()
-        .filter_map(longest_us)
+        .filter_map(|done| {
+            Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?)
+        })
         .fold(0.0, f64::max);
     point.seconds >= STALLS_SURE * stalls.every_s.high
         || longest_us >= STALL_MET * stalls.ms.low * 1e3
@@ -526,11 +525,6 @@ impl Search<'_> {
                 low_high,
             ));
         }
-        let stalled = |ms: f64, every_s: f64| {
-            every_s
-                .is_finite()
-                .then_some((ms, every_s.max(1.1 * ms / 1e3)))
-        };
         let fitted = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive {
             steady: self.text(values),
             stalls,
@@ -542,7 +536,11 @@ impl Search<'_> {
                 (ms.high, every_s.low),
                 (ms.low, every_s.high),
             ]
-            .map(|(ms, every_s)| stalled(ms, every_s));
+            .map(|(ms, every_s)| {
+                every_s
+                    .is_finite()
+                    .then_some((ms, every_s.max(1.1 * ms / 1e3)))
+            });
             for (name, Estimate { value, low, high }) in
                 [("stall-ms", ms), ("stall-every-s", every_s)]
             {
@@ -597,18 +595,6 @@ impl ComparedPoint<'_> {
                     let time_error = far_times
                         .map(|(measured, shown)| (shown / measured).ln().abs())
                         .fold(0.0, f64::max);
-                    let format_results = |results: &JobResults| {
-                        let at = |name, at: usize| {
-                            results.times_us[at].map(|us| {
-                                format!(", {name} {}", units::duration((us * 1e3) as u64))
-                            })
-                        };
-                        let times: String = [at("median", 1), at("99 % within", 3)]
-                            .into_iter()
-                            .flatten()
-                            .collect();
-                        format!("{} per second{times}", units::number(results.iops))
-                    };
                     let worst = (iops_error / MISS_IOPS.ln_1p()).max(time_error / MISS_FACTOR.ln());
                     (worst > 1.0).then(|| {
                         let direction_name = ["reads", "writes"][direction];
@@ -626,6 +612,16 @@ impl ComparedPoint<'_> {
             )
             .max_by(|one, other| one.0.total_cmp(&other.0))
     }
+}
+
+fn format_results(results: &JobResults) -> String {
+    let mut text = format!("{} per second", units::number(results.iops));
+    for (name, at) in [("median", 1), ("99 % within", 3)] {
+        if let Some(us) = results.times_us[at] {
+            text += &format!(", {name} {}", units::duration((us * 1e3) as u64));
+        }
+    }
+    text
 }
 
 /// `values` with one parameter multiplied by `factor`; `None` if the parameter is absent or leaves its range.
@@ -669,19 +665,20 @@ fn normal(values: &Values) -> Values {
 
 /// A parameter with the ends of its interval, rounded as they are printed.
 fn parameter(name: &str, is_integer: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
-    let printed = |value: f64| {
-        if is_integer {
-            value.round()
-        } else {
-            rounded(value).parse().unwrap_or(value)
-        }
-    };
-    let [low, high] = ends.map(|end| end.map(printed));
+    let [low, high] = ends.map(|end| end.map(|end| as_printed(end, is_integer)));
     Parameter {
         name: name.to_owned(),
-        value: printed(value),
+        value: as_printed(value, is_integer),
         low,
         high,
+    }
+}
+
+fn as_printed(value: f64, is_integer: bool) -> f64 {
+    if is_integer {
+        value.round()
+    } else {
+        rounded(value).parse().unwrap_or(value)
     }
 }
 
