@@ -2,8 +2,9 @@
 //! or from a prompt without echo. Arguments never contain the password, because every user of the machine can read
 //! arguments.
 
-use crate::args::{AccessArgs, Auth};
-use results::files::{self, Links};
+use clap::{Args, ValueEnum};
+use results::files;
+use results::files::Links;
 use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
@@ -12,7 +13,7 @@ use session::console;
 use session::failure::Failure;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use store::nodes::{Access, Login, Tls};
 
 /// Environment variable with the password.
@@ -146,4 +147,48 @@ impl Drop for TerminalModeGuard<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }
+}
+
+/// Login and TLS.
+#[derive(Args, Debug)]
+pub struct AccessArgs {
+    /// User, if the cluster requires a login; the password is prompted for, or read from --password-file or the
+    /// environment variable FLASHPROOF_PASSWORD
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// File with the password in its first line
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// Authority for the password: the cluster itself, or LDAP (sends clear text; only with --tls)
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
+    pub auth: Auth,
+    /// Use TLS
+    #[arg(long, requires = "tls_cafile")]
+    pub tls: bool,
+    /// CA certificates for the nodes' certificates (PEM), such as /etc/ssl/certs/ca-certificates.crt
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub tls_cafile: Option<PathBuf>,
+    /// Name in the nodes' certificates [default: the TLS name that other nodes report for a node, else the node's host]
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub tls_name: Option<String>,
+    /// Certificate of this client (PEM), if the nodes require one
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
+    pub tls_certfile: Option<PathBuf>,
+    /// Private key of the client certificate (PEM)
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "FILE",
+        requires = "tls_certfile"
+    )]
+    pub tls_keyfile: Option<PathBuf>,
+}
+
+/// Authority that checks a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// The cluster
+    Internal,
+    /// LDAP, queried by the cluster
+    External,
 }

@@ -12,18 +12,20 @@
 #![allow(unreachable_pub)]
 
 mod access;
-mod args;
+mod candidates;
+mod cli;
 mod commands;
 mod configuration;
 #[cfg(test)]
 #[path = "../../results/tests/common/docs_page.rs"]
 mod docs_page;
 mod fio_run;
+mod output;
 mod preparation;
 mod record;
 mod series;
 
-use args::Invocation;
+use cli::Invocation;
 use session::failure::ACT_FAILURE;
 use session::{CompatMode, console, signals};
 use std::process::ExitCode;
@@ -36,7 +38,7 @@ pub fn run() -> ExitCode {
         command,
         compat_mode,
         quiet,
-    } = args::parse();
+    } = cli::parse();
     if quiet {
         console::be_quiet();
     }

@@ -1,15 +1,19 @@
 //! Performs a single run: records it in its directory, judges it and shows the verdict.
 
 use ::report::text::RunSummary;
+use clap::Args;
 use load::workload::Workload;
+use results::judge::Sla;
+use results::units::seconds;
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::run_directory::RunDirectory;
-use session::runner::{RunOutcome, RunRequest, run};
+use session::runner::{FailureLimits, NamedWorkload, RunOutcome, RunRequest, run};
 use session::signals::{SignalHandler, end_by_signal};
 use session::{CompatMode, console};
-use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::io;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
@@ -71,6 +75,38 @@ fn show(page: &str, compat_mode: CompatMode) -> Result<(), Failure> {
         _ => {
             console::notice(page);
             Ok(())
+        }
+    }
+}
+
+/// Recording and judging of a run.
+#[derive(Args, Debug)]
+pub struct RecordArgs {
+    /// Run directory [default: flashproof-results/COMMAND-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Limits of the verdict: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
+    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
+    pub slice: u32,
+    #[command(flatten)]
+    pub failure_limits: FailureLimits,
+    /// Print only the verdict, warnings and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl RecordArgs {
+    /// Builds the run of `workloads` from the options.
+    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
+        RunRequest {
+            sla: self.sla.clone(),
+            slice_sec: self.slice.into(),
+            failure_limits: self.failure_limits,
+            quiet: self.quiet,
+            ..RunRequest::new(workloads)
         }
     }
 }

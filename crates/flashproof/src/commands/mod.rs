@@ -8,6 +8,7 @@ pub mod engine;
 pub mod fio;
 pub mod fleet;
 pub mod latency;
+pub mod prep;
 pub mod rate;
 pub mod report;
 pub mod size;
@@ -15,32 +16,25 @@ pub mod storage;
 pub mod trace;
 pub mod waf;
 
-use crate::args::{
-    Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport,
-    RecordEngine, Sizing, Waf, completions, help_page, man_pages,
-};
+use crate::cli::Command;
+use crate::cli::help::{completions, man_pages, page as help_page};
+use crate::commands::latency::options::{LatencyCommand, OtherLog};
+use crate::commands::latency::server::options::LogLatencyArgs;
+use crate::commands::rate::options::OtherRating;
+use crate::commands::report::options::OtherReport;
+use crate::commands::storage::options::OtherLoad;
+use crate::output::done;
 use act::options::Test;
-use serde::Serialize;
+use session::CompatMode;
 use session::failure::Failure;
-use session::{CompatMode, console};
 use std::process::ExitCode;
-
-/// Prints the result of a command that succeeded.
-fn done(text: &str) -> Result<ExitCode, Failure> {
-    console::result(text).map(|()| ExitCode::SUCCESS)
-}
-
-/// `value` as JSON, with a newline at the end.
-fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
-    ::report::json(value).map_err(Failure::environment)
-}
 
 /// Runs `command` with the behaviour of `compat_mode`.
 pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {
-            Some(OtherLoad::Tenants(args)) => storage::tenants(args),
-            None if storage.replay.replay.is_some() => storage::replay(storage),
+            Some(OtherLoad::Tenants(args)) => storage::tenants::run(args),
+            None if storage.replay.replay.is_some() => storage::replay::run(storage),
             None => storage::run(Test::Storage, &storage.test, compat_mode),
         },
         Command::Index(args) => storage::run(Test::Index, args, compat_mode),
@@ -55,10 +49,10 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         Command::Check(args) => check::run(args),
         Command::Doctor(args) if args.lists() => doctor::list(args),
         Command::Doctor(args) => doctor::examine(args),
-        Command::Prep(args) => doctor::prep(args, compat_mode),
+        Command::Prep(args) => prep::run(args, compat_mode),
         Command::Report(report) => match &report.other {
-            Some(OtherReport::Compare(args)) => report::compare(args),
-            Some(OtherReport::Status(args)) => report::status(args),
+            Some(OtherReport::Compare(args)) => report::compare::run(args),
+            Some(OtherReport::Status(args)) => report::status::run(args),
             None => report::run(report),
         },
         Command::Latency(latency) => match latency.as_ref() {
@@ -78,20 +72,10 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
             LatencyCommand { args, .. } => latency::run(args),
         },
         Command::Asloglatency(args) => latency::server::run(args, compat_mode),
-        Command::Size(Sizing::Collect(args)) => size::collect::collect(args),
-        Command::Size(Sizing::Restore(args)) => size::collect::restore(args),
-        Command::Size(Sizing::Profile(args)) => size::profile::run(args),
-        Command::Size(Sizing::Align(args)) => size::align::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Size(Sizing::Select(args)) => size::profile::select(args),
-        Command::Size(Sizing::Config(args)) => size::config::run(args),
+        Command::Size(size) => size::run(size),
         Command::Trace(args) => trace::run(args),
-        Command::Waf(Waf::Model(args)) => waf::model(args),
-        Command::Waf(Waf::Measure(args)) => waf::measure(args),
-        Command::Waf(Waf::Prep(args)) => waf::prep(args),
-        Command::Waf(Waf::Setup(args)) => waf::setup(args),
-        Command::Engine(RecordEngine::Serve(args)) => engine::serve::run(args),
-        Command::Engine(RecordEngine::Client(args)) => engine::client::run(args),
-        Command::Engine(RecordEngine::Bench(args)) => engine::bench::run(args),
+        Command::Waf(waf) => waf::run(waf),
+        Command::Engine(engine) => engine::run(engine),
         Command::Fleet(args) => fleet::run(args),
         Command::Help(args) => match &args.man {
             Some(dir) => man_pages(dir).map(|()| ExitCode::SUCCESS),

@@ -5,7 +5,8 @@ use super::{Trigger, verify_notes, write_dumps};
 use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
-use device::observe::diskstats::{self, Counters};
+use device::observe::diskstats;
+use device::observe::diskstats::Counters;
 use fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
     Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState,
@@ -14,12 +15,14 @@ use report::fio::{
 use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::{self, Grouped, count, quoted};
+use results::units;
+use results::units::{Grouped, count, quoted};
 use session::recording::RunObserver;
 use session::runner::now_unix_ms;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use sys::process::{Usage, usage};

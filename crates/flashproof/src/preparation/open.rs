@@ -4,17 +4,18 @@ use super::Preparation;
 use super::job::{Job, Ledger, WriteTotals};
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
-use device::discover::{self, DeviceFacts, Kind};
+use device::discover;
+use device::discover::{DeviceFacts, Kind};
 use device::guard::{
     PREPARATION, PreparationState, Prepared, Records, Request, WriteConsent, unix_s,
 };
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
-use session::console;
-use session::devices::{self, Devices};
+use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::{Failure, collect_all};
+use session::{console, devices};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;

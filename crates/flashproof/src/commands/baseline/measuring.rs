@@ -3,7 +3,8 @@
 use crate::commands::baseline::plan::Job;
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::discover::DeviceNumber;
-use device::observe::diskstats::{self, Counters};
+use device::observe::diskstats;
+use device::observe::diskstats::Counters;
 use fio::FioLoad;
 use report::fio::{Durations, KindStats, Totals};
 use results::cell::{Cell, Interval};

@@ -12,15 +12,17 @@
 //! `conclusions::certify` defines the stages, their rules and the claims, and `act::staged` the load of
 //! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
+use crate::series;
 use crate::series::{
-    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
+    Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase, now_unix_ms,
     single_load, utc,
 };
 use act::ActWorkload;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use conclusions::agreement::difference;
-use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
+use conclusions::certify;
+use conclusions::certify::{Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
@@ -28,15 +30,16 @@ use report::step_outcome;
 use report::table::Table;
 use results::device_numbers::{DeviceNumbers, device_numbers};
 use results::judge::{End, Outcome, Sla, Verdict};
-use results::run_dir::{self, RunDirError};
-use results::units::{self, seconds, span};
+use results::run_dir::RunDirError;
+use results::units::{seconds, span};
+use results::{run_dir, units};
 use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::runner::{FailureLimits, RunRequest};
-use session::signals::{self, SignalHandler};
-use session::{CompatMode, console, runner};
+use session::signals::SignalHandler;
+use session::{CompatMode, console, runner, signals};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -9,7 +9,8 @@ use fio::{
 };
 use results::units::quoted;
 use serde::Deserialize;
-use serde::de::{IntoDeserializer, value::Error as ValueError};
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as ValueError;
 use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::BTreeMap;

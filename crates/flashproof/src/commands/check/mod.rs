@@ -4,12 +4,12 @@
 mod definition;
 pub mod durability;
 mod jobs;
+pub mod options;
 mod run;
 mod site;
 
-use crate::args::{CheckArgs, FormArgs};
-use crate::commands::done;
-use crate::commands::report::show;
+use crate::commands::check::options::CheckArgs;
+use crate::output::{FormArgs, done, show};
 use definition::{Definition, builtin_by_kind, builtin_names};
 use durability::witness::Witness;
 use report::check::{Checks, NotRun};

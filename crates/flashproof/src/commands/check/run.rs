@@ -9,11 +9,11 @@ use conclusions::check::{
     for_option, judge, outcome_of_run,
 };
 use fio::FioLoad;
-use results::files::{self, ReplaceTarget};
+use results::files::ReplaceTarget;
 use results::judge::Outcome;
-use results::run_dir::{self, Intervals, Manifest, check_usable};
+use results::run_dir::{Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
-use results::units;
+use results::{files, run_dir, units};
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;

@@ -5,23 +5,21 @@
 //! counted. Without a device, `flashproof doctor` lists the block devices of this machine, and shows which may be
 //! tested.
 
-use crate::args::{DoctorArgs, PrepArgs};
-use crate::commands::done;
-use crate::preparation::{Preparation, Style};
-use device::discover;
-use device::doctor;
+pub mod options;
+use crate::commands::doctor::options::DoctorArgs;
+use crate::output::done;
 use device::guard::{EraseSafety, Evidence, Guard, GuardReport, Reason};
 use device::observe::nvme::fdp::Fdp;
+use device::{discover, doctor};
 use engine::DeviceName;
 use report::findings;
 use report::table::Table;
 use results::finding::{Finding, Level};
 use results::units;
 use serde_json::{Value, json};
+use session::console;
 use session::devices::parsed;
 use session::failure::Failure;
-use session::signals::{SignalHandler, end_by_signal};
-use session::{CompatMode, console};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,7 +33,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         of_devices(&args.devices, out)?
     };
     if args.json {
-        console::result(&crate::commands::json(&json!({ "findings": findings }))?)?;
+        console::result(&crate::output::json(&json!({ "findings": findings }))?)?;
     } else {
         console::page(&findings::page(&findings, args.all))?;
     }
@@ -137,7 +135,7 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             .iter()
             .map(|outlook| value(outlook, &fdp_of(outlook)))
             .collect();
-        return done(&crate::commands::json(
+        return done(&crate::output::json(
             &json!({ "devices": devices, "empty_devices": empty }),
         )?);
     }
@@ -322,31 +320,6 @@ fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value
         "facts": guard_report.facts,
         "fdp": fdp.as_ref().ok(),
     })
-}
-
-/// Prepares or verifies the devices, or prints the plan.
-pub fn prep(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
-    if args.dry_run {
-        return done(&args.preparation().plan()?);
-    }
-    let signal_handler = SignalHandler::install(
-        "recorded progress is kept; the same command resumes from there",
-        compat_mode,
-    )?;
-    let style = if compat_mode == CompatMode::Act && !args.quiet {
-        Style::Plain
-    } else {
-        Style::of(args.quiet)
-    };
-    let code = Preparation {
-        style,
-        ..args.preparation()
-    }
-    .run(&signal_handler)?;
-    match (compat_mode, signal_handler.signal_received()) {
-        (CompatMode::Act, Some(signal)) => end_by_signal(signal),
-        _ => Ok(code.unwrap_or(ExitCode::SUCCESS)),
-    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@
 //! ([`DeviceHeader::foreign_block`]). The rest of the device is unchanged.
 
 use device::target::Target;
+use engine::IoEngine;
+use engine::Wait;
 use engine::threads::Threads;
 use engine::uring::Setup;
-use engine::{IoEngine, Wait};
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

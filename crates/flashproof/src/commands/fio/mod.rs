@@ -3,26 +3,28 @@
 //! Groups separated by a stonewall are consecutive runs, each with a run directory and a verdict; one report covers
 //! all runs. Called as fio, the program prints only the report.
 
+pub mod options;
 mod program;
 
-use crate::args::{FIO_HELP, FioArgs};
-use crate::commands::done;
+use crate::commands::fio::options::{FIO_HELP, FioArgs};
 use crate::fio_run::{
     FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states,
     write_dumps,
 };
+use crate::output::done;
 use device::guard::Guard;
 use engine::DeviceName;
 use fio::{
-    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options,
-    runs as runs_of,
+    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs,
+    options as fio_options, runs as runs_of,
 };
 use load::workload::Workload;
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
-use results::units::{self, quoted};
+use results::units;
+use results::units::quoted;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
@@ -81,7 +83,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     } else if program.version {
         return done(&format!("{}\n", tool()));
     } else if program.cmdhelp {
-        return done(&options::help());
+        return done(&fio_options::help());
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();

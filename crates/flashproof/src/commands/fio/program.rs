@@ -1,10 +1,9 @@
 //! Options of fio's program, as opposed to options of its jobs.
 
-use crate::args::seconds;
 use crate::fio_run::Trigger;
 use fio::{SECONDS, parse_number};
 use results::judge::Sla;
-use results::units::quoted;
+use results::units::{quoted, seconds};
 use session::failure::Failure;
 use session::runner::{FailureLimits, count};
 use std::collections::BTreeMap;

@@ -1,10 +1,13 @@
 //! `flashproof fleet`: campaigns.
 
-use super::report::{show, watch};
-use crate::args::{
-    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, check_words,
+pub mod options;
+
+use crate::cli::check_words;
+use crate::commands::fleet::options::{
+    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs,
 };
-use crate::commands::done;
+use crate::commands::report::options::ReportArgs;
+use crate::output::{done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
@@ -99,7 +102,7 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         console::note(&format!("inventory: {}", path.display()));
     }
     if args.json {
-        console::result(&crate::commands::json(&inventory)?)
+        console::result(&crate::output::json(&inventory)?)
     } else if args.quiet && args.out.is_some() {
         Ok(())
     } else {

@@ -3,17 +3,22 @@
 //! The output of ACT's script goes to standard output, including its error messages. Additional information (left-out
 //! or damaged data, advice) goes to standard error.
 
+pub mod options;
 pub mod server;
 
-use crate::args::{ACT_USAGE, Format, LatencyArgs};
+use crate::commands::latency::options::{ACT_USAGE, Format, LatencyArgs};
 use report::latency::log::BUCKETS;
-use report::latency::run::{self, RunLatencies};
-use report::latency::sla::{self, Judgement};
-use report::latency::{LatencyError, Log, LogReader, TableOptions, common_slice_sec, json, table};
+use report::latency::run;
+use report::latency::run::RunLatencies;
+use report::latency::sla::Judgement;
+use report::latency::{
+    LatencyError, Log, LogReader, TableOptions, common_slice_sec, json, sla, table,
+};
 use results::act_log::{Input, ReadError};
 use results::files::Links;
 use results::judge::Outcome;
-use results::run_dir::{self, ACT_LOG, Manifest};
+use results::run_dir;
+use results::run_dir::{ACT_LOG, Manifest};
 use results::units::quoted;
 use session::failure::Failure;
 use session::{console, user_file};
@@ -392,7 +397,7 @@ fn append(
         }
         Format::Json => {
             let document = json::document(logs, &buckets, runs, judgements);
-            *page += &crate::commands::json(&document)?;
+            *page += &crate::output::json(&document)?;
         }
     }
     Ok(())

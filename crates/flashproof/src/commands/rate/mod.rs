@@ -10,13 +10,13 @@
 //! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
 //! with the runner, and saves the state before and after each step.
 
+pub mod options;
 pub mod predict;
 mod search;
 
 use crate::configuration::percent;
-use crate::series::{
-    self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase,
-};
+use crate::series;
+use crate::series::{Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase};
 use act::ActWorkload;
 use act::load_summary::LoadSummary;
 use clap::Args;

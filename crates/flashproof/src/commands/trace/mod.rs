@@ -6,24 +6,27 @@
 //! text of a trace ------> /       \-> one line each (--ops)
 //! ```
 
+pub mod options;
 mod show;
 mod summary;
 
-use crate::args::TraceArgs;
+use crate::commands::trace::options::TraceArgs;
 use crate::configuration::read_trace;
 use device::discover::{DeviceFacts, DeviceNumber, Kind, discover};
 use device::observe::trace::{
     Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time,
 };
-use results::units::{self, quoted};
-use session::console;
+use results::units;
+use results::units::quoted;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use session::tracing::{self, BlockPosition};
+use session::tracing::BlockPosition;
 use session::user_file::write_file;
+use session::{console, tracing};
 use show::TraceReport;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal};
+use std::io;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -158,7 +161,7 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
         };
     }
     if args.json {
-        return console::result(&crate::commands::json(&trace_report.json())?);
+        return console::result(&crate::output::json(&trace_report.json())?);
     }
     let page = trace_report.text(false);
     if console::has_colour() {

@@ -21,9 +21,10 @@ use session::failure::Failure;
 use session::runner::tool;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tenants;
 use tenants::waf::prepared::{PreparationMethod, SteadyDrive};
-use tenants::waf::{self, Arrangement, Experiment, Interleaving, Layout};
-use tenants::{self, Reuse, Tenants};
+use tenants::waf::{Arrangement, Experiment, Interleaving, Layout};
+use tenants::{Reuse, Tenants, waf};
 
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);

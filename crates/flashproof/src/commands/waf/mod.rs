@@ -3,12 +3,14 @@
 mod drive;
 mod experiment;
 pub mod measure;
+pub mod options;
 pub mod request;
 
-use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs};
-use crate::commands::done;
-use crate::commands::report::show;
+use crate::commands::waf::options::{
+    OnDriveArgs, Waf, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs,
+};
 use crate::configuration::read_tenants;
+use crate::output::{done, show};
 use crate::preparation::RandomWrites;
 use conclusions::waf::OCTILES_PER_FILL;
 use device::discover;
@@ -17,21 +19,32 @@ use device::observe::nvme::{Controller, Namespace, Namespaces};
 use experiment::preparations;
 use report::waf::WafReport;
 use request::WafRequest;
-use results::units::{self, bytes, count};
+use results::units;
+use results::units::{bytes, count};
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_page};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Runs a command about write amplification.
+pub fn run(command: &Waf) -> Result<ExitCode, Failure> {
+    match command {
+        Waf::Model(args) => model(args),
+        Waf::Measure(args) => measure(args),
+        Waf::Prep(args) => prep(args),
+        Waf::Setup(args) => setup(args),
+    }
+}
+
 /// Predicts the write amplification of a file's tenants on a simulated drive.
-pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
+fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
     let report = question(&args.on_drive)?.predict(&args.model)?;
     show_report(&args.on_drive, report, Ok(0))
 }
 
 /// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
-pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
+fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
     let (report, result) = question(&args.on_drive)?.measure(&args.measurement)?;
     if report.arrangements.is_empty() {
         return result.map(ExitCode::from);
@@ -41,7 +54,7 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Compares preparations for random writes on a simulated drive.
-pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
+fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
     let random_writes = RandomWrites {
         over_provisioning: args.over_provisioning.0,
         block_bytes: args.block,
@@ -94,7 +107,7 @@ fn show_report(
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
     let print_result = console::result(&if args.json {
-        crate::commands::json(&report)?
+        crate::output::json(&report)?
     } else {
         report.text()
     });
@@ -122,7 +135,7 @@ fn show_report(
     }))
 }
 
-pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
+fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
     let page = setup_page(device).map_err(|why| {
         Failure::environment(format!(

@@ -3,8 +3,9 @@
 //! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
 
-use super::experiment::{self, Setup, arrange};
-use super::measure::{self, Measurement};
+use super::experiment::{Setup, arrange};
+use super::measure::Measurement;
+use super::{experiment, measure};
 use crate::configuration::positive;
 use clap::Args;
 use conclusions::waf::steady_rule;

@@ -9,9 +9,10 @@
 //! for the whole row (`Loopback`).
 
 mod measured;
+pub mod options;
 mod page;
 
-use crate::args::{RowKind, TransactionsArgs};
+use crate::commands::engine::bench::options::{RowKind, TransactionsArgs};
 use crate::commands::engine::client::{command_line, threads};
 use crate::commands::engine::formatting;
 use engine::DeviceName;
@@ -200,7 +201,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         let _ = files::remove_file(Path::new(name.as_str()));
     }
     let rows = rows.inspect_err(|_| new_dirs.remove())?;
-    write_table(args, Some(&crate::commands::json(&rows)?))?;
+    write_table(args, Some(&crate::output::json(&rows)?))?;
     console::page(&format!(
         "\n{}\nrun directories: {}\n",
         page::text(&rows),

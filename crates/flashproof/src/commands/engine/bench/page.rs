@@ -2,7 +2,8 @@
 //! server.
 
 use report::table::Table;
-use results::units::{self, Grouped};
+use results::units;
+use results::units::Grouped;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -11,6 +11,7 @@
 
 mod fit;
 mod hour;
+pub mod options;
 pub mod run;
 
 use crate::commands::baseline::plan::BaselineRequest;
@@ -23,9 +24,8 @@ use conclusions::baseline::{
 use conclusions::rating::three_digits;
 use conclusions::series::{Identity, Purpose};
 use hour::HourSearch;
-use results::files;
 use results::judge::Sla;
-use results::units;
+use results::{files, units};
 use serde_json::json;
 use session::console;
 use session::failure::Failure;

@@ -1,7 +1,7 @@
 //! `flashproof rate predict`: predicts the rating of a drive from its baseline, with the model of a simulated drive.
 
-use crate::args::PredictArgs;
 use crate::commands::rate::predict;
+use crate::commands::rate::predict::options::PredictArgs;
 use conclusions::baseline::Prediction;
 use report::baseline::{parameters, prediction_sentence};
 use results::judge::Outcome;

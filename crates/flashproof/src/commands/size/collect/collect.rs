@@ -1,10 +1,10 @@
 //! `flashproof size collect`: samples all nodes for some time. Meanwhile, the settings that a sizing needs are turned
 //! on.
 
-use super::node_settings::{self, Folder, NodeChanges, NodeFile, SettingsToRestore};
-use super::{access, build, retry, shell_quoted};
-use crate::args::CollectArgs;
-use crate::commands::done;
+use super::node_settings::{Folder, NodeChanges, NodeFile, SettingsToRestore};
+use super::{access, build, node_settings, retry, shell_quoted};
+use crate::commands::size::collect::options::CollectArgs;
+use crate::output::done;
 use results::parallel::in_parallel;
 use results::units::{count, quoted, span};
 use session::console;
@@ -18,7 +18,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{self, Access, DiscoveredNodes, Node, PeersQuery};
+use store::nodes;
+use store::nodes::{Access, DiscoveredNodes, Node, PeersQuery};
 
 /// A node that is sampled.
 pub struct SampledNode {

@@ -11,12 +11,14 @@
 
 mod collect;
 mod node_settings;
+pub mod options;
 
-use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
-use crate::commands::done;
+use crate::commands::size::collect::options::{CollectArgs, NodeArgs, RestoreArgs};
+use crate::output::done;
 use collect::{SampledNode, fetch};
 use node_settings::{SettingsToRestore, asinfo};
-use session::console::{self, shell_quoted};
+use session::console;
+use session::console::shell_quoted;
 use session::failure::Failure;
 use session::signals::EndSignals;
 use sizing::info::Build;

@@ -4,12 +4,13 @@
 //! ends the dialogue, and nothing is written. Questions go to standard error, so that the configuration can go to
 //! standard output.
 
-use crate::args::{ConfigArgs, seconds};
+use crate::commands::size::config::options::ConfigArgs;
 use act::dialect::DEVICES_MAX;
 use act::options::Test;
 use act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use act::{ActConfig, check};
 use load::factor::Factor;
+use results::units::seconds;
 use session::failure::Failure;
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};

@@ -10,23 +10,26 @@
 //! Devices are only queried; only the output file is opened for writing.
 
 mod ask;
+pub mod options;
 
-use crate::args::ConfigArgs;
+use crate::commands::size::config::options::ConfigArgs;
 use crate::configuration::{bytes_of, translation_of};
-use act::legacy::{self, ReadOptions, Translation};
+use act::legacy::{ReadOptions, Translation};
 use act::load_summary::LoadSummary;
 use act::reference::Document;
 use act::scale::LOAD_1X;
-use act::{ActConfig, check, scale};
+use act::{ActConfig, check, legacy, scale};
 use device::discover::{Drive, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
-use results::units::{self, Grouped};
+use results::units;
+use results::units::Grouped;
 use session::console;
 use session::failure::Failure;
 use session::user_file::OutputFile;
 use std::fmt::Display;
-use std::io::{self, IsTerminal};
+use std::io;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -1,31 +1,29 @@
 //! `flashproof size profile`: derives a load profile of a live cluster from its logs, and writes test configurations.
 //! Also `flashproof size align` and `flashproof size select`.
 
+pub mod options;
 mod page;
 
-use crate::args::{Instant, SelectArgs, SizeArgs};
-use crate::commands::size::select;
+use crate::commands::size::profile::options::{Instant, SizeArgs};
 use act::options::Test;
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use load::factor::Factor;
 use results::files;
-use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
 use sizing::configuration::{
     Configuration, ConfigurationError, TestOptions, busiest_node, configurations,
 };
-use sizing::info::{self, InfoReplies};
+use sizing::info::InfoReplies;
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
 use sizing::profile::sources::{NamespaceFacts, ProfileOptions, Sources};
-use sizing::select::SizingTerms;
 use sizing::server_log::ServerLog;
 use sizing::source::Source;
-use sizing::{iostat, pasted, server_log};
+use sizing::{info, iostat, pasted, server_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,7 +51,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         .or_else(|| busiest_node(&profile))
         .unwrap_or_default();
     let configured = configurations(&profile, node, &test_options);
-    let json = crate::commands::json(&profile)?;
+    let json = crate::output::json(&profile)?;
     let balances = profile.doubts().is_empty();
     console::result(&if args.json {
         json.clone()
@@ -468,42 +466,4 @@ fn timestamp_of(
 fn timestamp_on(day: Date, time: Time) -> Option<Timestamp> {
     let zoned = day.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
     Some(zoned.timestamp())
-}
-
-pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
-    let input = select::SelectionInput {
-        candidates: &args.candidates,
-        published: &args.published,
-        ratings: args.ratings.as_deref(),
-        operator_data: args.given.given(args.warranty),
-    };
-    let terms = SizingTerms {
-        scale: args.scale,
-        data_scale: args.data_scale,
-        fill: args.fill / 100.0,
-        years: args.warranty,
-    };
-    let selection = select::select(&args.profile, args.accept_unbalanced, &input, terms)?;
-    console::result(&if args.json {
-        crate::commands::json(&selection)?
-    } else if args.markdown {
-        format!(
-            "{}\n{}",
-            selection.table().markdown(),
-            selection.notes("* ")
-        )
-    } else {
-        format!("{}\n{}", selection.table(), selection.notes(""))
-    })?;
-    if !args.published.is_empty() {
-        console::warning(
-            "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
-             estimates - run the load itself before buying",
-        );
-    }
-    Ok(ExitCode::from(if selection.damaged {
-        Outcome::Invalid.exit_code()
-    } else {
-        0
-    }))
 }

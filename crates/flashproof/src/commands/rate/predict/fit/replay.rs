@@ -3,7 +3,8 @@
 //! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
 
 use conclusions::baseline::{Done, Point};
-use engine::sim::{DriveModel, DriveSpec, QueueModel};
+use engine::sim::DriveModel;
+use engine::sim::{DriveSpec, QueueModel};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use sys::buffer::Buf;

@@ -1,12 +1,29 @@
-//! The options of `flashproof waf` and of each of its subcommands.
+//! Options of `flashproof waf`.
 
-use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
-use super::reports::FormArgs;
+use crate::commands::prep::options::{OverProvisioning, block_bytes, over_provisioning};
 use crate::commands::waf::measure::Measurement;
 use crate::commands::waf::request::{EnduranceRating, Model};
-use clap::Args;
+use crate::output::FormArgs;
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use tenants::waf::Arrangement;
+
+/// Commands about a drive's write amplification.
+#[derive(Subcommand)]
+pub enum Waf {
+    /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
+    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("model-examples.txt")))]
+    Model(Box<WafModelArgs>),
+    /// Measure a drive's write amplification from its counters; ERASES the drive
+    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("measure-examples.txt")))]
+    Measure(Box<WafMeasureArgs>),
+    /// Compare preparations for random writes on a simulated drive
+    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("prep-examples.txt")))]
+    Prep(WafPrepArgs),
+    /// Print (but do not run) the nvme-cli commands that add placement handles (FDP) to a namespace, or remove them
+    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("setup-examples.txt")))]
+    Setup(WafSetupArgs),
+}
 
 /// Options of tenants whose write amplification is predicted or measured.
 #[derive(Args, Debug)]

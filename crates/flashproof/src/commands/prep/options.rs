@@ -1,13 +1,13 @@
-//! The options of `flashproof prep` and `flashproof doctor`.
+//! Options of `flashproof prep`, also called as act_prep.
 
-use super::help::lay_out_examples;
-use super::{exit_as_act, parse_as, percent, program};
+use crate::cli::help::lay_out_examples;
+use crate::cli::{exit_as_act, parse_as, program};
+use crate::configuration::percent;
 use crate::preparation::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use fio::{BYTES, parse_number};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Loads that a drive is prepared for.
@@ -84,14 +84,14 @@ pub struct PrepArgs {
 #[derive(Debug, Clone, Copy)]
 pub struct OverProvisioning(pub Option<f64>);
 
-pub(super) fn over_provisioning(text: &str) -> Result<OverProvisioning, String> {
+pub fn over_provisioning(text: &str) -> Result<OverProvisioning, String> {
     if text == "auto" {
         return Ok(OverProvisioning(None));
     }
     percent(text, 0.1..=99.0).map(|percent| OverProvisioning(Some(percent / 100.0)))
 }
 
-pub(super) fn block_bytes(text: &str) -> Result<u32, String> {
+pub fn block_bytes(text: &str) -> Result<u32, String> {
     let fits = |bytes: &u64| bytes.is_power_of_two() && (4 << 10..=128 << 10).contains(bytes);
     let bytes = parse_number(text, BYTES).ok().filter(fits);
     bytes
@@ -129,36 +129,9 @@ impl PrepArgs {
 }
 
 /// Parses the options of ACT's program, or exits with ACT's exit code.
-pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
+pub fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let about = "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
     let act = program::<PrepArgs>("act_prep", about)
-        .after_help(lay_out_examples(include_str!("examples/prep.txt")));
+        .after_help(lay_out_examples(include_str!("examples.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
-}
-
-/// Options of the list of devices, and of an examination.
-#[derive(Args, Debug)]
-pub struct DoctorArgs {
-    /// Devices, partitions or files to examine [default: none; the devices of this machine are listed]
-    #[arg(value_name = "DEVICE")]
-    pub devices: Vec<String>,
-    /// Examine every disk of this machine
-    #[arg(long, conflicts_with = "devices")]
-    pub every: bool,
-    /// Directory for run directories, checked for space [default: the working directory]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Also show checks that passed
-    #[arg(long)]
-    pub all: bool,
-    /// Print all facts as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl DoctorArgs {
-    /// True if no option of an examination was given: the devices are listed.
-    pub fn lists(&self) -> bool {
-        self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
-    }
 }

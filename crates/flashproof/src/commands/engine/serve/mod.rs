@@ -1,33 +1,37 @@
 //! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
 
-use crate::args::ServeArgs;
-use crate::commands::done;
+pub mod options;
 use crate::commands::engine::formatting;
+use crate::commands::engine::serve::options::ServeArgs;
+use crate::output::done;
 use device::guard::Request;
 use device::target::Target;
 use jiff::Timestamp;
-use results::files::{self, Links};
+use results::files;
+use results::files::Links;
 use results::units::quoted;
 use session::console;
 use session::devices::consent;
 use session::failure::{Failure, collect_all};
 use session::signals::EndSignals;
-use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Seek, SeekFrom};
+use std::fs::File;
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+use std::io::{Seek, SeekFrom};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
+use std::{fs, io};
+use store::conf::{Config, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
-use store::wire;
 use store::{
     BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts,
-    WRITTEN_BYTES,
+    WRITTEN_BYTES, conf, wire,
 };
 
 /// Maximum size of a configuration, bytes.

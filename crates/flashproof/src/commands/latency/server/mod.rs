@@ -3,14 +3,16 @@
 //! The table goes to standard output. Additional information (damage, a restart, available names) goes to standard
 //! error. Called as asloglatency, the program prints its error messages on standard output, too.
 
+pub mod options;
 use super::TableError;
-use crate::args::{self, Format, LogLatencyArgs};
+use crate::commands::latency::options::Format;
+use crate::commands::latency::server::options::LogLatencyArgs;
 use results::units::{printable, quoted};
-use session::CompatMode;
-use session::console;
 use session::failure::Failure;
+use session::{CompatMode, console};
 use sizing::lines::Lines;
-use sizing::loglatency::{self, HistogramQuery, ScanResult, Table, TableStart};
+use sizing::loglatency;
+use sizing::loglatency::{HistogramQuery, ScanResult, Table, TableStart};
 use sizing::server_log::Stamps;
 use sizing::source::Source;
 use std::fmt::Write as _;
@@ -73,7 +75,7 @@ fn page_of(
     if args.format == Format::Table {
         *page += &query.title(&names.join(", "));
     }
-    query.start = args::log_from(&args.from).map_err(|words| {
+    query.start = options::from(&args.from).map_err(|words| {
         refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
     })?;
     let scan_result = loglatency::scan(sources, &query).map_err(Failure::usage)?;
@@ -125,7 +127,7 @@ fn page_of(
         Format::Csv => csv(&table, page),
         Format::Markdown => markdown(&table, page),
         Format::Json => {
-            *page += &crate::commands::json(&table)?;
+            *page += &crate::output::json(&table)?;
         }
     }
     if table.slices.is_empty() {

@@ -1,15 +1,16 @@
-//! The options of a storage and an index test, of tenants, of a replay and of `flashproof fio`.
+//! Options of the storage and the index test, of a replay and of tenants.
 
-use super::help::lay_out_examples;
-use super::{OtherLoad, exit_as_act, parse_as, program, seconds};
+use crate::cli::help::lay_out_examples;
+use crate::cli::{exit_as_act, parse_as, program};
+use crate::record::RecordArgs;
 use act::options::Test;
 use act::reference::help_text;
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
 use load::factor::Factor;
-use results::judge::Sla;
+use results::units::seconds;
 use session::devices::Consents;
-use session::runner::{FailureLimits, NamedWorkload, RunRequest};
+use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -60,49 +61,17 @@ impl TestArgs {
     }
 }
 
-/// Recording and judging of a run.
-#[derive(Args, Debug)]
-pub struct RecordArgs {
-    /// Run directory [default: flashproof-results/COMMAND-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Limits of the verdict: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
-    pub sla: Sla,
-    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
-    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
-    pub slice: u32,
-    #[command(flatten)]
-    pub failure_limits: FailureLimits,
-    /// Print only the verdict, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-impl RecordArgs {
-    /// Builds the run of `workloads` from the options.
-    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
-        RunRequest {
-            sla: self.sla.clone(),
-            slice_sec: self.slice.into(),
-            failure_limits: self.failure_limits,
-            quiet: self.quiet,
-            ..RunRequest::new(workloads)
-        }
-    }
-}
-
 /// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of
 /// the configuration, where ACT's users look for them.
-pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
+pub fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
         Test::Storage => (
             "act_storage",
-            lay_out_examples(include_str!("examples/storage.txt")),
+            lay_out_examples(include_str!("examples.txt")),
         ),
         Test::Index => (
             "act_index",
-            lay_out_examples(include_str!("examples/index.txt")),
+            lay_out_examples(include_str!("index-examples.txt")),
         ),
     };
     let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
@@ -152,7 +121,7 @@ pub struct ReplayArgs {
 }
 
 /// Lets a trace replace the configuration.
-pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
+pub fn allow_replay(storage: clap::Command) -> clap::Command {
     storage
         .mut_arg("configs", |configs| {
             configs
@@ -165,7 +134,7 @@ pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
 }
 
 /// Restricts the options to those of `tenants`: one file, one --device, no --as-act.
-pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
+pub fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
     tenants
         .mut_arg("configs", |configs| {
             configs
@@ -185,27 +154,10 @@ pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
 }
 
-/// Arguments of `flashproof fio`.
-#[derive(Args, Debug)]
-pub struct FioArgs {
-    /// fio's options and job files
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "ARGS"
-    )]
-    pub words: Vec<String>,
-}
-
-/// Help of `flashproof fio`.
-pub const FIO_HELP: &str = include_str!("examples/fio.txt");
-
-/// Arguments of a program called fio.
-pub(super) fn fio_words(arguments: Vec<OsString>) -> FioArgs {
-    let words = arguments
-        .into_iter()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    FioArgs { words }
+/// Loads that ACT's configuration cannot describe.
+#[derive(Subcommand, Debug)]
+pub enum OtherLoad {
+    /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
+    #[command(after_long_help = crate::cli::help::lay_out_examples(include_str!("tenants-examples.txt")))]
+    Tenants(Box<TestArgs>),
 }

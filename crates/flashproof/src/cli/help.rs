@@ -1,12 +1,13 @@
 //! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages, completions, and
 //! suggestions for words typed in place of a command.
 
-use super::{Cli, loads};
+use super::Cli;
 use act::options::Test;
 use act::reference::help_text;
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
-use results::files::{self, ReplaceTarget};
+use results::files;
+use results::files::ReplaceTarget;
 use results::units::quoted;
 use session::failure::Failure;
 use std::ffi::OsString;
@@ -65,7 +66,10 @@ pub enum Completed {
 /// All commands, with flashproof's layout of their help.
 pub(super) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
-        loads::allow_replay(storage).mut_subcommand("tenants", loads::restrict_to_tenants)
+        crate::commands::storage::options::allow_replay(storage).mut_subcommand(
+            "tenants",
+            crate::commands::storage::options::restrict_to_tenants,
+        )
     });
     let page = first_page(&command);
     in_order(command).help_template(page)
@@ -111,7 +115,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut current = &mut command;
     match words {
         [keys, rest @ ..] if keys == "keys" => return keys_page(rest),
-        [one] if one == "fio" => return Ok(loads::FIO_HELP.to_owned()),
+        [one] if one == "fio" => return Ok(crate::commands::fio::options::FIO_HELP.to_owned()),
         _ => {}
     }
     for word in words {
@@ -207,7 +211,7 @@ const COLUMNS: usize = 79;
 /// paragraphs, which clap wraps at the width of the terminal.
 ///
 /// Comments are in a column next to their commands if all fit, otherwise below.
-pub(super) fn lay_out_examples(text: &str) -> String {
+pub fn lay_out_examples(text: &str) -> String {
     let examples: Vec<_> = text
         .lines()
         .filter(|line| line.starts_with("  "))

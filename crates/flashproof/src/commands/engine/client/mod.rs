@@ -1,22 +1,24 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
+pub mod options;
 use crate::access::access;
-use crate::args::ClientArgs;
+use crate::commands::engine::client::options::ClientArgs;
 use crate::record::record;
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
 use load::records::{Mix, RecordWorkload};
 use results::run_dir::NAMESPACE;
-use results::units::{self, printable, quoted};
+use results::units;
+use results::units::{printable, quoted};
 use serde_json::json;
 use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
 use session::run_directory::default_dir;
-use session::runner::{self, NamedWorkload, Opened, RunRequest, cpus, findings_about, fresh_seed};
-use session::{CompatMode, console};
+use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings_about, fresh_seed};
+use session::{CompatMode, console, runner};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, PartitionMap};

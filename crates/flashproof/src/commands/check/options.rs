@@ -1,39 +1,10 @@
-//! The options of `flashproof rate`, `rate predict` and `check`.
+//! Options of `flashproof check`.
 
-use super::{FormArgs, OtherRating, seconds};
 use crate::commands::check::durability::Options;
-use crate::commands::rate::RateOptions;
-use crate::commands::rate::predict::PredictedLoad;
+use crate::output::FormArgs;
 use clap::Args;
+use results::units::seconds;
 use std::path::PathBuf;
-
-/// Options of `flashproof rate`.
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct RateArgs {
-    /// Ratings without a search
-    #[command(subcommand)]
-    pub other: Option<OtherRating>,
-    /// Options of a search.
-    #[command(flatten)]
-    pub search: RateOptions,
-}
-
-/// Options of a prediction.
-#[derive(Args, Debug)]
-pub struct PredictArgs {
-    /// Directory of a baseline, made by `flashproof baseline`
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
-    #[command(flatten)]
-    pub load: PredictedLoad,
-    /// Replace a drive.sim in DIR that flashproof did not write
-    #[arg(long)]
-    pub force: bool,
-    /// Print only results, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 /// Options of a check.
 #[derive(Args, Debug)]

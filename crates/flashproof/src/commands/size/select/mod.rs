@@ -3,18 +3,20 @@
 //! `compare` and `select` read candidates in the same way; `sizing::select` does the arithmetic. A number that was not
 //! measured with this exact load is called an estimate.
 
+pub mod options;
+pub mod run;
+use crate::candidates::{compared, ratings};
 use crate::commands::size::align::{balanced, read_profile};
 use report::comparison::{
-    Candidate, CandidateDir, Comparison, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
-    built_in, compare, read_published,
+    Candidate, CandidateDir, DeviceWear, OperatorData, PublishedRating, ValueOrReason,
 };
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
-use session::console;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::select::{self, Demand, Need, SizingTerms, Supply};
+use sizing::select;
+use sizing::select::{Demand, Need, SizingTerms, Supply};
 use std::path::Path;
 
 /// Basis of a candidate's number.
@@ -148,38 +150,6 @@ pub fn select(
         choices,
         damaged,
     })
-}
-
-/// Published ratings, in the file `path` or the built-in list.
-pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
-    match path {
-        Some(path) => read_published(path).map_err(Failure::usage),
-        None => built_in().map_err(Failure::environment),
-    }
-}
-
-/// The comparison of `candidates`; prints its warnings and remarks.
-pub fn compared(
-    candidates: &[CandidateDir],
-    operator_data: &OperatorData,
-    ratings: &[PublishedRating],
-) -> Result<Comparison, Failure> {
-    let comparison = compare(candidates, operator_data, ratings).map_err(|error| {
-        if error.is_usage() {
-            Failure::usage(error)
-        } else {
-            Failure::environment(error)
-        }
-    })?;
-    comparison
-        .warnings
-        .iter()
-        .for_each(|warning| console::warning(warning));
-    comparison
-        .remarks
-        .iter()
-        .for_each(|remark| console::note(remark));
-    Ok(comparison)
 }
 
 /// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.

@@ -1,0 +1,31 @@
+//! Options of `flashproof doctor`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of the list of devices, and of an examination.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Devices, partitions or files to examine [default: none; the devices of this machine are listed]
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// Examine every disk of this machine
+    #[arg(long, conflicts_with = "devices")]
+    pub every: bool,
+    /// Directory for run directories, checked for space [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Also show checks that passed
+    #[arg(long)]
+    pub all: bool,
+    /// Print all facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DoctorArgs {
+    /// True if no option of an examination was given: the devices are listed.
+    pub fn lists(&self) -> bool {
+        self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
+    }
+}

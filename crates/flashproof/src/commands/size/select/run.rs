@@ -1,0 +1,46 @@
+//! `flashproof size select`: the number of drives of each candidate that a cluster needs.
+
+use crate::commands::size::select::options::SelectArgs;
+use results::judge::Outcome;
+use session::console;
+use session::failure::Failure;
+use sizing::select::SizingTerms;
+use std::process::ExitCode;
+
+pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
+    let input = super::SelectionInput {
+        candidates: &args.candidates,
+        published: &args.published,
+        ratings: args.ratings.as_deref(),
+        operator_data: args.given.given(args.warranty),
+    };
+    let terms = SizingTerms {
+        scale: args.scale,
+        data_scale: args.data_scale,
+        fill: args.fill / 100.0,
+        years: args.warranty,
+    };
+    let selection = super::select(&args.profile, args.accept_unbalanced, &input, terms)?;
+    console::result(&if args.json {
+        crate::output::json(&selection)?
+    } else if args.markdown {
+        format!(
+            "{}\n{}",
+            selection.table().markdown(),
+            selection.notes("* ")
+        )
+    } else {
+        format!("{}\n{}", selection.table(), selection.notes(""))
+    })?;
+    if !args.published.is_empty() {
+        console::warning(
+            "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
+             estimates - run the load itself before buying",
+        );
+    }
+    Ok(ExitCode::from(if selection.damaged {
+        Outcome::Invalid.exit_code()
+    } else {
+        0
+    }))
+}

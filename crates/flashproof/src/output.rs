@@ -1,0 +1,112 @@
+//! Output formats of a result, other than text; and output that is printed again and again.
+
+use clap::Args;
+use results::units;
+use results::units::printable;
+use serde::Serialize;
+use session::console;
+use session::console::columns;
+use session::failure::Failure;
+use session::user_file::write_page;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+/// Output formats of a result, other than text.
+#[derive(Args, Debug)]
+pub struct FormArgs {
+    /// Write one self-contained HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print as JSON (schemas: docs/*.schema.json)
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print as Markdown, for a ticket or a wiki
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Prints the result of a command that succeeded.
+pub fn done(text: &str) -> Result<ExitCode, Failure> {
+    console::result(text).map(|()| ExitCode::SUCCESS)
+}
+
+/// `value` as JSON, with a newline at the end.
+pub fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    report::json(value).map_err(Failure::environment)
+}
+
+/// Writes the HTML page of `value`, if requested, and prints its JSON, Markdown or text.
+pub fn show(
+    form: &FormArgs,
+    value: &impl Serialize,
+    html: impl FnOnce() -> String,
+    markdown: impl FnOnce() -> String,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if let Some(file) = &form.html {
+        let page = html();
+        write_page(file, &page)?;
+        console::note(&format!(
+            "wrote {} ({})",
+            file.display(),
+            units::bytes(page.len() as f64)
+        ));
+    }
+    if form.json {
+        console::result(&json(value)?)
+    } else if form.markdown {
+        console::result(&markdown())
+    } else {
+        console::page(&text())
+    }
+}
+
+/// Refresh interval of a watched status.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
+const SLEEP_PER_READ: u32 = 50;
+
+/// Prints the page of `read` once. With `is_repeated`, prints it until `read` reports the end or the reader of the
+/// output is gone.
+pub fn watch(
+    is_repeated: bool,
+    json: bool,
+    mut read: impl FnMut() -> Result<(String, bool), Failure>,
+) -> Result<(), Failure> {
+    let mut drawn_lines = 0;
+    loop {
+        let began = Instant::now();
+        let (page, is_over) = read()?;
+        let is_printed = if is_repeated && !json && io::stdout().is_terminal() {
+            let (drawing, lines) = drawing(&printable(&page), drawn_lines);
+            drawn_lines = lines;
+            console::drawing_if_read(&drawing)?
+        } else {
+            console::result_if_read(&page)?
+        };
+        if !is_repeated || !is_printed || is_over {
+            return Ok(());
+        }
+        thread::sleep(REFRESH_INTERVAL.max(began.elapsed() * SLEEP_PER_READ));
+    }
+}
+
+/// Escape sequences and text that draw `text` over the previous `drawn_lines` lines. Lines are cut to the terminal's
+/// width: a wrapped line would count as one line. Also returns the number of lines.
+fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
+    let width = columns(io::stdout());
+    let mut drawing = if drawn_lines > 0 {
+        format!("\x1b[{drawn_lines}A\x1b[J")
+    } else {
+        String::new()
+    };
+    for line in text.lines() {
+        drawing.extend(line.chars().take(width));
+        drawing.push('\n');
+    }
+    (drawing, text.lines().count())
+}
