@@ -1,6 +1,6 @@
 //! Checks that `docs/fio.md` has the tables that fio's option table generates, and that no job input does harm.
 //!
-//! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-fio --test fio`.
+//! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-fio --test options`.
 
 #[path = "common/fio_property.rs"]
 mod fio_property;
@@ -14,7 +14,7 @@ const MARK: &str = "<!-- generated from here on -->\n\n";
 
 #[test]
 fn the_tables_of_options_are_up_to_date() {
-    assert_page("fio.md", "flashproof-fio --test fio", |written| {
+    assert_page("fio.md", "flashproof-fio --test options", |written| {
         let (head, _) = written.split_once(MARK).expect("the mark");
         format!("{head}{MARK}{}", options::markdown())
     });

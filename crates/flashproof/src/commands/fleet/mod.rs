@@ -6,8 +6,7 @@ use crate::cli::check_words;
 use crate::commands::fleet::options::{
     CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs,
 };
-use crate::commands::report::options::ReportArgs;
-use crate::output::{done, show, watch};
+use crate::output::{FormArgs, done, show, watch};
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
@@ -39,13 +38,13 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `flashproof report` of a campaign.
-pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
+/// `flashproof report` of a campaign. `anonymous`: drives and hosts have pseudonyms.
+pub fn report(dir: &Path, form: &FormArgs, anonymous: bool) -> Result<ExitCode, Failure> {
     let plan = plan_in(dir)?;
-    let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
+    let (campaign, status) = fleet::results::read(&plan, anonymous)?;
     let base = plan.dir.display().to_string();
     show(
-        &args.form,
+        form,
         &campaign,
         || campaign.html(&base),
         || campaign.markdown(),

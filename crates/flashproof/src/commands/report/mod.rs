@@ -28,7 +28,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let [dir] = &args.dirs[..]
         && dir.join(CAMPAIGN).is_file()
     {
-        return crate::commands::fleet::report(dir, args);
+        return crate::commands::fleet::report(dir, &args.form, args.anonymous);
     }
     if args.anonymous {
         return Err(Failure::usage(
