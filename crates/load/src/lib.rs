@@ -12,6 +12,7 @@
 //! * [`stream`]: sources of operations; [`sizes`]: sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: the input of one shard
 //! * [`run`]: the run loop
+//! * [`model_job`]: a job on a simulated drive, without the run loop
 //! * [`memory`]: check for enough free memory
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod choice;
 pub mod factor;
 pub mod keys;
 pub mod memory;
+pub mod model_job;
 pub mod plan;
 pub mod prepare;
 pub mod rate;

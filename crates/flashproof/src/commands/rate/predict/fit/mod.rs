@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! points -> first estimates of the drive's parameters              first.rs
-//!        -> run the points' jobs on a simulated drive of each      replay.rs
+//!        -> run the points' jobs on a simulated drive of each      points.rs, load::model_job
 //!        -> take the best estimate, and vary its parameters one by one until no change improves the fit
 //!        -> vary each parameter until the fit is clearly worse: the parameter's interval
 //! ```
@@ -13,12 +13,13 @@
 //! these points. A parameter that no point determines gets an open interval.
 
 mod first;
-mod replay;
+mod points;
 
 use conclusions::baseline::{Estimate, Parameter, Part, Point, Stalls};
 use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
-use replay::{Job, JobResults, PERCENTS};
+use load::model_job::{JobResults, ModelJob, PERCENTS};
+use points::{job_of, measured};
 use results::units;
 use std::ops::RangeInclusive;
 
@@ -251,7 +252,7 @@ pub fn fit(
 /// A point that can be compared.
 struct ComparedPoint<'a> {
     point: &'a Point,
-    job: Job,
+    job: ModelJob,
     measured: [Option<JobResults>; 2],
     /// The job met a stall that the simulated job does not meet.
     met_stall: bool,
@@ -275,8 +276,8 @@ impl<'a> ComparedPoint<'a> {
                             .offered_iops
                             .is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
                 });
-        let job = Job::of(point).filter(|_| is_usable)?;
-        let measured = ways.map(|done| done.and_then(JobResults::measured));
+        let job = job_of(point).filter(|_| is_usable)?;
+        let measured = ways.map(|done| done.and_then(measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
         // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
         // stalls.

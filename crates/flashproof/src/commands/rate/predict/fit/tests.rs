@@ -17,7 +17,7 @@ fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>;
         ..made_up
     };
     let drive = drive.parse().unwrap();
-    let (times, seconds) = Job::of(&point).unwrap().all(&drive, 5_000_000_000);
+    let (times, seconds) = job_of(&point).unwrap().all(&drive, 5_000_000_000);
     for (done, times_ns) in [&mut point.reads, &mut point.writes].into_iter().zip(times) {
         let Some(done) = done else { continue };
         let mut us: Vec<f64> = times_ns.iter().map(|ns| *ns as f64 / 1e3).collect();
@@ -130,7 +130,7 @@ fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
     for (depth, held_up) in [(1, 20), (2, 40)] {
         let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
-        let (times, seconds) = Job::of(&point)
+        let (times, seconds) = job_of(&point)
             .unwrap()
             .all(&drive.parse().unwrap(), 5_000_000_000);
         assert_eq!(
@@ -171,7 +171,7 @@ fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
     let small = Some((4_096, None));
     let mut mix = point(drive, Part::Profile, 64, [small, small]);
     mix.reads.as_mut().unwrap().ops = 19 * mix.writes.as_ref().unwrap().ops;
-    let job = Job::of(&mix).unwrap();
+    let job = job_of(&mix).unwrap();
     let drive = drive.parse().unwrap();
     let (times, seconds) = job.all(&drive, 5_000_000_000);
     let iops = job.run(&drive)[0].unwrap().iops;

@@ -1,12 +1,10 @@
-//! The job of a point on a simulated drive: a closed loop at a queue depth, or reads and writes at rates.
+//! A job on a simulated drive: a closed loop at a queue depth, or reads and writes at rates.
 //!
 //! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
 
-use conclusions::baseline::{Done, Point};
 use engine::sim::DriveModel;
 use engine::sim::{DriveSpec, QueueModel};
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind};
 use sys::random::Random;
@@ -21,43 +19,20 @@ const OPS_MAX: usize = 20_000;
 const WARM_UP_OPS: usize = OPS_MIN;
 /// Minimum number of stall periods, or of a limit's windows, that a job must cover.
 const PERIODS: u64 = 4;
-/// Maximum queue depth of a job.
-const DEPTH_MAX: u32 = 4_096;
-
-/// Minimum length of a job, seconds.
-const SECONDS_MIN: f64 = 0.1;
-const SECONDS_MAX: f64 = 1e6;
-
-/// Range of offered rates, operations per second.
-const RATES: RangeInclusive<f64> = 1e-2..=1e9;
-
 /// Percentiles of the latencies that are compared.
-pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
+pub const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
 /// Results of one direction of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct JobResults {
+pub struct JobResults {
     /// Operations per second.
-    pub(super) iops: f64,
+    pub iops: f64,
     /// Latencies at [`PERCENTS`], microseconds; `None` if there are too few operations for a percentile.
-    pub(super) times_us: [Option<f64>; PERCENTS.len()],
+    pub times_us: [Option<f64>; PERCENTS.len()],
 }
 
 impl JobResults {
-    /// The measured results; `None` if they are unusable.
-    pub(super) fn measured(done: &Done) -> Option<Self> {
-        let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
-        let is_sound = times_us
-            .iter()
-            .flatten()
-            .all(|us| us.is_finite() && *us >= 0.0);
-        (is_sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self {
-            iops: done.iops,
-            times_us,
-        })
-    }
-
-    fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
+    fn from_times(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
         times_ns.sort_unstable();
         let last = times_ns.len().checked_sub(1)?;
         Some(Self {
@@ -69,61 +44,27 @@ impl JobResults {
     }
 }
 
-/// A point's job, reads first.
+/// Operations of one size in each direction, reads first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Job {
-    depth: u32,
-    read_share: f64,
-    bytes: [u32; 2],
+pub struct ModelJob {
+    pub depth: u32,
+    pub read_share: f64,
+    pub bytes: [u32; 2],
     /// Operations per second; `None`: closed loop.
-    offered_iops: Option<[f64; 2]>,
-    poisson: bool,
+    pub offered_iops: Option<[f64; 2]>,
+    pub poisson: bool,
     /// Measured time, nanoseconds.
-    duration_ns: u64,
+    pub duration_ns: u64,
 }
 
-impl Job {
-    /// The job of `point`; `None` if it cannot be compared with a simulation.
-    pub(super) fn of(point: &Point) -> Option<Self> {
-        let ways = [point.reads.as_ref(), point.writes.as_ref()];
-        let bytes = ways.map(|done| {
-            done.map_or(0, |done| {
-                done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32
-            })
-        });
-        let rates = ways.map(|done| done.and_then(|done| done.offered_iops));
-        let offered_iops = match ways
-            .iter()
-            .zip(rates)
-            .filter(|(done, rate)| done.is_some() && rate.is_none())
-            .count()
-        {
-            0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
-            _ if rates == [None; 2] => None,
-            // Only one direction has a rate.
-            _ => return None,
-        };
-        let ops = ways.map(|done| done.map_or(0.0, |done| done.ops as f64));
-        let sum = ops[0] + ops[1];
-        let has_rate = offered_iops.is_none_or(|rates| rates.iter().sum::<f64>() > 0.0);
-        let usable = sum > 0.0 && (1..=DEPTH_MAX).contains(&point.depth) && has_rate;
-        usable.then(|| Self {
-            depth: point.depth,
-            read_share: ops[0] / sum,
-            bytes,
-            offered_iops,
-            poisson: point.job.contains("rate_process=poisson"),
-            duration_ns: (point.seconds.clamp(SECONDS_MIN, SECONDS_MAX) * NS_PER_SEC) as u64,
-        })
-    }
-
+impl ModelJob {
     /// True for a closed loop, which has no rate.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.offered_iops.is_none()
     }
 
     /// Runs the job on `drive`. Returns the results of reads and of writes.
-    pub(super) fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
+    pub fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
         // Whole periods: a fraction of a period would contain a whole stall, or the operations of a whole window, or none.
@@ -137,26 +78,24 @@ impl Job {
         let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
         let (times_ns, seconds) = Running::new(self, drive).run(warm_up_ops, |ops, now_ns| {
             // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
-
             let period_ended =
                 std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX
                 || now_ns >= duration_ns
                 || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         });
-        times_ns.map(|times_ns| JobResults::of(times_ns, seconds))
+        times_ns.map(|times_ns| JobResults::from_times(times_ns, seconds))
     }
 
     /// Runs for `at_least_ns`. Returns all times, nanoseconds, and the seconds that passed.
-    #[cfg(test)]
-    pub(super) fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
+    pub fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
         Running::new(self, drive).run(0, |_, now_ns| now_ns >= at_least_ns)
     }
 }
 
 /// A job in progress.
 struct Running<'a> {
-    job: &'a Job,
+    job: &'a ModelJob,
     model: QueueModel,
     /// Start of the job: between two stalls, so that n periods contain n stalls.
     begin_ns: u64,
@@ -167,7 +106,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn new(job: &'a Job, drive: &DriveSpec) -> Self {
+    fn new(job: &'a ModelJob, drive: &DriveSpec) -> Self {
         let random = Random::new(1);
         let model = QueueModel::new(drive, 1);
         let times_ns = Default::default();
