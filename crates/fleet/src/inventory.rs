@@ -9,8 +9,8 @@ use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::{self, quoted};
 use serde::{Deserialize, Serialize};
+use session::clock::now_unix_ms;
 use session::failure::Failure;
-use session::runner::now_unix_ms;
 use std::path::{Path, PathBuf};
 
 /// Version of the format, increased when a field changes its meaning.

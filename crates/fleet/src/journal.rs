@@ -7,7 +7,7 @@ use results::judge::Outcome;
 use results::run_dir::Process;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use session::runner::now_unix_ms;
+use session::clock::now_unix_ms;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Write};

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::status::{StepState, TaskStatus};
 use conclusions::together::{HostRun, MultiHostResult, judge};
 use results::files::{self, Links, ReplaceTarget};
-use session::runner::now_unix_ms;
+use session::clock::now_unix_ms;
 use std::io;
 use std::path::PathBuf;
 use std::thread;

@@ -1,6 +1,6 @@
 //! A store in this process, between transactions and devices, with one core per issuing thread.
 
-use crate::runner::{fresh_seed, now_unix_ms};
+use crate::clock::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
 use engine::pool::{EnginePool, Pooled};
 use engine::sim::{Contents, Drive, SimEngine};

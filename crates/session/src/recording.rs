@@ -1,11 +1,11 @@
 //! Passes a run's records to the run directory, the judge, the screen and, for ACT's scripts, standard output.
 
+use crate::clock::now_unix_ms;
 use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
-use crate::runner::now_unix_ms;
 use crate::sleep::{SleepInhibitor, SleepWatch};
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};

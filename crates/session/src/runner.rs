@@ -4,6 +4,7 @@
 //! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings
 //! and progress; the caller prints the final page.
 
+use crate::clock::fresh_seed;
 use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Demand, Engine, EngineFacts};
@@ -25,7 +26,6 @@ use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
 use results::units::{self, seconds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -491,24 +491,6 @@ pub fn command() -> Vec<String> {
     std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect()
-}
-
-/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
-/// Below 2^53, so that every JSON reader preserves it.
-pub fn fresh_seed() -> u64 {
-    since_1970().as_nanos() as u64 & ((1 << 53) - 1)
-}
-
-/// Now, milliseconds since 1970.
-pub fn now_unix_ms() -> u64 {
-    since_1970().as_millis() as u64
-}
-
-/// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }
 
 /// CPUs that this process may use.

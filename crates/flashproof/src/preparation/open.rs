@@ -66,7 +66,7 @@ fn decided(
             .map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = collect_all(discovered, Failure::environment)?;
-    let seed = session::runner::fresh_seed();
+    let seed = session::clock::fresh_seed();
     let unix_s = unix_s();
     // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
@@ -319,7 +319,7 @@ pub(super) fn simulate(
 ) -> Result<Vec<OpenedDrive>, Failure> {
     let no_records = Records::without_dir();
     let start_params = StartParams {
-        seed: session::runner::fresh_seed(),
+        seed: session::clock::fresh_seed(),
         unix_s: unix_s(),
     };
     let drives = names

@@ -25,14 +25,13 @@ use page::Row;
 use results::files;
 use results::finding::Finding;
 use results::judge::Verdict;
+use session::clock::fresh_seed;
 use session::devices::{Consents, Devices};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::run_directory::default_dir;
-use session::runner::{
-    NamedWorkload, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request,
-};
+use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings, run as run_request};
 use session::signals::SignalHandler;
 use session::user_file::write_file;
 use session::{CompatMode, console};
