@@ -1,16 +1,46 @@
 //! Performs a single run: records it in its directory, judges it and shows the verdict.
 
 use ::report::text::RunSummary;
+use clap::Args;
 use load::workload::Workload;
+use results::units::seconds;
 use session::failure::Failure;
 use session::recording::NoObserver;
 use session::run_directory::RunDirectory;
-use session::runner::{RunOutcome, RunRequest, run};
+use session::runner::{FailureLimits, RunOutcome, RunRequest, run};
 use session::signals::{SignalHandler, end_by_signal};
 use session::{CompatMode, console};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Limits beyond which a run ends as failed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct FailureLimitArgs {
+    /// Stop after more failed operations than this; any failed operation fails the run
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = FailureLimits::default().max_errors, allow_hyphen_values = true, value_parser = count)]
+    max_errors: u64,
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time, such as 60 or 5m
+    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = FailureLimits::default().hang_sec, allow_hyphen_values = true, value_parser = seconds)]
+    hang_sec: u32,
+}
+
+impl FailureLimitArgs {
+    pub fn limits(self) -> FailureLimits {
+        FailureLimits {
+            max_errors: self.max_errors,
+            hang_sec: self.hang_sec,
+        }
+    }
+}
+
+/// Parses a number from 0 on.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
 
 /// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
 /// the default of `compat_mode`.

@@ -12,7 +12,6 @@ use crate::failure::Failure;
 use crate::metrics::{Metrics, Publisher};
 use crate::recording::{Options, Recording, RunObserver};
 use crate::signals::SignalHandler;
-use clap::Args;
 use device::doctor::IN_USE;
 use device::guard::PREPARATION;
 use device::observe::host::HostFacts;
@@ -23,7 +22,7 @@ use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
-use results::units::{self, seconds};
+use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sys::process;
@@ -34,44 +33,28 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Limits beyond which a run ends as failed.
-#[derive(Args, Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct FailureLimits {
-    /// Stop after more failed operations than this; any failed operation fails the run
-    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = MAX_ERRORS, allow_hyphen_values = true, value_parser = count)]
+    /// Failed operations after which the run stops. Even a single one fails the run.
     pub max_errors: u64,
-    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
-    /// time, such as 60 or 5m
-    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    /// Time after the end of the run in which each device must complete an operation, or is given up.
     pub hang_sec: u32,
 }
 
 impl FailureLimits {
-    /// Limits with `max_errors` errors and the default I/O timeout.
+    /// Limits with `max_errors` errors and the default I/O timeout: twice the kernel's.
     pub const fn with_errors(max_errors: u64) -> Self {
         Self {
             max_errors,
-            hang_sec: HANG_SEC,
+            hang_sec: (load::run::HANG_NS / NS_PER_SEC) as u32,
         }
     }
 }
 
 impl Default for FailureLimits {
     fn default() -> Self {
-        Self::with_errors(MAX_ERRORS)
+        Self::with_errors(1_000)
     }
-}
-
-/// Default of [`FailureLimits::max_errors`].
-const MAX_ERRORS: u64 = 1_000;
-
-/// Default of [`FailureLimits::hang_sec`]: twice the kernel's default I/O timeout.
-pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
-
-/// Parses a number from 0 on.
-pub fn count(text: &str) -> Result<u64, String> {
-    text.trim()
-        .parse()
-        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 pub struct RunRequest<'a, W> {

@@ -2,6 +2,7 @@
 
 use super::help::lay_out_examples;
 use super::{OtherLoad, exit_as_act, parse_as, program, seconds};
+use crate::record::FailureLimitArgs;
 use act::options::Test;
 use act::reference::help_text;
 use clap::Args;
@@ -9,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
 use results::judge::Sla;
 use session::devices::Consents;
-use session::runner::{FailureLimits, NamedWorkload, RunRequest};
+use session::runner::{NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -73,7 +74,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
     #[command(flatten)]
-    pub failure_limits: FailureLimits,
+    pub failure_limits: FailureLimitArgs,
     /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -85,7 +86,7 @@ impl RecordArgs {
         RunRequest {
             sla: self.sla.clone(),
             slice_sec: self.slice.into(),
-            failure_limits: self.failure_limits,
+            failure_limits: self.failure_limits.limits(),
             quiet: self.quiet,
             ..RunRequest::new(workloads)
         }

@@ -2,11 +2,12 @@
 
 use crate::args::seconds;
 use crate::fio_run::Trigger;
+use crate::record::count;
 use fio::{SECONDS, parse_number};
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;
-use session::runner::{FailureLimits, count};
+use session::runner::FailureLimits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
