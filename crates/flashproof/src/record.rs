@@ -2,7 +2,6 @@
 
 use ::report::text::RunSummary;
 use clap::Args;
-use load::workload::Workload;
 use results::units::seconds;
 use session::failure::Failure;
 use session::recording::NoObserver;
@@ -44,10 +43,10 @@ pub fn count(text: &str) -> Result<u64, String> {
 
 /// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
 /// the default of `compat_mode`.
-pub fn record<W: Workload>(
+pub fn record(
     test_name: &str,
     out_dir: Option<&Path>,
-    request: RunRequest<'_, W>,
+    request: RunRequest<'_>,
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
     let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;

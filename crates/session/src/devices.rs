@@ -51,9 +51,9 @@ pub enum Devices {
 impl Devices {
     /// Opens the devices of `spec`, the combined spec of all `workloads`. Devices that a workload writes to are
     /// opened for writing, with the guard's consent.
-    pub fn open<'w, W: Workload + 'w>(
+    pub fn open(
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
@@ -80,10 +80,10 @@ impl Devices {
 
     /// Switches the devices that one of `workloads` uses through the page cache to the cache: reads the cached range of
     /// the workload into the cache. Without such a range, drops the device's cached pages.
-    pub fn use_page_cache<'w, W: Workload + 'w>(
+    pub fn use_page_cache(
         &self,
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
     ) -> Result<(), Failure> {
         let Self::Real(targets) = self else {
             return Ok(());
@@ -91,9 +91,8 @@ impl Devices {
         collect_all(
             targets.iter().zip(&spec.device_names).map(
                 |(target, name): (&Arc<Target>, &DeviceName)| {
-                    let Some(workload) = workloads
-                        .clone()
-                        .find(|workload| workload.is_buffered(name))
+                    let Some(workload) =
+                        workloads.iter().find(|workload| workload.is_buffered(name))
                     else {
                         return Ok(());
                     };
@@ -248,9 +247,9 @@ fn is_block_device(name: &DeviceName) -> bool {
     fs::metadata(name.as_str()).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-fn open_targets<'w, W: Workload + 'w>(
+fn open_targets(
     spec: &RunSpec,
-    workloads: impl Iterator<Item = &'w W> + Clone,
+    workloads: &[&dyn Workload],
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
     // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
@@ -258,8 +257,8 @@ fn open_targets<'w, W: Workload + 'w>(
     let mut read_only = Vec::new();
     let mut requests = Vec::new();
     for name in &spec.device_names {
-        let workloads_on: Vec<&W> = workloads
-            .clone()
+        let workloads_on: Vec<_> = workloads
+            .iter()
             .filter(|workload| workload.spec().device_names.contains(name))
             .collect();
         let unit_bytes = workloads_on

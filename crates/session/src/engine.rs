@@ -65,20 +65,16 @@ pub struct Demand {
 
 impl Demand {
     /// Combined requirements of all `workloads` with `spec`.
-    pub fn of<'w, W: Workload + 'w>(
-        spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
-    ) -> Self {
+    pub fn new(spec: &RunSpec, workloads: &[&dyn Workload]) -> Self {
         Self {
             engine: spec.engine,
             placements: spec
                 .device_names
                 .iter()
                 .map(|device: &DeviceName| {
-                    let uses = |workload: &&W| workload.spec().device_names.contains(device);
                     workloads
-                        .clone()
-                        .filter(uses)
+                        .iter()
+                        .filter(|workload| workload.spec().device_names.contains(device))
                         .flat_map(|workload| workload.placements(device))
                         .collect()
                 })

@@ -57,9 +57,9 @@ impl Default for FailureLimits {
     }
 }
 
-pub struct RunRequest<'a, W> {
+pub struct RunRequest<'a> {
     /// Workloads, run together.
-    pub workloads: Vec<NamedWorkload<W>>,
+    pub workloads: Vec<NamedWorkload>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
     /// Devices that flashproof may write to, by the user's options.
@@ -89,9 +89,9 @@ pub struct RunRequest<'a, W> {
     pub trace: bool,
 }
 
-impl<W> RunRequest<'_, W> {
+impl RunRequest<'_> {
     /// A run of `workloads` with defaults: default limits, slices of an hour, nothing to erase, no directory yet.
-    pub fn new(workloads: Vec<NamedWorkload<W>>) -> Self {
+    pub fn new(workloads: Vec<NamedWorkload>) -> Self {
         Self {
             workloads,
             dir: PathBuf::new(),
@@ -124,35 +124,39 @@ pub struct Opened {
 
 impl Opened {
     /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
-    pub fn of<'w, W: Workload + 'w>(
+    pub fn open(
         spec: &RunSpec,
-        workloads: impl Iterator<Item = &'w W> + Clone,
+        workloads: &[&dyn Workload],
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
-        let devices = Devices::open(spec, workloads.clone(), consents)?;
-        devices.use_page_cache(spec, workloads.clone())?;
-        let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
+        let devices = Devices::open(spec, workloads, consents)?;
+        devices.use_page_cache(spec, workloads)?;
+        let engine = Engine::choose(&Demand::new(spec, workloads), &devices)?;
         Ok(Self { devices, engine })
     }
 }
 
 /// A workload of a run.
-pub struct NamedWorkload<W> {
+pub struct NamedWorkload {
     /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
-    pub workload: W,
+    pub workload: Box<dyn Workload>,
     /// Configuration as written.
     pub text: String,
 }
 
-impl<W> NamedWorkload<W> {
-    /// The only workload of a run.
-    pub fn alone(workload: W, text: String) -> Vec<Self> {
-        vec![Self {
-            name: String::new(),
-            workload,
+impl NamedWorkload {
+    pub fn new(name: String, workload: impl Workload + 'static, text: String) -> Self {
+        Self {
+            name,
+            workload: Box::new(workload),
             text,
-        }]
+        }
+    }
+
+    /// The only workload of a run.
+    pub fn alone(workload: impl Workload + 'static, text: String) -> Vec<Self> {
+        vec![Self::new(String::new(), workload, text)]
     }
 }
 
@@ -182,8 +186,8 @@ impl RunOutcome {
 /// Performs a run. `observer` may end it early; a signal ends it through `signal_handler`.
 ///
 /// Errors: the run did not begin.
-pub fn run<W: Workload>(
-    request: RunRequest<'_, W>,
+pub fn run(
+    request: RunRequest<'_>,
     signal_handler: &SignalHandler,
     observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
@@ -221,11 +225,8 @@ pub fn run<W: Workload>(
     let Opened { devices, engine } = match request.opened {
         Some(opened) => opened,
         None => {
-            opened_here = Opened::of(
-                &spec,
-                workloads.iter().map(|named| &named.workload),
-                &request.consents,
-            )?;
+            let loads: Vec<_> = workloads.iter().map(|named| &*named.workload).collect();
+            opened_here = Opened::open(&spec, &loads, &request.consents)?;
             &opened_here
         }
     };
@@ -344,8 +345,8 @@ pub fn length_of_slices(
 }
 
 /// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
-fn plan<W: Workload>(
-    workloads: Vec<NamedWorkload<W>>,
+fn plan(
+    workloads: Vec<NamedWorkload>,
     specs: &[RunSpec],
     engine: &Engine,
     devices: &Devices,

@@ -283,7 +283,7 @@ impl Request {
             other_devices: &[],
             shared: true,
         };
-        let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
+        let devices = Devices::open(&reads.spec(), &[&reads], &consents)?;
         for shape in devices.shapes() {
             let min_io = u64::from(shape.min_io_bytes);
             if let Some(bytes) = self
@@ -330,15 +330,15 @@ impl Request {
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
     pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
-        let load = || std::iter::once(&self.widest);
         let spec = self.spec();
         let consents = Consents {
             erase,
             other_devices: &[],
             shared: false,
         };
-        let devices = Devices::open(&spec, load(), &consents)?;
-        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
+        let devices = Devices::open(&spec, &[&self.widest], &consents)?;
+        let engine = Engine::choose(&Demand::new(&spec, &[&self.widest]), &devices)?
+            .with_persistent_drives();
         Ok(Opened { devices, engine })
     }
 

@@ -203,12 +203,7 @@ struct CompletedRun {
 }
 
 impl Request<'_> {
-    fn run_request<'r>(
-        &'r self,
-        site: &'r Site,
-        load: FioLoad,
-        dir: PathBuf,
-    ) -> RunRequest<'r, FioLoad> {
+    fn run_request<'r>(&'r self, site: &'r Site, load: FioLoad, dir: PathBuf) -> RunRequest<'r> {
         let erase = if site.own_files.is_empty() {
             self.erase
         } else {

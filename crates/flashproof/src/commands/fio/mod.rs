@@ -568,7 +568,7 @@ impl FioCommand<'_> {
         })?;
         if load.jobs().all(|job| job.creates_only) {
             // The guard creates the files when it opens them.
-            Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
+            Opened::open(&load.spec(), &[&load], &self.consents())?;
             runs.push(FioRun::new(load));
             return Ok(Outcome::Measured);
         }
@@ -598,13 +598,7 @@ impl FioCommand<'_> {
         }
     }
 
-    fn request(
-        &self,
-        load: FioLoad,
-        dir: PathBuf,
-        text: String,
-        quiet: bool,
-    ) -> RunRequest<'_, FioLoad> {
+    fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_> {
         let program = self.program;
         let stream_sla = load.thresholds().ok().filter(|_| !load.limits.is_empty());
         RunRequest {

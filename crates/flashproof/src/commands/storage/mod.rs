@@ -26,6 +26,7 @@ use tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
 
 pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let devices = devices::parsed(&args.device)?;
+    let mut pages = Vec::new();
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (mut text, mut config) = read_test(test, path)?;
@@ -40,21 +41,16 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(Failure::usages)?;
-        workloads.push(NamedWorkload {
-            name,
-            workload,
-            text,
-        });
+        let title = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name}:\n")
+        };
+        pages.push(format!("{title}{}", workload.blocks()));
+        workloads.push(NamedWorkload::new(name, workload, text));
     }
     if args.dry_run {
-        for NamedWorkload { name, workload, .. } in &workloads {
-            let title = if name.is_empty() {
-                String::new()
-            } else {
-                format!("{name}:\n")
-            };
-            console::result(&format!("{title}{}", workload.blocks()))?;
-        }
+        pages.iter().try_for_each(|page| console::result(page))?;
         return Ok(ExitCode::SUCCESS);
     }
     if compat_mode == CompatMode::Act && workloads.len() > 1 {
@@ -187,10 +183,9 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
     }
     console::note(page.trim_end());
     let loads = TenantLoad::all(tenants, default_device.as_ref()).map_err(Failure::usage)?;
-    let workloads = loads.into_iter().map(|workload| NamedWorkload {
-        name: workload.tenant().name.clone(),
-        workload,
-        text: text.clone(),
+    let workloads = loads.into_iter().map(|load| {
+        let name = load.tenant().name.clone();
+        NamedWorkload::new(name, load, text.clone())
     });
     record(
         "tenants",

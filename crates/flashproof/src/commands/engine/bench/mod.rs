@@ -296,7 +296,8 @@ impl RowsRequest<'_> {
             other_devices: &[],
             shared: false,
         };
-        let mut devices = Devices::open(&spec, probes.iter(), &consents)?;
+        let loads: Vec<&dyn Workload> = probes.iter().map(|probe| probe as _).collect();
+        let mut devices = Devices::open(&spec, &loads, &consents)?;
         let findings = findings(&spec, self.dir);
         let mut rows = Vec::new();
         for kind in kinds {
