@@ -1,10 +1,9 @@
 //! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
 
-use crate::inventory::{Drive, DriveState, Inventory};
-use crate::plan::PlannedDrive;
+use crate::inventory::{Drive, DriveState, Host, Inventory};
 use results::files::{self, Instructions, Links};
 use results::units::{self, quoted, seconds};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +64,14 @@ pub struct Select {
     pub in_use: bool,
     /// Allows a drive in several inventories: storage that several hosts share and test together.
     pub shared: bool,
+}
+
+/// A drive and its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDrive {
+    pub host: Host,
+    #[serde(flatten)]
+    pub drive: Drive,
 }
 
 /// Maximum numbers of concurrent tasks.

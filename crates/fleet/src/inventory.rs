@@ -19,13 +19,20 @@ pub const INVENTORY_VERSION: u32 = 1;
 /// Folder of a campaign with the inventories.
 pub const INVENTORY_DIR: &str = "inventory";
 
+/// Name of a host; `None` for any host, because simulated drives are on all hosts.
+pub type Host = Option<String>;
+
+/// The name of a host, or `any`.
+pub fn host_text(host: &Host) -> &str {
+    host.as_deref().unwrap_or("any")
+}
+
 /// The drives of one host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inventory {
     pub format_version: u32,
-    /// Host name; `None` for simulated drives, which every host has.
-    pub host: Option<String>,
+    pub host: Host,
     /// Time when the inventory was taken, milliseconds since 1970.
     pub taken_unix_ms: u64,
     pub drives: Vec<Drive>,
@@ -88,7 +95,7 @@ impl Drive {
             .is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
-    fn of(guard_report: GuardReport) -> Option<Self> {
+    fn from_report(guard_report: GuardReport) -> Option<Self> {
         let facts = guard_report.facts?;
         let Attachment { slot, link } = Attachment::of(&guard_report.path, Path::new("/"));
         let wear_percent = read_smart(Path::new("/"), &facts)
@@ -130,7 +137,7 @@ impl Inventory {
         let drives = Guard::new(None)
             .examine_devices(&paths)
             .into_iter()
-            .filter_map(Drive::of)
+            .filter_map(Drive::from_report)
             .collect();
         Self::new(Some(crate::host_name()), drives)
     }
@@ -161,7 +168,7 @@ impl Inventory {
         Ok(Self::new(None, drives))
     }
 
-    fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
+    fn new(host: Host, drives: Vec<Drive>) -> Self {
         Self {
             format_version: INVENTORY_VERSION,
             host,
@@ -290,7 +297,7 @@ impl Inventory {
             .text(headings)
             .rows(drives.map(|(inventory, drive): (&Self, &Drive)| {
                 [
-                    inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
+                    host_text(&inventory.host).to_owned(),
                     drive.path.clone(),
                     units::bytes(drive.size_bytes as f64),
                     text(&drive.model),

@@ -1,9 +1,8 @@
 //! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
-use crate::campaign::{Campaign, Step};
-use crate::inventory::{Drive, DriveState, Inventory};
+use crate::campaign::{Campaign, PlannedDrive, Step};
+use crate::inventory::{Drive, DriveState, Host, Inventory, host_text};
 use crate::journal::LOCK;
-use crate::task::RESULTS;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Instructions, Links, ReplaceTarget};
@@ -23,21 +22,11 @@ pub const PLAN: &str = "plan.json";
 /// Version of the format, increased when a field changes its meaning.
 const PLAN_VERSION: u32 = 1;
 
-/// Name of a host; `None` for any host, because simulated drives are on all hosts.
-pub type Host = Option<String>;
+/// Results of a step, in its directory.
+pub(crate) const RESULTS: &str = "out";
 
-/// The name of a host, or `any`.
-pub fn host_text(host: &Host) -> &str {
-    host.as_deref().unwrap_or("any")
-}
-
-/// A drive and its host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedDrive {
-    pub host: Host,
-    #[serde(flatten)]
-    pub drive: Drive,
-}
+/// A file in the campaign's directory that tells all tasks to end.
+const CANCELLED: &str = "cancelled";
 
 /// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,7 +62,7 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
         let plan = match read_plan_file(dir)? {
-            Some(plan_file) => Self::of(dir, campaign, plan_file)?,
+            Some(plan_file) => Self::resumed(dir, campaign, plan_file)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
                 Self {
@@ -138,10 +127,10 @@ impl Plan {
                 advice,
             ));
         }
-        Self::of(
+        Self::resumed(
             &self.dir,
             self.campaign,
-            self::read_plan_file(&self.dir)?.ok_or_else(|| {
+            read_plan_file(&self.dir)?.ok_or_else(|| {
                 Failure::environment(format!(
                     "cannot read {} - it was removed during the start - start again",
                     path.display()
@@ -150,7 +139,7 @@ impl Plan {
         )
     }
 
-    fn of(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
+    fn resumed(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
         let changed_step = plan_file
             .steps
@@ -185,6 +174,15 @@ impl Plan {
     /// The directory of the results of a step.
     pub fn results_dir(&self, index: usize, step: &str) -> PathBuf {
         self.task_dir(index).join(step).join(RESULTS)
+    }
+
+    /// File whose existence tells all tasks to end.
+    pub(crate) fn cancel_mark(&self) -> PathBuf {
+        self.dir.join(CANCELLED)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel_mark().exists()
     }
 
     /// Task numbers by host.

@@ -1,7 +1,9 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
-use crate::plan::{Plan, PlannedDrive};
-use crate::status::{CampaignStatus, StepState, StepStatus, TaskStatus};
+use crate::campaign::{PlannedDrive, Step};
+use crate::plan::Plan;
+use crate::status::CampaignStatus;
+use crate::task_status::{StepState, StepStatus, TaskStatus};
 use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
@@ -168,16 +170,12 @@ fn labels(drive: &CampaignDrive) -> Labels {
 
 /// The rating of the drive, if a step searched for one.
 fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
-    plan.campaign
-        .steps
-        .iter()
-        .rev()
-        .find_map(|step: &crate::campaign::Step| {
-            let dir = result(plan, status, index, &step.name)?;
-            let mut series = Series::read(&dir).ok()??;
-            rejudge_in(&dir, &mut series);
-            series.conclusion?.rating
-        })
+    plan.campaign.steps.iter().rev().find_map(|step: &Step| {
+        let dir = result(plan, status, index, &step.name)?;
+        let mut series = Series::read(&dir).ok()??;
+        rejudge_in(&dir, &mut series);
+        series.conclusion?.rating
+    })
 }
 
 /// The run in `dir` whose load is the same for all drives: the run itself, or the first run of a series.

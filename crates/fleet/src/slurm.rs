@@ -6,8 +6,8 @@
 //! number of its first task and its host.
 
 use crate::campaign::Slurm;
-use crate::inventory::INVENTORY_DIR;
-use crate::plan::{Host, Plan, host_text};
+use crate::inventory::{Host, INVENTORY_DIR, host_text};
+use crate::plan::Plan;
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;

@@ -2,8 +2,9 @@
 
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
-use crate::status::{CampaignStatus, StepState, StepStatus};
-use crate::task::{CANCELLED, cannot, is_cancelled, last_line, read_journal};
+use crate::status::CampaignStatus;
+use crate::task::{cannot, last_line, read_journal};
+use crate::task_status::{StepState, StepStatus};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// `None`: the tasks ran on this machine.
 pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
-    let mark = plan.dir.join(CANCELLED);
+    let mark = plan.cancel_mark();
     match files::remove_file(&mark) {
         Ok(()) => console::notice("resuming a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -138,7 +139,7 @@ fn steps_repeated_on_all<'a>(plan: &'a Plan, status: &CampaignStatus) -> Vec<&'a
 
 /// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
-    let mark = plan.dir.join(CANCELLED);
+    let mark = plan.cancel_mark();
     files::replace(&mark, b"", ReplaceTarget::Own("cancelled")).map_err(|error| {
         let advice = "check that this host can write the campaign's directory";
         failed(format!("cannot write {}", mark.display()), &error, advice)
@@ -190,7 +191,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     let mut done_count: usize = 0;
     let mut has_asked = false;
     while !waiting.is_empty() || !running.is_empty() {
-        let is_over = end_signals.received().is_some() || is_cancelled(plan);
+        let is_over = end_signals.received().is_some() || plan.is_cancelled();
         while running.len() < at_once && !is_over {
             let Some(index) = waiting.pop() else { break };
             running.push((index, start(plan, index)?));

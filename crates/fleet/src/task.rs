@@ -3,11 +3,11 @@
 //! Any scheduler with job arrays can run tasks. A task that was stopped resumes when it is run again: the journal says
 //! which steps ended, and the commands resume their series by themselves.
 
-use crate::campaign::{DRIVE, OUT, Step};
+use crate::barrier::Barrier;
+use crate::campaign::{DRIVE, OUT, PlannedDrive, Step};
 use crate::inventory::{Drive, Inventory};
 use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock, create_own_dir};
-use crate::plan::{Plan, PlannedDrive};
-use crate::together::Barrier;
+use crate::plan::{Plan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
 use device::discover::{self, DeviceFacts};
@@ -34,19 +34,13 @@ use std::time::{Duration, Instant, SystemTime};
 /// Exit code of a stopped task that resumes when it is run again: sysexits' `EX_TEMPFAIL`.
 pub const STOPPED: u8 = 75;
 
-/// Results of a step, in its directory.
-pub const RESULTS: &str = "out";
-
 /// Output of a step, in its directory.
 const OUTPUT: &str = "output.txt";
-
-/// A file in the campaign's directory that tells all tasks to end.
-pub const CANCELLED: &str = "cancelled";
 
 /// Poll interval for the command.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Poll interval for [`CANCELLED`].
+/// Poll interval for the cancellation of the campaign.
 const CANCEL_TICK: Duration = Duration::from_secs(2);
 
 /// Maximum wait for the end of an orphan: an older process of the same job.
@@ -160,7 +154,7 @@ impl Task<'_> {
             self.append(step, Event::Skipped { why })?;
             return Ok(AfterStep::Go);
         }
-        if is_cancelled(self.plan) {
+        if self.plan.is_cancelled() {
             self.note(step, "not run: the campaign is cancelled");
             return Ok(AfterStep::Exit(0));
         }
@@ -240,7 +234,7 @@ impl Task<'_> {
 
     /// True if the task has to end.
     fn is_over(&self) -> bool {
-        self.end_signals.received().is_some() || is_cancelled(self.plan)
+        self.end_signals.received().is_some() || self.plan.is_cancelled()
     }
 
     /// Starts the command, which ends with this process and asks no questions.
@@ -293,7 +287,7 @@ impl Task<'_> {
             }
             if last_check.elapsed() > CANCEL_TICK {
                 last_check = Instant::now();
-                if is_cancelled(self.plan) {
+                if self.plan.is_cancelled() {
                     stop_reason = Some("the campaign was cancelled".to_owned());
                 }
             }
@@ -355,7 +349,7 @@ impl Task<'_> {
             &format!("stopped: {why}; run the task again to resume the step"),
         );
         self.append(step, Event::Stopped { why })?;
-        Ok(AfterStep::Exit(if is_cancelled(self.plan) {
+        Ok(AfterStep::Exit(if self.plan.is_cancelled() {
             0
         } else {
             STOPPED
@@ -429,11 +423,6 @@ fn conclusion(
             sentence: last_line(),
         }),
     }
-}
-
-/// True if all tasks are to end.
-pub(crate) fn is_cancelled(plan: &Plan) -> bool {
-    plan.dir.join(CANCELLED).exists()
 }
 
 pub(crate) fn cannot(attempt: &str, dir: &Path, error: &io::Error) -> Failure {
