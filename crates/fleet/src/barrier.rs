@@ -3,7 +3,7 @@
 //! Each task writes a file when it is ready. The first task waits for the files of all tasks and writes the start time,
 //! by the clock of the file server. Each host converts the start time to its own clock.
 
-use crate::plan::Plan;
+use crate::plan::CampaignPlan;
 use results::files::{self, Links, ReplaceTarget};
 use session::clock::now_unix_ms;
 use std::io;
@@ -29,7 +29,13 @@ pub(crate) struct Barrier {
 
 impl Barrier {
     /// The barrier of task `index` for the start after `resets` repetitions. A repetition always covers all tasks.
-    pub(crate) fn new(plan: &Plan, step: &str, resets: usize, index: usize, ahead_ms: i64) -> Self {
+    pub(crate) fn new(
+        plan: &CampaignPlan,
+        step: &str,
+        resets: usize,
+        index: usize,
+        ahead_ms: i64,
+    ) -> Self {
         let dir = plan
             .dir
             .join("together")

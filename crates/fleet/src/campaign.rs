@@ -1,6 +1,6 @@
 //! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
 
-use crate::inventory::{Drive, DriveState, Host, Inventory};
+use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive};
 use results::files::{self, Instructions, Links};
 use results::units::{self, quoted, seconds};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 pub struct Campaign {
     pub name: String,
     /// Steps in the order in which they run.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CampaignStep>,
     pub drives: Select,
     pub limits: Limits,
     pub domains: Vec<Domain>,
@@ -38,7 +38,7 @@ pub struct Campaign {
 
 /// A step, which every drive runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct CampaignStep {
     pub name: String,
     /// Words of the command line, with placeholders.
     pub words: Vec<String>,
@@ -69,9 +69,9 @@ pub struct Select {
 /// A drive and its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedDrive {
-    pub host: Host,
+    pub host: DriveHost,
     #[serde(flatten)]
-    pub drive: Drive,
+    pub drive: InventoryDrive,
 }
 
 /// Maximum numbers of concurrent tasks.
@@ -150,12 +150,12 @@ struct Consent {
 }
 
 /// The text of a campaign, for messages with lines.
-struct Source<'a> {
+struct CampaignText<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl Source<'_> {
+impl CampaignText<'_> {
     fn mistake(&self, location: Range<usize>, why: impl std::fmt::Display) -> Failure {
         let before = self.text.get(..location.start).unwrap_or_default();
         Failure::usage(format!(
@@ -205,7 +205,7 @@ impl Campaign {
         text: &str,
         check: &dyn Fn(&[String]) -> Result<(), String>,
     ) -> Result<Self, Failure> {
-        let source = Source { path, text };
+        let source = CampaignText { path, text };
         let campaign_file: CampaignFile = toml::from_str(text).map_err(|error| {
             source.mistake(
                 error.span().unwrap_or(0..0),
@@ -285,7 +285,7 @@ impl Campaign {
     pub fn select(
         &self,
         inventories: &[(PathBuf, Inventory)],
-    ) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
+    ) -> Result<(Vec<PlannedDrive>, Vec<InventoryDrive>), Failure> {
         let mut chosen = Vec::new();
         let mut in_use = Vec::new();
         let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
@@ -341,7 +341,7 @@ impl Campaign {
         Ok((chosen, in_use))
     }
 
-    fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
+    fn matches_drive(&self, host: Option<&str>, drive: &InventoryDrive) -> bool {
         let select = &self.drives;
         matches_any(&select.models, &[drive.model.as_deref()])
             && matches_any(&select.firmwares, &[drive.firmware.as_deref()])
@@ -375,17 +375,17 @@ fn is_name(name: &str) -> bool {
 
 /// The steps in the order in which they run: each step behind the steps that its `after` names.
 fn steps(
-    source: &Source<'_>,
+    source: &CampaignText<'_>,
     entries: Vec<Spanned<StepEntry>>,
     check: &dyn Fn(&[String]) -> Result<(), String>,
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<CampaignStep>, Failure> {
     if entries.is_empty() {
         return Err(source.mistake(
             0..0,
             "the campaign has no step - add a [[step]] with name, run and limit",
         ));
     }
-    let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
+    let mut steps: Vec<(Range<usize>, CampaignStep)> = Vec::new();
     for step in entries {
         let location = step.span();
         let StepEntry {
@@ -461,7 +461,7 @@ fn steps(
         });
         steps.push((
             location,
-            Step {
+            CampaignStep {
                 name,
                 words,
                 limit_sec,
@@ -486,9 +486,9 @@ const RECORDING: [&str; 7] = [
 
 /// Puts each step behind the steps that its `after` names; otherwise keeps the order of the file.
 fn in_order(
-    source: &Source<'_>,
-    mut steps: Vec<(Range<usize>, Step)>,
-) -> Result<Vec<Step>, Failure> {
+    source: &CampaignText<'_>,
+    mut steps: Vec<(Range<usize>, CampaignStep)>,
+) -> Result<Vec<CampaignStep>, Failure> {
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
@@ -500,7 +500,7 @@ fn in_order(
             return Err(source.mistake(at.clone(), why));
         }
     }
-    let mut ordered: Vec<Step> = Vec::new();
+    let mut ordered: Vec<CampaignStep> = Vec::new();
     while !steps.is_empty() {
         let ready = steps.iter().position(|(_, step)| {
             step.after
@@ -524,7 +524,7 @@ fn in_order(
 
 /// The commented campaign file that `fleet init` writes, for the drives of `inventories`.
 pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -> String {
-    let drives: Vec<&Drive> = inventories
+    let drives: Vec<&InventoryDrive> = inventories
         .iter()
         .flat_map(|(_, inventory)| &inventory.drives)
         .collect();
@@ -728,7 +728,7 @@ mod tests {
 
     #[test]
     fn a_drive_is_chosen_once_and_only_if_it_is_wanted_and_free() {
-        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| Drive {
+        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| InventoryDrive {
             id: id.to_owned(),
             path: "/dev/x".to_owned(),
             model: None,
@@ -743,7 +743,7 @@ mod tests {
             state,
             why: None,
         };
-        let of = |host: &str, drives: Vec<Drive>| {
+        let of = |host: &str, drives: Vec<InventoryDrive>| {
             let host = Some(host.to_owned());
             (
                 PathBuf::from("i"),
@@ -759,21 +759,23 @@ mod tests {
             let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
             campaign
                 .select(inventories)
-                .map(|(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
-                    let chosen = chosen
-                        .into_iter()
-                        .map(|planned| planned.drive.id)
-                        .collect::<Vec<_>>()
-                        .join(" ");
-                    format!(
-                        "{chosen}, in use {}",
-                        in_use
+                .map(
+                    |(chosen, in_use): (Vec<PlannedDrive>, Vec<InventoryDrive>)| {
+                        let chosen = chosen
                             .into_iter()
-                            .map(|drive| drive.id)
+                            .map(|planned| planned.drive.id)
                             .collect::<Vec<_>>()
-                            .join(" ")
-                    )
-                })
+                            .join(" ");
+                        format!(
+                            "{chosen}, in use {}",
+                            in_use
+                                .into_iter()
+                                .map(|drive| drive.id)
+                                .collect::<Vec<_>>()
+                                .join(" ")
+                        )
+                    },
+                )
                 .map_err(|failure| failure.message)
         };
         let free = DriveState::Free;

@@ -20,10 +20,10 @@ pub const INVENTORY_VERSION: u32 = 1;
 pub const INVENTORY_DIR: &str = "inventory";
 
 /// Name of a host; `None` for any host, because simulated drives are on all hosts.
-pub type Host = Option<String>;
+pub type DriveHost = Option<String>;
 
 /// The name of a host, or `any`.
-pub fn host_text(host: &Host) -> &str {
+pub fn host_text(host: &DriveHost) -> &str {
     host.as_deref().unwrap_or("any")
 }
 
@@ -32,16 +32,16 @@ pub fn host_text(host: &Host) -> &str {
 #[serde(deny_unknown_fields)]
 pub struct Inventory {
     pub format_version: u32,
-    pub host: Host,
+    pub host: DriveHost,
     /// Time when the inventory was taken, milliseconds since 1970.
     pub taken_unix_ms: u64,
-    pub drives: Vec<Drive>,
+    pub drives: Vec<InventoryDrive>,
 }
 
 /// A drive of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Drive {
+#[serde(deny_unknown_fields, rename = "Drive")]
+pub struct InventoryDrive {
     /// Permanent name of the drive: the serial number; the world-wide name if several drives share the serial number;
     /// the path of a device that has neither.
     pub id: String,
@@ -87,7 +87,7 @@ impl DriveState {
     }
 }
 
-impl Drive {
+impl InventoryDrive {
     /// True for a simulated drive.
     pub fn is_simulated(&self) -> bool {
         self.path
@@ -137,7 +137,7 @@ impl Inventory {
         let drives = Guard::new(None)
             .examine_devices(&paths)
             .into_iter()
-            .filter_map(Drive::from_report)
+            .filter_map(InventoryDrive::from_report)
             .collect();
         Self::new(Some(crate::host_name()), drives)
     }
@@ -156,19 +156,19 @@ impl Inventory {
                     "it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md";
                 return Err(cannot_simulate(spec, why));
             };
-            drives.push(Drive {
+            drives.push(InventoryDrive {
                 id: format!("SIM{number:05}"),
                 size_bytes: drive.capacity_bytes,
                 path,
                 model: Some("simulated".to_owned()),
                 serial: Some(format!("SIM{number:05}")),
-                ..Drive::default()
+                ..InventoryDrive::default()
             });
         }
         Ok(Self::new(None, drives))
     }
 
-    fn new(host: Host, drives: Vec<Drive>) -> Self {
+    fn new(host: DriveHost, drives: Vec<InventoryDrive>) -> Self {
         Self {
             format_version: INVENTORY_VERSION,
             host,
@@ -295,7 +295,7 @@ impl Inventory {
             .flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
         Table::new("")
             .text(headings)
-            .rows(drives.map(|(inventory, drive): (&Self, &Drive)| {
+            .rows(drives.map(|(inventory, drive): (&Self, &InventoryDrive)| {
                 [
                     host_text(&inventory.host).to_owned(),
                     drive.path.clone(),

@@ -29,18 +29,19 @@ const LINES_MAX: usize = 100_000;
 
 /// A line: an event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+#[serde(rename = "Entry")]
+pub struct JournalEntry {
     /// Time of the event by the clock of the host, milliseconds since 1970.
     pub unix_ms: u64,
     pub step: String,
     #[serde(flatten)]
-    pub event: Event,
+    pub event: StepEvent,
 }
 
 /// An event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum StepEvent {
     Begun(StepStart),
     /// The step's command ended by itself.
     Ended(StepEnd),
@@ -101,7 +102,7 @@ impl StepEnd {
 /// The entries of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// Why entries could not be read; `None` if all were read.
     pub damage: Option<String>,
 }
@@ -145,21 +146,22 @@ impl Journal {
     }
 
     /// The last entry of `step`.
-    pub fn last(&self, step: &str) -> Option<&Entry> {
+    pub fn last(&self, step: &str) -> Option<&JournalEntry> {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
     /// State of `step`: its last event. A step without events counts as reset. Only the host or the scheduler knows
     /// whether a begun step still runs.
-    pub fn state(&self, step: &str) -> &Event {
-        self.last(step).map_or(&Event::Reset, |entry| &entry.event)
+    pub fn state(&self, step: &str) -> &StepEvent {
+        self.last(step)
+            .map_or(&StepEvent::Reset, |entry| &entry.event)
     }
 
     /// Number of repetitions of `step` that users requested.
     pub fn resets(&self, step: &str) -> usize {
         self.entries
             .iter()
-            .filter(|entry| entry.step == step && entry.event == Event::Reset)
+            .filter(|entry| entry.step == step && entry.event == StepEvent::Reset)
             .count()
     }
 
@@ -167,7 +169,7 @@ impl Journal {
     pub fn attempts(&self, step: &str) -> usize {
         self.entries
             .iter()
-            .filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_)))
+            .filter(|entry| entry.step == step && matches!(entry.event, StepEvent::Begun(_)))
             .count()
     }
 
@@ -178,7 +180,7 @@ impl Journal {
             .rev()
             .filter(|entry| entry.step == step)
             .find_map(|entry| match &entry.event {
-                Event::Begun(begun) => Some(begun),
+                StepEvent::Begun(begun) => Some(begun),
                 _ => None,
             })
     }
@@ -227,8 +229,8 @@ impl TaskLock {
     }
 
     /// Appends an entry and syncs it.
-    pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
-        let entry = Entry {
+    pub fn append(&self, step: &str, event: StepEvent) -> io::Result<()> {
+        let entry = JournalEntry {
             unix_ms: now_unix_ms(),
             step: step.to_owned(),
             event,
@@ -299,7 +301,7 @@ mod tests {
     fn a_torn_line_loses_itself_alone() {
         let dir = tempfile::tempdir().unwrap();
         let lock = TaskLock::take(dir.path()).unwrap();
-        let stopped = || Event::Stopped {
+        let stopped = || StepEvent::Stopped {
             why: "SIGTERM".to_owned(),
         };
         lock.append("a", stopped()).unwrap();
@@ -309,7 +311,7 @@ mod tests {
         assert_eq!(Journal::read(dir.path()).unwrap().entries.len(), 1);
         lock.append(
             "a",
-            Event::Refused {
+            StepEvent::Refused {
                 why: "no drive".to_owned(),
             },
         )
@@ -317,7 +319,7 @@ mod tests {
         let journal = Journal::read(dir.path()).unwrap();
         assert_eq!(
             journal.state("a"),
-            &Event::Refused {
+            &StepEvent::Refused {
                 why: "no drive".to_owned()
             }
         );

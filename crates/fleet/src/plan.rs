@@ -1,7 +1,7 @@
 //! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
-use crate::campaign::{Campaign, PlannedDrive, Step};
-use crate::inventory::{Drive, DriveState, Host, Inventory, host_text};
+use crate::campaign::{Campaign, CampaignStep, PlannedDrive};
+use crate::inventory::{DriveHost, DriveState, Inventory, InventoryDrive, host_text};
 use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
@@ -41,17 +41,17 @@ struct PlanFile {
 
 /// A campaign and its drives.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct CampaignPlan {
     pub dir: PathBuf,
     /// Empty until the first start.
     pub id: String,
     pub campaign: Campaign,
     pub drives: Vec<PlannedDrive>,
     /// Matching drives that are left out because they are in use; empty after the start.
-    pub in_use: Vec<Drive>,
+    pub in_use: Vec<InventoryDrive>,
 }
 
-impl Plan {
+impl CampaignPlan {
     /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
     /// Changes nothing.
     ///
@@ -186,8 +186,8 @@ impl Plan {
     }
 
     /// Task numbers by host.
-    pub fn by_host(&self) -> BTreeMap<Host, Vec<usize>> {
-        let mut hosts: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
+    pub fn by_host(&self) -> BTreeMap<DriveHost, Vec<usize>> {
+        let mut hosts: BTreeMap<DriveHost, Vec<usize>> = BTreeMap::new();
         for (index, drive) in self.drives.iter().enumerate() {
             hosts.entry(drive.host.clone()).or_default().push(index);
         }
@@ -195,7 +195,7 @@ impl Plan {
     }
 
     /// Divides the limits among the hosts.
-    pub fn shares(&self) -> BTreeMap<Host, Share> {
+    pub fn shares(&self) -> BTreeMap<DriveHost, Share> {
         let Campaign {
             limits, domains, ..
         } = &self.campaign;
@@ -235,7 +235,7 @@ impl Plan {
             .text(["HOST"])
             .numbers(["DRIVES", "AT ONCE"])
             .text(["STARTS", "AT MOST"]);
-        let mut ends_sec: BTreeMap<&Host, u64> = BTreeMap::new();
+        let mut ends_sec: BTreeMap<&DriveHost, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
             let begin_sec = share
@@ -267,7 +267,7 @@ impl Plan {
             count(self.drives.len() as u64, "drive"),
             count(tasks.len() as u64, "host")
         );
-        for Step {
+        for CampaignStep {
             name,
             words,
             limit_sec,
@@ -346,13 +346,17 @@ pub struct Share {
     /// Maximum number of concurrent tasks.
     pub at_once: u32,
     /// Hosts whose tasks must end before the tasks of this host begin.
-    pub waits_for: Vec<Host>,
+    pub waits_for: Vec<DriveHost>,
 }
 
 /// Lowers the shares of the hosts for which `is_member` is true, until at most `limit` tasks run at once. If there are
 /// more hosts than `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
-fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Host) -> bool) {
-    let hosts: Vec<Host> = shares
+fn divide(
+    shares: &mut BTreeMap<DriveHost, Share>,
+    limit: u32,
+    is_member: impl Fn(&DriveHost) -> bool,
+) {
+    let hosts: Vec<DriveHost> = shares
         .keys()
         .filter(|host| is_member(host))
         .cloned()
@@ -426,7 +430,7 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
 mod tests {
     use super::*;
 
-    fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
+    fn shares(hosts: &[(&str, u32)]) -> BTreeMap<DriveHost, Share> {
         hosts
             .iter()
             .map(|&(name, at_once): &(&str, u32)| {
@@ -478,8 +482,8 @@ mod tests {
         dir
     }
 
-    fn read(dir: &Path) -> Result<Plan, String> {
-        Plan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
+    fn read(dir: &Path) -> Result<CampaignPlan, String> {
+        CampaignPlan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
     }
 
     const STEP: &str =

@@ -1,9 +1,9 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
-use crate::campaign::{PlannedDrive, Step};
-use crate::plan::Plan;
+use crate::campaign::{CampaignStep, PlannedDrive};
+use crate::plan::CampaignPlan;
 use crate::status::CampaignStatus;
-use crate::task_status::{StepState, StepStatus, TaskStatus};
+use crate::task_status::{StepState, TaskStatus, TaskStepStatus};
 use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
 ///
 /// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
-pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
+pub fn read(plan: &CampaignPlan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
     let status = CampaignStatus::read(plan)?;
     let drives: Vec<CampaignDrive> = plan
         .drives
@@ -101,7 +101,12 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 }
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
-fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
+fn result(
+    plan: &CampaignPlan,
+    status: &CampaignStatus,
+    index: usize,
+    step: &str,
+) -> Option<PathBuf> {
     let state = status.tasks[index]
         .steps
         .iter()
@@ -114,7 +119,7 @@ fn is_result(state: StepState) -> bool {
     state.is_good() || state == StepState::Fail
 }
 
-fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
+fn drive(plan: &CampaignPlan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
     CampaignDrive {
@@ -127,7 +132,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
         results: task
             .steps
             .iter()
-            .map(|step: &StepStatus| {
+            .map(|step: &TaskStepStatus| {
                 let page = plan.results_dir(task.index, &step.step).join(REPORT);
                 let report = page.is_file().then(|| {
                     page.strip_prefix(&plan.dir)
@@ -169,13 +174,17 @@ fn labels(drive: &CampaignDrive) -> Labels {
 }
 
 /// The rating of the drive, if a step searched for one.
-fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
-    plan.campaign.steps.iter().rev().find_map(|step: &Step| {
-        let dir = result(plan, status, index, &step.name)?;
-        let mut series = Series::read(&dir).ok()??;
-        rejudge_in(&dir, &mut series);
-        series.conclusion?.rating
-    })
+fn rating(plan: &CampaignPlan, status: &CampaignStatus, index: usize) -> Option<f64> {
+    plan.campaign
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step: &CampaignStep| {
+            let dir = result(plan, status, index, &step.name)?;
+            let mut series = Series::read(&dir).ok()??;
+            rejudge_in(&dir, &mut series);
+            series.conclusion?.rating
+        })
 }
 
 /// The run in `dir` whose load is the same for all drives: the run itself, or the first run of a series.
@@ -195,7 +204,7 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 
 /// Latencies of all drives in a step, read on all CPUs.
 fn measure(
-    plan: &Plan,
+    plan: &CampaignPlan,
     status: &CampaignStatus,
     step: &str,
     remarks: &mut Vec<String>,
@@ -235,7 +244,7 @@ fn measure(
 }
 
 /// The same document with pseudonyms in the order of the plan, so that a drive has the same pseudonym in every report.
-fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
+fn pseudonymous(campaign: &Campaign, plan: &CampaignPlan) -> Result<Campaign, Failure> {
     let mut names: Vec<(String, String)> =
         vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();

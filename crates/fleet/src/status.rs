@@ -1,10 +1,10 @@
 //! The status of a campaign: journals, results and the scheduler's queue together.
 
 use crate::journal::Journal;
-use crate::plan::Plan;
+use crate::plan::CampaignPlan;
 use crate::slurm::{self, QueuedTask};
 use crate::task::read_journal;
-use crate::task_status::{StepState, StepStatus, TaskStatus, step_status};
+use crate::task_status::{StepState, TaskStatus, TaskStepStatus, step_status};
 use conclusions::together::MultiHostResult;
 use report::table::Table;
 use results::judge::Outcome;
@@ -38,7 +38,7 @@ impl CampaignStatus {
     /// Reads journals, results and the queue.
     ///
     /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
-    pub fn read(plan: &Plan) -> Result<Self, Failure> {
+    pub fn read(plan: &CampaignPlan) -> Result<Self, Failure> {
         let queue = match &plan.campaign.slurm {
             Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
             _ => None,
@@ -58,7 +58,7 @@ impl CampaignStatus {
                 ..Journal::default()
             });
             faults.extend(journal.damage.clone());
-            let mut steps: Vec<StepStatus> = Vec::new();
+            let mut steps: Vec<TaskStepStatus> = Vec::new();
             for step in &plan.campaign.steps {
                 let task = queued.get(&index).copied();
                 // A queued task is at its first step that has not ended.
@@ -110,7 +110,7 @@ impl CampaignStatus {
     }
 
     /// The steps of all drives.
-    pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
+    pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &TaskStepStatus)> {
         self.tasks
             .iter()
             .flat_map(|task| task.steps.iter().map(move |step| (task, step)))
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_exit_code_names_the_worst_of_all_drives() {
         let status = |states: &[StepState], together: Option<Outcome>| {
-            let step = |now: &StepState| StepStatus {
+            let step = |now: &StepState| TaskStepStatus {
                 step: "a".to_owned(),
                 now: *now,
                 outcome: None,

@@ -4,10 +4,10 @@
 //! which steps ended, and the commands resume their series by themselves.
 
 use crate::barrier::Barrier;
-use crate::campaign::{DRIVE, OUT, PlannedDrive, Step};
-use crate::inventory::{Drive, Inventory};
-use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock, create_own_dir};
-use crate::plan::{Plan, RESULTS};
+use crate::campaign::{CampaignStep, DRIVE, OUT, PlannedDrive};
+use crate::inventory::{Inventory, InventoryDrive};
+use crate::journal::{Journal, LockError, StepEnd, StepEvent, StepStart, TaskLock, create_own_dir};
+use crate::plan::{CampaignPlan, RESULTS};
 use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
 use device::discover::{self, DeviceFacts};
@@ -55,7 +55,7 @@ const SENTENCE_CHARS_MAX: usize = 300;
 /// Runs the steps of task `index` that have not ended; with `only`, just the step of this name.
 ///
 /// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
-pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
+pub fn run(plan: &CampaignPlan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
     let Some(planned) = plan.drives.get(index) else {
         let last = plan.drives.len().saturating_sub(1);
         return Err(Failure::usage(format!(
@@ -83,7 +83,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let end_signals = EndSignals::listen(
         "the step's command was killed; run the task again to resume the step".to_owned(),
     )?;
-    let mut task = Task {
+    let mut task = RunningTask {
         plan,
         index,
         planned,
@@ -117,8 +117,8 @@ enum AfterStep {
     Exit(u8),
 }
 
-struct Task<'a> {
-    plan: &'a Plan,
+struct RunningTask<'a> {
+    plan: &'a CampaignPlan,
     index: usize,
     planned: &'a PlannedDrive,
     dir: PathBuf,
@@ -127,20 +127,20 @@ struct Task<'a> {
     job: Option<String>,
 }
 
-impl Task<'_> {
-    fn step(&mut self, step: &Step) -> Result<AfterStep, Failure> {
+impl RunningTask<'_> {
+    fn step(&mut self, step: &CampaignStep) -> Result<AfterStep, Failure> {
         let journal = read_journal(&self.dir)?;
-        if let Event::Ended(ended) = journal.state(&step.name) {
+        if let StepEvent::Ended(ended) = journal.state(&step.name) {
             self.note(step, &format!("has a result already: {}", ended.sentence));
             return Ok(AfterStep::Go);
         }
         for earlier_step in &step.after {
             let why = match journal.state(earlier_step) {
-                Event::Ended(ended) if ended.is_good() => continue,
-                Event::Ended(ended) => {
+                StepEvent::Ended(ended) if ended.is_good() => continue,
+                StepEvent::Ended(ended) => {
                     format!("{earlier_step} did not succeed: {}", ended.sentence)
                 }
-                Event::Skipped { .. } => format!("{earlier_step} was not run"),
+                StepEvent::Skipped { .. } => format!("{earlier_step} was not run"),
                 _ => {
                     console::error(&format!(
                         "cannot run the step {} of drive {} - {earlier_step} has no result yet - run {earlier_step} first",
@@ -151,7 +151,7 @@ impl Task<'_> {
                 }
             };
             self.note(step, &format!("not run: {why}"));
-            self.append(step, Event::Skipped { why })?;
+            self.append(step, StepEvent::Skipped { why })?;
             return Ok(AfterStep::Go);
         }
         if self.plan.is_cancelled() {
@@ -183,12 +183,12 @@ impl Task<'_> {
             agreed_unix_ms,
         };
         let is_repeated =
-            *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
+            *journal.state(&step.name) == StepEvent::Reset && journal.attempts(&step.name) > 0;
         let results_dir =
             create_own_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let results_dir = results_dir
             .map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
-        self.append(step, Event::Begun(step_start))?;
+        self.append(step, StepEvent::Begun(step_start))?;
         let words: Vec<String> = step
             .words
             .iter()
@@ -219,7 +219,7 @@ impl Task<'_> {
     /// Agrees on a start with the tasks of all other drives.
     fn agree(
         &self,
-        step: &Step,
+        step: &CampaignStep,
         lead_sec: u32,
         resets: usize,
         clock_ahead_ms: Option<i64>,
@@ -265,7 +265,11 @@ impl Task<'_> {
 
     /// Waits for the command. Asks it to end on a signal, at the time limit, and when the campaign is cancelled.
     /// Returns the command's status, and why it was asked to end.
-    fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
+    fn watch(
+        &self,
+        mut child: Child,
+        step: &CampaignStep,
+    ) -> io::Result<(ExitStatus, Option<String>)> {
         let began = Instant::now();
         let mut last_check = began;
         let mut stop_reason = None;
@@ -300,7 +304,7 @@ impl Task<'_> {
     /// Records the end of the command.
     fn conclude(
         &mut self,
-        step: &Step,
+        step: &CampaignStep,
         status: ExitStatus,
         stop_reason: Option<String>,
         results_dir: &Path,
@@ -318,10 +322,10 @@ impl Task<'_> {
             &is_drive,
             &last_line,
         ) {
-            Event::Stopped { why } => self.stop(step, why),
-            Event::Refused { why } => self.refuse(step, why),
+            StepEvent::Stopped { why } => self.stop(step, why),
+            StepEvent::Refused { why } => self.refuse(step, why),
             event => {
-                if let Event::Ended(StepEnd { exit, sentence, .. }) = &event {
+                if let StepEvent::Ended(StepEnd { exit, sentence, .. }) = &event {
                     self.note(step, &format!("ended with exit code {exit}: {sentence}"));
                 }
                 self.append(step, event)?;
@@ -332,7 +336,7 @@ impl Task<'_> {
 
     /// True if `name`, from the results, names this task's drive.
     fn is_drive(&self, name: &str) -> bool {
-        let Drive {
+        let InventoryDrive {
             id, serial, path, ..
         } = &self.planned.drive;
         let identity = || discover::discover(path, Path::new("/")).ok()?.identity();
@@ -343,12 +347,12 @@ impl Task<'_> {
             || identity().as_deref() == Some(name)
     }
 
-    fn stop(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
+    fn stop(&mut self, step: &CampaignStep, why: String) -> Result<AfterStep, Failure> {
         self.note(
             step,
             &format!("stopped: {why}; run the task again to resume the step"),
         );
-        self.append(step, Event::Stopped { why })?;
+        self.append(step, StepEvent::Stopped { why })?;
         Ok(AfterStep::Exit(if self.plan.is_cancelled() {
             0
         } else {
@@ -356,19 +360,19 @@ impl Task<'_> {
         }))
     }
 
-    fn refuse(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
+    fn refuse(&mut self, step: &CampaignStep, why: String) -> Result<AfterStep, Failure> {
         console::error(&format!("{} {}: {why}", self.planned.drive.id, step.name));
-        self.append(step, Event::Refused { why })?;
+        self.append(step, StepEvent::Refused { why })?;
         Ok(AfterStep::Refused)
     }
 
-    fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
+    fn append(&self, step: &CampaignStep, event: StepEvent) -> Result<(), Failure> {
         self.lock
             .append(&step.name, event)
             .map_err(|error| cannot("cannot write the journal of the task", &self.dir, &error))
     }
 
-    fn note(&self, step: &Step, text: &str) {
+    fn note(&self, step: &CampaignStep, text: &str) {
         console::notice(&format!(
             "{} {} {}: {text}",
             date(now_unix_ms()),
@@ -390,34 +394,34 @@ fn conclusion(
     keeps_results: bool,
     is_drive: &dyn Fn(&str) -> bool,
     last_line: &dyn Fn() -> String,
-) -> Event {
+) -> StepEvent {
     let Some(exit) = status.code() else {
-        return Event::Stopped {
+        return StepEvent::Stopped {
             why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")),
         };
     };
     match (exit, stop_reason, recorded) {
         // The task's signal ended the command without a verdict: the step is resumed later.
-        (4, Some(why), _) => Event::Stopped { why },
-        (2 | 3 | 70, Some(why), None) => Event::Stopped {
+        (4, Some(why), _) => StepEvent::Stopped { why },
+        (2 | 3 | 70, Some(why), None) => StepEvent::Stopped {
             why: format!("{why}; {}", last_line()),
         },
-        (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
-        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => Event::Refused {
+        (2 | 3 | 70, ..) => StepEvent::Refused { why: last_line() },
+        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => StepEvent::Refused {
             why: format!("the results are of another drive: {}", quoted(&serial)),
         },
-        (_, _, None) if keeps_results => Event::Refused {
+        (_, _, None) if keeps_results => StepEvent::Refused {
             why: format!(
                 "the results of the step cannot be read; its command printed: {}",
                 last_line()
             ),
         },
-        (exit, _, Some((outcome, _, sentence))) => Event::Ended(StepEnd {
+        (exit, _, Some((outcome, _, sentence))) => StepEvent::Ended(StepEnd {
             exit,
             outcome: Some(outcome),
             sentence,
         }),
-        (exit, _, None) => Event::Ended(StepEnd {
+        (exit, _, None) => StepEvent::Ended(StepEnd {
             exit,
             outcome: None,
             sentence: last_line(),
@@ -467,7 +471,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             .iter()
             .rev()
             .find_map(|entry| match &entry.event {
-                Event::Begun(begun) => Some((entry.unix_ms, begun)),
+                StepEvent::Begun(begun) => Some((entry.unix_ms, begun)),
                 _ => None,
             });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
@@ -510,8 +514,8 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 ///
 /// Errors: the drive belongs to another host, or is missing. One sentence, which names the drive found at the path, if
 /// any.
-fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
-    let Drive { id, path, .. } = &planned.drive;
+fn find(plan: &CampaignPlan, planned: &PlannedDrive) -> Result<String, String> {
+    let InventoryDrive { id, path, .. } = &planned.drive;
     let this_host = host_name();
     if let Some(host) = planned.host.as_ref().filter(|host| **host != this_host) {
         return Err(format!(
@@ -525,7 +529,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
             .iter()
             .filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
-        let drives: Vec<&Drive> = drives.filter(|drive| drive.is_simulated()).collect();
+        let drives: Vec<&InventoryDrive> = drives.filter(|drive| drive.is_simulated()).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
         return match drives.iter().find(|drive| drive.id == *id) {
             Some(drive) => Ok(drive.path.clone()),
@@ -652,12 +656,12 @@ mod tests {
                 &|name| name == "S1",
                 &|| "printed".to_owned(),
             ) {
-                Event::Ended(ended) => format!(
+                StepEvent::Ended(ended) => format!(
                     "ended {} {:?} {}",
                     ended.exit, ended.outcome, ended.sentence
                 ),
-                Event::Stopped { why } => format!("stopped {why}"),
-                Event::Refused { why } => format!("refused {why}"),
+                StepEvent::Stopped { why } => format!("stopped {why}"),
+                StepEvent::Refused { why } => format!("refused {why}"),
                 other => panic!("{other:?}"),
             }
         };

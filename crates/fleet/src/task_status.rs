@@ -1,6 +1,6 @@
 //! The status of a task: its journal, its results and the scheduler's queue together.
 
-use crate::journal::{Event, Journal, StepEnd, StepStart};
+use crate::journal::{Journal, StepEnd, StepEvent, StepStart};
 use crate::slurm::QueuedTask;
 use device::observe::process::process_state;
 use report::status::{Phase, Status};
@@ -91,7 +91,7 @@ impl StepState {
 
 /// A step of one drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepStatus {
+pub struct TaskStepStatus {
     pub step: String,
     pub now: StepState,
     /// Outcome of the step's results, once the step has ended.
@@ -106,7 +106,7 @@ pub struct StepStatus {
     pub attempts: usize,
 }
 
-impl StepStatus {
+impl TaskStepStatus {
     pub(crate) fn line(&self, task: &TaskStatus) -> String {
         let host = self
             .host
@@ -137,7 +137,7 @@ pub struct TaskStatus {
     pub index: usize,
     pub drive: String,
     pub host: Option<String>,
-    pub steps: Vec<StepStatus>,
+    pub steps: Vec<TaskStepStatus>,
 }
 
 /// Status of a step with its results in the directory `results`.
@@ -147,9 +147,9 @@ pub(crate) fn step_status(
     step: &str,
     queued: Option<&QueuedTask>,
     has_queue: bool,
-) -> StepStatus {
+) -> TaskStepStatus {
     let step_start = journal.last_begun(step);
-    let mut this = StepStatus {
+    let mut this = TaskStepStatus {
         step: step.to_owned(),
         now: StepState::Waiting,
         outcome: None,
@@ -159,12 +159,12 @@ pub(crate) fn step_status(
         attempts: journal.attempts(step),
     };
     (this.now, this.note) = match journal.state(step) {
-        Event::Ended(ended) => {
+        StepEvent::Ended(ended) => {
             this.outcome = ended.outcome;
             (StepState::from_end(ended), ended.sentence.clone())
         }
-        Event::Skipped { why } => (StepState::Skipped, why.clone()),
-        Event::Begun(begun) => {
+        StepEvent::Skipped { why } => (StepState::Skipped, why.clone()),
+        StepEvent::Begun(begun) => {
             let status = Status::read(results, SystemTime::now(), &process_state).ok();
             if is_running(begun, status.as_ref(), queued, has_queue) {
                 this.left_sec = status.as_ref().and_then(left_sec);
@@ -177,9 +177,9 @@ pub(crate) fn step_status(
                 )
             }
         }
-        Event::Reset => (StepState::Waiting, String::new()),
-        Event::Stopped { why } => (StepState::Stopped, why.clone()),
-        Event::Refused { why } => (StepState::Refused, why.clone()),
+        StepEvent::Reset => (StepState::Waiting, String::new()),
+        StepEvent::Stopped { why } => (StepState::Stopped, why.clone()),
+        StepEvent::Refused { why } => (StepState::Refused, why.clone()),
     };
     // The task is in the queue, perhaps again after a stop or a loss.
     if let Some(task) = queued.filter(|_| {

@@ -1,14 +1,14 @@
 //! Judges a step that all drives began at the same instant as one test.
 
-use crate::campaign::Step;
-use crate::journal::{Event, Journal};
-use crate::plan::Plan;
+use crate::campaign::CampaignStep;
+use crate::journal::{Journal, StepEvent};
+use crate::plan::CampaignPlan;
 use crate::task_status::{StepState, TaskStatus};
 use conclusions::together::{HostRun, MultiHostResult, judge};
 
 /// Results of the steps that all drives began together and that no longer run. `journals`: the journals of `tasks`.
 pub(crate) fn results(
-    plan: &Plan,
+    plan: &CampaignPlan,
     tasks: &[TaskStatus],
     journals: &[Journal],
 ) -> Vec<(String, MultiHostResult)> {
@@ -35,7 +35,7 @@ pub(crate) fn results(
     results
 }
 
-fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostRun {
+fn part(plan: &CampaignPlan, step: &CampaignStep, task: &TaskStatus, journal: &Journal) -> HostRun {
     let step_start = journal.last_begun(&step.name);
     let host = step_start
         .map(|begun| &begun.host)
@@ -49,11 +49,11 @@ fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostR
             .and_then(|begun| begun.clock_ahead_ms)
             .unwrap_or(0),
         missing: match journal.state(&step.name) {
-            Event::Ended(_) => None,
-            Event::Stopped { why } | Event::Refused { why } | Event::Skipped { why } => {
-                Some(why.clone())
-            }
-            Event::Reset | Event::Begun(_) => Some("its process is gone".to_owned()),
+            StepEvent::Ended(_) => None,
+            StepEvent::Stopped { why }
+            | StepEvent::Refused { why }
+            | StepEvent::Skipped { why } => Some(why.clone()),
+            StepEvent::Reset | StepEvent::Begun(_) => Some("its process is gone".to_owned()),
         },
     }
 }

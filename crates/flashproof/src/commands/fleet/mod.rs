@@ -6,7 +6,7 @@ use crate::args::{
 };
 use crate::commands::done;
 use fleet::inventory::Inventory;
-use fleet::plan::Plan;
+use fleet::plan::CampaignPlan;
 use fleet::status::CampaignStatus;
 use fleet::{campaign, slurm, start, task};
 use session::console;
@@ -52,12 +52,12 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The plan of a campaign, by an absolute path: tasks have other working directories.
-fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
+fn plan(args: &CampaignArgs) -> Result<CampaignPlan, Failure> {
     plan_in(&args.dir)
 }
 
-pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
-    Plan::read(&absolute(dir)?, &|words| check_words(words))
+pub(super) fn plan_in(dir: &Path) -> Result<CampaignPlan, Failure> {
+    CampaignPlan::read(&absolute(dir)?, &|words| check_words(words))
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
