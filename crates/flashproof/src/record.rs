@@ -49,7 +49,7 @@ pub fn record(
     request: RunRequest<'_>,
     compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
-    let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;
+    let run_directory = RunDirectory::choose(test_name, out_dir, compat_mode)?;
     let dir = run_directory.dir().to_owned();
     let is_quiet = request.quiet;
     // True if standard error is a terminal and the log goes elsewhere.

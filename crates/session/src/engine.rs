@@ -15,7 +15,7 @@ use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, DeviceName};
-use load::choice::{Engine as Wanted, Pacing as WantedPacing};
+use load::choice::{Engine as EngineChoice, Pacing as PacingChoice};
 use load::plan::Plan;
 use load::run::{Pacing, RunConfig, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
@@ -54,16 +54,16 @@ const GATHERED_MIN: f64 = 3.0;
 
 /// Requirements of a load on its engine.
 #[derive(Debug, Default)]
-pub struct Demand {
+pub struct EngineDemand {
     /// Engine requested by the user.
-    pub engine: Wanted,
-    /// For each device, the placement of each kind of write of the load ([`placement::Kinds`]).
+    pub engine: EngineChoice,
+    /// For each device, the placement of each kind of write of the load ([`placement::PlacementKinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
 }
 
-impl Demand {
+impl EngineDemand {
     /// Combined requirements of all `workloads` with `spec`.
     pub fn new(spec: &RunSpec, workloads: &[&dyn Workload]) -> Self {
         Self {
@@ -115,10 +115,10 @@ impl Engine {
     /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
     /// Errors: the reason why no engine can carry the load. In this case, nothing was written.
-    pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
+    pub fn choose(demand: &EngineDemand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
-            if requested != Wanted::Auto {
+            if requested != EngineChoice::Auto {
                 console::warning(&format!(
                     "engine: {requested} has no effect on simulated drives"
                 ));
@@ -130,15 +130,15 @@ impl Engine {
                 persistent_drives: None,
             });
         };
-        if requested == Wanted::Passthrough
-            || (requested == Wanted::Auto
+        if requested == EngineChoice::Passthrough
+            || (requested == EngineChoice::Auto
                 && placement::needs_passthrough(&demand.placements, targets))
         {
             return Self::passthrough(demand, targets);
         }
         let kind = match requested {
-            Wanted::Threads => EngineKind::Threads(None),
-            Wanted::Aio => aio(targets)
+            EngineChoice::Threads => EngineKind::Threads(None),
+            EngineChoice::Aio => aio(targets)
                 .map(|()| EngineKind::Aio(None))
                 .map_err(|why| {
                     Failure::environment(format!(
@@ -189,7 +189,7 @@ impl Engine {
         }
     }
 
-    fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
+    fn passthrough(demand: &EngineDemand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = collect_all(
             targets
                 .iter()
@@ -206,7 +206,7 @@ impl Engine {
             }),
             Err(why) => {
                 let (context, alternative) = match demand.engine {
-                    Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
+                    EngineChoice::Passthrough => ("engine: passthrough", "; or set engine: auto"),
                     _ => (
                         "needed for placement handles: the kernel has too few write streams",
                         "",
@@ -409,11 +409,11 @@ impl Drop for StuckCalls<'_> {
     }
 }
 
-fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
+fn ring_or_other(requested: EngineChoice, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
     match (Uring::new(targets.to_vec(), Setup::new(1, 4096)), requested) {
         (Ok(_), _) => Ok(EngineKind::IoUring),
-        (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
+        (Err(error), EngineChoice::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
@@ -497,15 +497,15 @@ impl EngineFacts {
         iops: f64,
     ) -> Self {
         let sleeps =
-            spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
+            spec.pacing == PacingChoice::Sleep && !matches!(engine.kind, EngineKind::Simulated);
         let wake_cost_ns = if sleeps {
             measured_wake_cost_ns()
         } else {
             None
         };
         let pacing = match spec.pacing {
-            WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => match engine.kind {
+            PacingChoice::Spin => Pacing::Spin,
+            PacingChoice::Sleep => match engine.kind {
                 _ if spec.keeps_instants => Pacing::Sleep {
                     period_ns: *PERIOD_NS.start(),
                     gathers: false,

@@ -6,7 +6,7 @@
 
 use crate::console;
 use crate::failure::Failure;
-use crate::scrape::{Page, serve};
+use crate::scrape::{MetricsPage, serve};
 use results::cell::{Interval, Latencies, Layout};
 use results::counts::CellCounts;
 use results::files::{self, ReplaceTarget};
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Destinations of metrics. Opened once for all runs of a process, so that a series keeps its port.
 pub struct Publisher {
-    page: Page,
+    page: MetricsPage,
     file: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl Publisher {
                 ))
             })?;
         }
-        let page = Page::new(Mutex::new("".into()));
+        let page = MetricsPage::new(Mutex::new("".into()));
         if let Some(address) = address {
             let address = address.to_string_lossy();
             let bound = match address.parse() {
@@ -136,8 +136,8 @@ struct CellTotals {
     /// True for commits, whose operations other cells count.
     commits: bool,
     counts: CellCounts,
-    service: Latency,
-    judged: Latency,
+    service: LatencyBuckets,
+    judged: LatencyBuckets,
     /// Operations not done at the end of the last interval, and the longest lag in that interval.
     backlog: u64,
     lag_max_ns: u64,
@@ -145,12 +145,12 @@ struct CellTotals {
 
 /// A histogram with the bounds of [`Metrics`]; the last count is the overflow bucket.
 #[derive(Default)]
-struct Latency {
+struct LatencyBuckets {
     counts: Vec<i64>,
     sum_ns: i128,
 }
 
-impl Latency {
+impl LatencyBuckets {
     /// Adds `histogram` (`weight` is 1) or subtracts it (-1).
     fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, weight: i64) {
         self.counts.resize(bounds_ns.len() + 1, 0);
@@ -401,7 +401,7 @@ impl Metrics {
     }
 
     /// Samples of a histogram with `labels`.
-    fn buckets(&self, labels: &str, latency: &Latency) -> Vec<Sample> {
+    fn buckets(&self, labels: &str, latency: &LatencyBuckets) -> Vec<MetricSample> {
         let mut total = 0;
         let bounds = self
             .bounds_ns
@@ -420,10 +420,10 @@ impl Metrics {
 }
 
 /// A sample: suffix of the metric's name, labels, and value.
-type Sample = (&'static str, String, f64);
+type MetricSample = (&'static str, String, f64);
 
 /// A metric with its samples, in the exposition format.
-fn family(name: &str, kind: &str, help: &str, samples: Vec<Sample>) -> String {
+fn family(name: &str, kind: &str, help: &str, samples: Vec<MetricSample>) -> String {
     let mut text = format!("# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}\n");
     for (suffix, labels, value) in samples {
         // Writing to a String cannot fail.
@@ -433,7 +433,7 @@ fn family(name: &str, kind: &str, help: &str, samples: Vec<Sample>) -> String {
 }
 
 /// A sample of each cell other than commits.
-fn cell_samples(cells: &[&CellTotals], value: fn(&CellTotals) -> f64) -> Vec<Sample> {
+fn cell_samples(cells: &[&CellTotals], value: fn(&CellTotals) -> f64) -> Vec<MetricSample> {
     cells
         .iter()
         .filter(|cell| !cell.commits)

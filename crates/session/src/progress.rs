@@ -21,7 +21,7 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Prints the progress of a run on standard error.
-pub struct Progress {
+pub struct RunProgress {
     layout: Layout,
     /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
@@ -58,7 +58,7 @@ impl SinceLastLine {
     }
 }
 
-impl Progress {
+impl RunProgress {
     /// Progress of the run of `manifest`, with the `heading` of a step before each line.
     pub fn new(manifest: &Manifest, is_quiet: bool, heading: Option<String>) -> Self {
         let is_terminal = console::stderr_is_terminal();
@@ -282,7 +282,7 @@ mod tests {
             duration_sec: 3_600,
             ..Manifest::new(&layout, "5%>1ms".parse().unwrap())
         };
-        let mut progress = Progress::new(&manifest, true, None);
+        let mut progress = RunProgress::new(&manifest, true, None);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
         for _ in 0..8 {

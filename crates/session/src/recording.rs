@@ -5,7 +5,7 @@ use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::sleep::{SleepInhibitor, SleepWatch};
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
@@ -74,8 +74,8 @@ pub struct Recording<'a> {
     engine: &'a EngineFacts,
     control: Arc<Control>,
     judge: Judge,
-    progress: Progress,
-    options: Options,
+    progress: RunProgress,
+    options: RecordingOptions,
     /// Writer of the run directory, once the run has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
@@ -107,13 +107,13 @@ impl<'a> Recording<'a> {
         devices: &'a Devices,
         engine: &'a EngineFacts,
         control: Arc<Control>,
-        options: Options,
+        options: RecordingOptions,
         observer: &'a mut dyn RunObserver,
     ) -> Self {
         Self {
             dir,
             judge: manifest.judge(),
-            progress: Progress::new(&manifest, options.quiet, options.heading.clone()),
+            progress: RunProgress::new(&manifest, options.quiet, options.heading.clone()),
             tracing: None,
             manifest,
             devices,
@@ -259,7 +259,7 @@ impl<'a> Recording<'a> {
 }
 
 /// Options of a recording.
-pub struct Options {
+pub struct RecordingOptions {
     /// Suppress progress.
     pub quiet: bool,
     /// Prefix of each line of progress.
@@ -529,7 +529,7 @@ fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Demand, Engine};
+    use crate::engine::{Engine, EngineDemand};
     use load::run::Pacing;
     use results::judge::{Code, Outcome, Sla};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -548,10 +548,11 @@ mod tests {
             ..Manifest::new(&layout, Sla::default())
         };
         let devices = Devices::Simulated(Vec::new());
-        let engine = EngineFacts::unpaced(&Engine::choose(&Demand::default(), &devices).unwrap());
+        let engine =
+            EngineFacts::unpaced(&Engine::choose(&EngineDemand::default(), &devices).unwrap());
         let control = Arc::new(Control::default());
         let settings = Settings::until_done(Pacing::Spin);
-        let options = Options {
+        let options = RecordingOptions {
             quiet: true,
             heading: None,
             act_log: false,

@@ -20,7 +20,7 @@ pub enum RunDirectory {
 }
 
 impl RunDirectory {
-    pub fn of(
+    pub fn choose(
         test_name: &str,
         out_dir: Option<&Path>,
         compat_mode: CompatMode,

@@ -7,10 +7,10 @@
 use crate::clock::fresh_seed;
 use crate::console;
 use crate::devices::{Consents, Devices};
-use crate::engine::{Demand, Engine, EngineFacts};
+use crate::engine::{Engine, EngineDemand, EngineFacts};
 use crate::failure::Failure;
 use crate::metrics::{Metrics, Publisher};
-use crate::recording::{Options, Recording, RunObserver};
+use crate::recording::{Recording, RecordingOptions, RunObserver};
 use crate::signals::SignalHandler;
 use device::doctor::IN_USE;
 use device::guard::PREPARATION;
@@ -65,7 +65,7 @@ pub struct RunRequest<'a> {
     /// Devices that flashproof may write to, by the user's options.
     pub consents: Consents<'a>,
     /// Devices and engine, if they are already open.
-    pub opened: Option<&'a Opened>,
+    pub opened: Option<&'a OpenDevices>,
     pub sla: Sla,
     /// Requested length of a slice, seconds.
     pub slice_sec: u64,
@@ -117,12 +117,12 @@ impl RunRequest<'_> {
 }
 
 /// Open devices and their engine.
-pub struct Opened {
+pub struct OpenDevices {
     pub devices: Devices,
     pub engine: Engine,
 }
 
-impl Opened {
+impl OpenDevices {
     /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
     pub fn open(
         spec: &RunSpec,
@@ -131,7 +131,7 @@ impl Opened {
     ) -> Result<Self, Failure> {
         let devices = Devices::open(spec, workloads, consents)?;
         devices.use_page_cache(spec, workloads)?;
-        let engine = Engine::choose(&Demand::new(spec, workloads), &devices)?;
+        let engine = Engine::choose(&EngineDemand::new(spec, workloads), &devices)?;
         Ok(Self { devices, engine })
     }
 }
@@ -222,11 +222,11 @@ pub fn run(
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
     let opened_here;
-    let Opened { devices, engine } = match request.opened {
+    let OpenDevices { devices, engine } = match request.opened {
         Some(opened) => opened,
         None => {
             let loads: Vec<_> = workloads.iter().map(|named| &*named.workload).collect();
-            opened_here = Opened::open(&spec, &loads, &request.consents)?;
+            opened_here = OpenDevices::open(&spec, &loads, &request.consents)?;
             &opened_here
         }
     };
@@ -296,7 +296,7 @@ pub fn run(
     let quiet = request.quiet;
     let heading = request.heading;
     let trace = request.trace;
-    let options = Options {
+    let options = RecordingOptions {
         quiet,
         heading,
         act_log,

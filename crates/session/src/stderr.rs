@@ -20,21 +20,21 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A queue of texts for standard error, and the thread that writes them.
 pub(crate) struct StderrWriter {
-    shared: Arc<Shared>,
+    shared: Arc<StderrQueue>,
     /// True if the thread was started. Otherwise no run begins, and the error message is written directly.
     works: bool,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct StderrQueue {
+    state: Mutex<QueueState>,
     /// Signalled when text was added or written.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Piece>,
+struct QueueState {
+    waiting: VecDeque<QueuedText>,
     waiting_bytes: usize,
     /// True if the thread is writing a text.
     writing: bool,
@@ -44,7 +44,7 @@ struct State {
     left_out: u64,
 }
 
-struct Piece {
+struct QueuedText {
     text: String,
     /// True for a drawing, which the next drawing replaces.
     is_drawing: bool,
@@ -53,7 +53,7 @@ struct Piece {
 impl StderrWriter {
     /// A writer to `output`.
     pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StderrQueue::default());
         let writer_shared = shared.clone();
         let spawned = thread::Builder::new()
             .name("screen".into())
@@ -71,7 +71,7 @@ impl StderrWriter {
             return;
         }
         let mut state = self.shared.lock();
-        state.add(Piece {
+        state.add(QueuedText {
             text,
             is_drawing: false,
         });
@@ -85,7 +85,7 @@ impl StderrWriter {
 
     /// Draws `text`, replacing a queued drawing.
     pub(crate) fn draw(&self, text: String) {
-        self.shared.lock().add(Piece {
+        self.shared.lock().add(QueuedText {
             text,
             is_drawing: true,
         });
@@ -106,8 +106,8 @@ impl StderrWriter {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StderrQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,26 +134,26 @@ impl Shared {
     }
 }
 
-impl State {
-    fn add(&mut self, piece: Piece) {
+impl QueueState {
+    fn add(&mut self, queued: QueuedText) {
         let is_replaced =
-            piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
+            queued.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
         if is_replaced && let Some(replaced) = self.waiting.pop_back() {
             self.waiting_bytes -= replaced.text.len();
         }
-        if self.waiting_bytes + piece.text.len() > WAITING_BYTES_MAX {
-            self.left_out += u64::from(!piece.is_drawing);
+        if self.waiting_bytes + queued.text.len() > WAITING_BYTES_MAX {
+            self.left_out += u64::from(!queued.is_drawing);
             return;
         }
-        self.waiting_bytes += piece.text.len();
-        self.waiting.push_back(piece);
+        self.waiting_bytes += queued.text.len();
+        self.waiting.push_back(queued);
     }
 
     fn take(&mut self) -> Option<String> {
         let text = match self.waiting.pop_front() {
-            Some(piece) => {
-                self.waiting_bytes -= piece.text.len();
-                piece.text
+            Some(queued) => {
+                self.waiting_bytes -= queued.text.len();
+                queued.text
             }
             None if self.left_out > 0 => {
                 let left_out = units::count(std::mem::take(&mut self.left_out), "message");

@@ -67,7 +67,7 @@ pub fn write_layout<'a>(
     signal_handler: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a>,
 ) -> Result<Option<String>, Failure> {
-    let run_dir = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
+    let run_dir = RunDirectory::choose("fio-layout", None, CompatMode::Act)?;
     // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
     let request = RunRequest {

@@ -350,7 +350,7 @@ mod tests {
     use super::super::Style;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
-    use session::engine::Demand;
+    use session::engine::EngineDemand;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;
@@ -416,7 +416,7 @@ mod tests {
 
     /// The job on `drive`, with the records of the place.
     fn job(drive: OpenedDrive, place: &Place) -> Job {
-        let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
+        let engine = Arc::new(Engine::choose(&EngineDemand::default(), &drive.devices).unwrap());
         let mut job = drive.job(
             &Preparation::with_defaults(Vec::new(), &[], Style::Quiet),
             engine,

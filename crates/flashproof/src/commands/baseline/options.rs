@@ -13,9 +13,9 @@ use fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
 use results::units::{quoted, seconds, span};
 use session::devices::{Consents, Devices, parsed};
-use session::engine::{Demand, Engine};
+use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
-use session::runner::{Opened, cpus};
+use session::runner::{OpenDevices, cpus};
 use std::path::PathBuf;
 
 /// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
@@ -329,7 +329,7 @@ impl Request {
     }
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
-    pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
+    pub(super) fn open(&self, erase: &[String]) -> Result<OpenDevices, Failure> {
         let spec = self.spec();
         let consents = Consents {
             erase,
@@ -337,9 +337,9 @@ impl Request {
             shared: false,
         };
         let devices = Devices::open(&spec, &[&self.widest], &consents)?;
-        let engine = Engine::choose(&Demand::new(&spec, &[&self.widest]), &devices)?
+        let engine = Engine::choose(&EngineDemand::new(&spec, &[&self.widest]), &devices)?
             .with_persistent_drives();
-        Ok(Opened { devices, engine })
+        Ok(OpenDevices { devices, engine })
     }
 
     /// A new series of this request on `devices`.

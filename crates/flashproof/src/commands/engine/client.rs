@@ -16,7 +16,7 @@ use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
 use session::run_directory::default_dir;
-use session::runner::{self, NamedWorkload, Opened, RunRequest, cpus, findings_about};
+use session::runner::{self, NamedWorkload, OpenDevices, RunRequest, cpus, findings_about};
 use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     if args.verify && args.workload != Mix::Insert {
         check_records(&settings, args)?;
     }
-    let opened = Opened {
+    let opened = OpenDevices {
         devices,
         engine: Engine::client(settings),
     };

@@ -27,7 +27,7 @@ use results::run_dir::{Manifest, check_usable};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{self, bytes, seconds};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
-use session::engine::{Demand, Engine, EngineFacts};
+use session::engine::{Engine, EngineDemand, EngineFacts};
 use session::failure::Failure;
 use session::progress::WriteProgress;
 use session::recording::RunObserver;
@@ -274,7 +274,7 @@ impl ArrangementRun<'_> {
         let spec = RunSpec::joined(&specs).map_err(Failure::usage)?;
         let loads: Vec<&dyn Workload> = fills.iter().map(|fill| fill as _).collect();
         let devices = Devices::open(&spec, &loads, &self.consents())?;
-        let engine = Engine::choose(&Demand::new(&spec, &loads), &devices)?;
+        let engine = Engine::choose(&EngineDemand::new(&spec, &loads), &devices)?;
         let shapes = devices.shapes();
         let identity = devices
             .real_facts()

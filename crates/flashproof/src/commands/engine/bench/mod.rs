@@ -27,11 +27,11 @@ use results::finding::Finding;
 use results::judge::Verdict;
 use session::clock::fresh_seed;
 use session::devices::{Consents, Devices};
-use session::engine::{Demand, Engine};
+use session::engine::{Engine, EngineDemand};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::run_directory::default_dir;
-use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings, run as run_request};
+use session::runner::{NamedWorkload, OpenDevices, RunRequest, cpus, findings, run as run_request};
 use session::signals::SignalHandler;
 use session::user_file::write_file;
 use session::{CompatMode, console};
@@ -245,7 +245,7 @@ const INSERT: Phase<'static> = Phase {
 /// The store or the servers that perform the transactions of a row.
 enum Backend {
     /// A store in this process.
-    Store(Box<Opened>),
+    Store(Box<OpenDevices>),
     /// Servers in this process.
     Loopback(Loopback),
 }
@@ -500,12 +500,12 @@ impl RowsRequest<'_> {
             seed: self.seed,
             pool: Arc::default(),
         };
-        let demand = Demand {
+        let demand = EngineDemand {
             engine: Wanted::Auto,
-            ..Demand::default()
+            ..EngineDemand::default()
         };
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
-        let site = Backend::Store(Box::new(Opened { devices, engine }));
+        let site = Backend::Store(Box::new(OpenDevices { devices, engine }));
         Ok((
             RowInProgress {
                 kind,
