@@ -11,7 +11,9 @@ use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
 use load::records::{BATCH_SIZE, TRANSACTIONS};
-use load::run::{Control, EndCause, FailedOperation as FailedOp, Settings, Sink, SinkError, Whose};
+use load::run::{
+    Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError, Whose,
+};
 use results::cell::Interval;
 use results::judge::{End, Judge, RecordsRead, Verdict};
 use results::run_dir::{self, Manifest, Writer};
@@ -72,6 +74,7 @@ pub struct Recording<'a> {
     manifest: Manifest,
     devices: &'a Devices,
     engine: &'a EngineFacts,
+    settings: Settings,
     control: Arc<Control>,
     judge: Judge,
     progress: RunProgress,
@@ -106,7 +109,7 @@ impl<'a> Recording<'a> {
         manifest: Manifest,
         devices: &'a Devices,
         engine: &'a EngineFacts,
-        control: Arc<Control>,
+        config: &RunConfig,
         options: RecordingOptions,
         observer: &'a mut dyn RunObserver,
     ) -> Self {
@@ -118,7 +121,8 @@ impl<'a> Recording<'a> {
             manifest,
             devices,
             engine,
-            control,
+            settings: config.settings,
+            control: config.control.clone(),
             options,
             unmeasured: Vec::new(),
             writer: None,
@@ -215,7 +219,7 @@ impl<'a> Recording<'a> {
                 lane,
                 whose,
                 lag_ms: behind_ns / 1_000_000,
-                lag_max_ms: self.options.settings.max_lag_ns / 1_000_000,
+                lag_max_ms: self.settings.max_lag_ns / 1_000_000,
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
@@ -224,7 +228,7 @@ impl<'a> Recording<'a> {
             },
             Some(EndCause::Errors { count }) => End::TooManyErrors {
                 errors: count,
-                errors_max: self.options.settings.errors_max,
+                errors_max: self.settings.errors_max,
             },
             Some(EndCause::Stuck { reason: why }) => End::LoadStuck { why },
             Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
@@ -268,7 +272,6 @@ pub struct RecordingOptions {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
-    pub settings: Settings,
     /// Metrics for Prometheus, if requested.
     pub metrics: Option<Metrics>,
 }
@@ -348,8 +351,7 @@ impl Sink for Recording<'_> {
         self.check_sleep();
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
-                let is_last = interval.end_ns
-                    >= self.options.settings.duration_ns - self.options.settings.ramp_ns
+                let is_last = interval.end_ns >= self.settings.duration_ns - self.settings.ramp_ns
                     || self.control.stopped();
                 let row = if is_last {
                     sampler.sample_last()
@@ -456,7 +458,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped_at = *self.stopped_at.get_or_insert_with(Instant::now);
-        let patience = Duration::from_nanos(self.options.settings.hang_ns) + STOP_TIMEOUT;
+        let patience = Duration::from_nanos(self.settings.hang_ns) + STOP_TIMEOUT;
         if stopped_at.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
@@ -551,13 +553,19 @@ mod tests {
         let engine =
             EngineFacts::unpaced(&Engine::choose(&EngineDemand::default(), &devices).unwrap());
         let control = Arc::new(Control::default());
-        let settings = Settings::until_done(Pacing::Spin);
+        let config = RunConfig {
+            layout: layout.clone(),
+            settings: Settings::until_done(Pacing::Spin),
+            interval_ns: SEC,
+            slice_ns: 9 * SEC,
+            step_ns: 9 * SEC,
+            control: control.clone(),
+        };
         let options = RecordingOptions {
             quiet: true,
             heading: None,
             act_log: false,
             trace: false,
-            settings,
             metrics: None,
         };
         let parent = tempfile::tempdir().unwrap();
@@ -568,7 +576,7 @@ mod tests {
             manifest,
             &devices,
             &engine,
-            control.clone(),
+            &config,
             options,
             &mut observer,
         );

@@ -17,7 +17,7 @@ use device::guard::PREPARATION;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
-use load::run::{Control, RunConfig, Settings};
+use load::run::{RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
@@ -213,8 +213,7 @@ pub fn run(
         spec.report_interval_sec,
         act_log,
     )?;
-    let aligned_slices = spec.aligned_slices;
-    let window_step_sec = if aligned_slices {
+    let window_step_sec = if spec.aligned_slices {
         slice_sec
     } else {
         window_step_sec(slice_sec, spec.report_interval_sec)
@@ -249,7 +248,6 @@ pub fn run(
         .sum();
     let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), synchronous, iops);
-    let control = Arc::new(Control::default());
 
     let manifest = Manifest {
         tool: tool(),
@@ -280,31 +278,23 @@ pub fn run(
         hang_ns: u64::from(request.failure_limits.hang_sec) * NS_PER_SEC,
         ramp_ns: spec.ramp_ns,
     };
-    let interval_ns = spec.report_interval_sec * NS_PER_SEC;
-    let slice_ns = slice_sec * NS_PER_SEC;
-    let step_ns = manifest.window_step_sec * NS_PER_SEC;
     let config = RunConfig {
         layout: plan.layout,
         settings,
-        interval_ns,
-        slice_ns,
-        step_ns,
-        control: control.clone(),
+        interval_ns: spec.report_interval_sec * NS_PER_SEC,
+        slice_ns: slice_sec * NS_PER_SEC,
+        step_ns: window_step_sec * NS_PER_SEC,
+        control: Arc::default(),
     };
-    let _armed = signal_handler.arm(vec![control.clone()]);
-    let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
-    let quiet = request.quiet;
-    let heading = request.heading;
-    let trace = request.trace;
+    let _armed = signal_handler.arm(vec![config.control.clone()]);
     let options = RecordingOptions {
-        quiet,
-        heading,
+        quiet: request.quiet,
+        heading: request.heading,
         act_log,
-        trace,
-        settings,
-        metrics,
+        trace: request.trace,
+        metrics: publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir)),
     };
-    let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, observer);
+    let mut recording = Recording::new(dir, manifest, devices, &facts, &config, options, observer);
     let run_result = engine.run(&config, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();
     match run_result {

@@ -420,24 +420,23 @@ fn lines(
             .or_default()
             .add(request, thresholds_ns);
     }
-    let line =
-        |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), RequestTimes)| {
-            TraceLine {
-                at_sec,
-                length_ms: trace_sample.length.as_millis() as u64,
-                device,
-                kind,
-                size,
-                requests: times.queue_ns.len() as u64,
-                lost: trace_sample.lost,
-                queue: spread(&mut times.queue_ns),
-                device_time: spread(&mut times.device_ns),
-                queue_over: times.queue_over,
-                device_over: times.device_over,
-                total_over: times.total_over,
-            }
-        };
-    groups.into_iter().map(line).collect()
+    groups
+        .into_iter()
+        .map(|((device, kind, size), mut times)| TraceLine {
+            at_sec,
+            length_ms: trace_sample.length.as_millis() as u64,
+            device,
+            kind,
+            size,
+            requests: times.queue_ns.len() as u64,
+            lost: trace_sample.lost,
+            queue: spread(&mut times.queue_ns),
+            device_time: spread(&mut times.device_ns),
+            queue_over: times.queue_over,
+            device_over: times.device_over,
+            total_over: times.total_over,
+        })
+        .collect()
 }
 
 impl RequestTimes {
