@@ -14,14 +14,12 @@ use std::time::{Duration, Instant};
 /// Poll interval while waiting for the other tasks.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The file with the agreed start.
 const START: &str = "start";
 
 /// The barrier of a step, as one task sees it.
 pub(crate) struct Barrier {
     dir: PathBuf,
     tasks: usize,
-    /// This task.
     index: usize,
     /// Milliseconds by which this host's clock is ahead of the file server's.
     ahead_ms: i64,
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_agreed_on_by_all_and_never_in_the_past() {
+    fn all_tasks_agree_on_a_start_in_the_future() {
         let dir = tempfile::tempdir().unwrap();
         let meet = |ahead_ms| barrier(dir.path(), ahead_ms).agree(30, Duration::ZERO, &|| false);
         assert!(

@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// The campaign's file in its directory.
 pub const CAMPAIGN: &str = "campaign.toml";
 
 /// Sanity limit for a campaign file, bytes: consents of 10,000 drives take a tenth of it.
@@ -36,11 +35,9 @@ pub struct Campaign {
     pub slurm: Option<Slurm>,
 }
 
-/// A step, which every drive runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignStep {
     pub name: String,
-    /// Words of the command line, with placeholders.
     pub words: Vec<String>,
     /// Seconds after which the step is stopped.
     pub limit_sec: u32,
@@ -78,9 +75,7 @@ pub struct PlannedDrive {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// On one host.
     pub per_host: u32,
-    /// Over all hosts.
     pub total: Option<u32>,
 }
 
@@ -632,7 +627,7 @@ mod tests {
         "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
 
     #[test]
-    fn steps_run_behind_those_that_they_come_after() {
+    fn steps_run_after_the_steps_that_they_name() {
         let step = |name: &str, after: &str| STEP.replace("\"a\"", &format!("\"{name}\"")) + after;
         let names = |text: &str| {
             parse(text).map(|campaign| {

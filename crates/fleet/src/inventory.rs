@@ -27,7 +27,6 @@ pub fn host_text(host: &DriveHost) -> &str {
     host.as_deref().unwrap_or("any")
 }
 
-/// The drives of one host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inventory {
@@ -38,7 +37,6 @@ pub struct Inventory {
     pub drives: Vec<InventoryDrive>,
 }
 
-/// A drive of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename = "Drive")]
 pub struct InventoryDrive {
@@ -283,7 +281,6 @@ impl Inventory {
         Ok(path)
     }
 
-    /// The inventories as a table.
     pub fn table(inventories: &[Self]) -> String {
         let headings = [
             "HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA",

@@ -15,7 +15,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The journal's file in the directory of a task.
 pub const JOURNAL: &str = "journal.jsonl";
 
 /// File whose lock is the task's lock.
@@ -38,7 +37,6 @@ pub struct JournalEntry {
     pub event: StepEvent,
 }
 
-/// An event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum StepEvent {
@@ -61,7 +59,6 @@ pub enum StepEvent {
     Reset,
 }
 
-/// The start of a step's command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepStart {
     pub host: String,
@@ -78,10 +75,8 @@ pub struct StepStart {
     pub agreed_unix_ms: Option<u64>,
 }
 
-/// The end of a step's command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepEnd {
-    /// Exit code.
     pub exit: i32,
     /// Outcome according to the results; `None` for steps without a verdict.
     pub outcome: Option<Outcome>,
@@ -99,7 +94,6 @@ impl StepEnd {
     }
 }
 
-/// The entries of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     pub entries: Vec<JournalEntry>,
@@ -145,7 +139,6 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The last entry of `step`.
     pub fn last(&self, step: &str) -> Option<&JournalEntry> {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
@@ -165,7 +158,6 @@ impl Journal {
             .count()
     }
 
-    /// Number of starts of `step`.
     pub fn attempts(&self, step: &str) -> usize {
         self.entries
             .iter()
@@ -173,7 +165,6 @@ impl Journal {
             .count()
     }
 
-    /// The last start of `step`.
     pub fn last_begun(&self, step: &str) -> Option<&StepStart> {
         self.entries
             .iter()
@@ -298,7 +289,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_torn_line_loses_itself_alone() {
+    fn a_torn_line_damages_no_other_line() {
         let dir = tempfile::tempdir().unwrap();
         let lock = TaskLock::take(dir.path()).unwrap();
         let stopped = || StepEvent::Stopped {
@@ -345,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_one_runner_and_a_link_is_not_followed() {
+    fn a_task_has_one_lock_holder_and_no_link_is_followed() {
         let dir = tempfile::tempdir().unwrap();
         let held = TaskLock::take(dir.path()).unwrap();
         assert!(matches!(

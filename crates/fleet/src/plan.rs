@@ -16,13 +16,11 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The plan's file in the campaign's directory.
 pub const PLAN: &str = "plan.json";
 
 /// Version of the format, increased when a field changes its meaning.
 const PLAN_VERSION: u32 = 1;
 
-/// Results of a step, in its directory.
 pub(crate) const RESULTS: &str = "out";
 
 /// A file in the campaign's directory that tells all tasks to end.
@@ -166,12 +164,10 @@ impl CampaignPlan {
         })
     }
 
-    /// The directory of task `index`.
     pub fn task_dir(&self, index: usize) -> PathBuf {
         self.dir.join("tasks").join(format!("{index:04}"))
     }
 
-    /// The directory of the results of a step.
     pub fn results_dir(&self, index: usize, step: &str) -> PathBuf {
         self.task_dir(index).join(step).join(RESULTS)
     }
@@ -185,7 +181,6 @@ impl CampaignPlan {
         self.cancel_mark().exists()
     }
 
-    /// Task numbers by host.
     pub fn by_host(&self) -> BTreeMap<DriveHost, Vec<usize>> {
         let mut hosts: BTreeMap<DriveHost, Vec<usize>> = BTreeMap::new();
         for (index, drive) in self.drives.iter().enumerate() {
@@ -340,10 +335,8 @@ impl CampaignPlan {
     }
 }
 
-/// A host's share of the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Maximum number of concurrent tasks.
     pub at_once: u32,
     /// Hosts whose tasks must end before the tasks of this host begin.
     pub waits_for: Vec<DriveHost>,

@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_replaced_as_a_word_only_and_no_pseudonym_is_replaced() {
+    fn only_whole_words_are_replaced_and_no_pseudonym_is() {
         let names = [("n10", "host-2"), ("n1", "0001"), ("0001", "drive-0001")];
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
         assert_eq!(
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_on_the_drive_count_and_nothing_else_does() {
+    fn only_verdicts_on_the_drive_count_as_results() {
         use StepState::{
             Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped,
         };

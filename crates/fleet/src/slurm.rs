@@ -25,7 +25,6 @@ const GRACE_SEC: u32 = 120;
 /// Maximum number of times that a job is requeued after its task was stopped or killed.
 const REQUEUES_MAX: u32 = 20;
 
-/// A task in Slurm's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTask {
     pub index: usize,
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_have_indices_that_slurm_takes() {
+    fn array_indices_stay_below_the_limit_of_slurm() {
         let tasks: Vec<usize> = vec![3, 999, 1000, 2500];
         assert_eq!(
             chunks(&tasks).collect::<Vec<_>>(),

@@ -153,10 +153,8 @@ pub fn cancel(plan: &CampaignPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Poll interval for the tasks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Output of a task, in its directory.
 const LOG: &str = "task.log";
 
 /// Runs the tasks `waiting`, until they end or a signal arrives.

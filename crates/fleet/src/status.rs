@@ -109,7 +109,6 @@ impl CampaignStatus {
         })
     }
 
-    /// The steps of all drives.
     pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &TaskStepStatus)> {
         self.tasks
             .iter()
@@ -149,7 +148,6 @@ impl CampaignStatus {
         }
     }
 
-    /// A line for each step in these states.
     fn lines(&self, is_listed: fn(StepState) -> bool) -> Vec<String> {
         self.steps()
             .filter(|(_, step)| is_listed(step.now))
@@ -194,7 +192,6 @@ impl CampaignStatus {
         text
     }
 
-    /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
         let mut counts: BTreeMap<(&str, StepState), u64> = BTreeMap::new();
         self.steps()

@@ -34,10 +34,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Exit code of a stopped task that resumes when it is run again: sysexits' `EX_TEMPFAIL`.
 pub const STOPPED: u8 = 75;
 
-/// Output of a step, in its directory.
 const OUTPUT: &str = "output.txt";
 
-/// Poll interval for the command.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Poll interval for the cancellation of the campaign.
@@ -109,10 +107,8 @@ pub fn run(plan: &CampaignPlan, index: usize, only: Option<&str>) -> Result<Exit
     Ok(ExitCode::from(code))
 }
 
-/// Continuation after a step.
 enum AfterStep {
     Go,
-    /// The step could not run.
     Refused,
     Exit(u8),
 }
@@ -216,7 +212,6 @@ impl RunningTask<'_> {
         self.conclude(step, status, stop_reason, &results_dir, &output)
     }
 
-    /// Agrees on a start with the tasks of all other drives.
     fn agree(
         &self,
         step: &CampaignStep,
@@ -232,7 +227,6 @@ impl RunningTask<'_> {
         barrier.agree(lead_sec, patience, &|| self.is_over())
     }
 
-    /// True if the task has to end.
     fn is_over(&self) -> bool {
         self.end_signals.received().is_some() || self.plan.is_cancelled()
     }
@@ -301,7 +295,6 @@ impl RunningTask<'_> {
         }
     }
 
-    /// Records the end of the command.
     fn conclude(
         &mut self,
         step: &CampaignStep,
@@ -449,7 +442,6 @@ fn job() -> Option<String> {
     }
 }
 
-/// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
@@ -619,7 +611,6 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     }
 }
 
-/// The last non-empty line of an output.
 pub(crate) fn last_line(output: &Path) -> Option<String> {
     let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();
@@ -642,7 +633,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_step_ends_by_its_results_on_its_drive_and_never_by_an_exit_code_alone() {
+    fn an_exit_code_alone_never_decides_how_a_step_ended() {
         let end = |raw: i32, stopped: bool, found: Option<(Outcome, &str)>, keeps_results: bool| {
             let found = found
                 .map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
@@ -703,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_step_begins_anew_and_an_interrupted_series_goes_on() {
+    fn a_repeated_step_starts_again_and_an_interrupted_series_resumes() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join(RESULTS);
         let begin = |file: &str, is_repeated: bool| {

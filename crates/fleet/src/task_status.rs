@@ -11,13 +11,11 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// State of a step of one drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepState {
     /// Not in the queue yet, or waiting for another step.
     Waiting,
-    /// In the scheduler's queue.
     Queued,
     Running,
     /// Ended without a verdict, successfully.
@@ -89,7 +87,6 @@ impl StepState {
     }
 }
 
-/// A step of one drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskStepStatus {
     pub step: String,
@@ -102,7 +99,6 @@ pub struct TaskStepStatus {
     pub note: String,
     /// Seconds until the end of the step, if the step runs and its end is known.
     pub left_sec: Option<f64>,
-    /// Number of starts of the step's command.
     pub attempts: usize,
 }
 
@@ -131,7 +127,6 @@ impl TaskStepStatus {
     }
 }
 
-/// A drive and its steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskStatus {
     pub index: usize,
@@ -251,7 +246,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_exit_code_0_with_a_good_outcome_is_a_success_for_status_and_task_alike() {
+    fn a_success_needs_exit_code_0_and_a_good_outcome() {
         let now = |exit| {
             OUTCOMES
                 .map(|outcome| StepEnd {
@@ -273,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_runs_as_its_process_here_or_the_scheduler_says() {
+    fn a_step_runs_if_its_process_or_the_scheduler_says_so() {
         let here = device::observe::process::this_process();
         let gone = here.clone().map(|here| results::run_dir::Process {
             start_ticks: 1,

@@ -25,7 +25,6 @@ use sys::op::{Op, OpKind};
 /// Environment variable in which scripts name devices that may be erased.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
-/// Bytes of a read that fills the page cache.
 const PRE_READ_BYTES: usize = 1 << 20;
 
 /// Devices that flashproof may write to, by the user's options.
@@ -35,14 +34,11 @@ pub struct Consents<'a> {
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
     pub other_devices: &'a [String],
-    /// True if other runs may use the devices at the same time.
     pub shared: bool,
 }
 
-/// The devices of a run, open.
 pub enum Devices {
     Real(Vec<Arc<Target>>),
-    /// Simulated drives with their names.
     Simulated(Vec<(String, DriveSpec)>),
     /// A database's namespace: its name, and facts about its nodes.
     Namespace(String, Value),
@@ -109,7 +105,6 @@ impl Devices {
         .map(|_: Vec<()>| ())
     }
 
-    /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
             Self::Real(targets) => (0..)
@@ -127,7 +122,6 @@ impl Devices {
         }
     }
 
-    /// Facts about each device, for the manifest.
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets

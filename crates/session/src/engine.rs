@@ -52,10 +52,8 @@ const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 /// their scheduled times.
 const GATHERED_MIN: f64 = 3.0;
 
-/// Requirements of a load on its engine.
 #[derive(Debug, Default)]
 pub struct EngineDemand {
-    /// Engine requested by the user.
     pub engine: EngineChoice,
     /// For each device, the placement of each kind of write of the load ([`placement::PlacementKinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
@@ -84,10 +82,8 @@ impl EngineDemand {
     }
 }
 
-/// An engine for the operations of a run.
 pub struct Engine {
     kind: EngineKind,
-    /// Mechanism that carries placements of writes, if used.
     placement: Option<PlacementMechanism>,
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
@@ -105,9 +101,7 @@ enum EngineKind {
     Threads(Option<String>),
     /// System calls of the issuing threads.
     Calls,
-    /// The event queue of simulated drives.
     Simulated,
-    /// Client of a database protocol.
     Client(Box<ClientSettings>),
 }
 
@@ -172,7 +166,6 @@ impl Engine {
         }
     }
 
-    /// Sends operations, as transactions, to a store in this process.
     pub fn with_store(self, store: InProcess) -> Self {
         Self {
             store: Some(store),
@@ -220,12 +213,10 @@ impl Engine {
         }
     }
 
-    /// Mechanism that carries placements of writes, if used.
     pub fn placement(&self) -> Option<PlacementMechanism> {
         self.placement
     }
 
-    /// Maximum useful number of issuing threads.
     pub fn shards_max(&self, cpus: u32) -> u32 {
         if matches!(self.kind, EngineKind::Simulated) {
             1
@@ -246,7 +237,6 @@ impl Engine {
             .then_some(WORKERS_MAX as u32)
     }
 
-    /// The chosen engine, for the manifest.
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             EngineKind::IoUring => json!({"engine": "io_uring"}),
@@ -472,7 +462,6 @@ fn why_no_ring(error: &io::Error) -> String {
     }
 }
 
-/// Facts about an engine, for the manifest.
 #[derive(Debug)]
 pub struct EngineFacts {
     engine_json: Value,
@@ -554,7 +543,6 @@ impl EngineFacts {
         Ok(engine)
     }
 
-    /// How issuing threads wait.
     pub fn pacing(&self) -> Pacing {
         self.pacing
     }
@@ -618,7 +606,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
+    fn wake_ups_use_a_tenth_of_a_cpu_within_bounds_unless_rates_are_low() {
         let sleeps = |period_ns, gathers| Pacing::Sleep { period_ns, gathers };
         assert_eq!(
             sleep(4_000, 90_000.0),

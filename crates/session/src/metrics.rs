@@ -94,7 +94,6 @@ impl Publisher {
         Ok(Some(Self { page, file }))
     }
 
-    /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
         let written = self.file.as_ref().map_or(Ok(()), |file| {
             files::replace(file, text.as_bytes(), OWN_METRICS)
@@ -111,7 +110,6 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Metrics of one run.
 pub struct Metrics {
     publisher: &'static Publisher,
     /// Label of the whole run: its directory, which distinguishes the runs of a series and of a host.
@@ -123,7 +121,6 @@ pub struct Metrics {
     /// Upper bounds of the latency buckets, ascending.
     bounds_ns: Vec<u64>,
     cells: Vec<CellTotals>,
-    /// Temperatures in degrees Celsius, each with its labels.
     celsius: Vec<(String, f64)>,
     published: Option<Instant>,
     has_warned: bool,
@@ -165,7 +162,6 @@ impl LatencyBuckets {
 }
 
 impl Metrics {
-    /// Metrics of the run of `manifest` in `dir`, which are published to `publisher`.
     pub fn new(publisher: &'static Publisher, manifest: &Manifest, dir: &Path) -> Self {
         let layout = manifest.layout();
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
@@ -400,7 +396,6 @@ impl Metrics {
         text
     }
 
-    /// Samples of a histogram with `labels`.
     fn buckets(&self, labels: &str, latency: &LatencyBuckets) -> Vec<MetricSample> {
         let mut total = 0;
         let bounds = self
@@ -422,7 +417,6 @@ impl Metrics {
 /// A sample: suffix of the metric's name, labels, and value.
 type MetricSample = (&'static str, String, f64);
 
-/// A metric with its samples, in the exposition format.
 fn family(name: &str, kind: &str, help: &str, samples: Vec<MetricSample>) -> String {
     let mut text = format!("# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}\n");
     for (suffix, labels, value) in samples {

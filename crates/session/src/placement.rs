@@ -26,7 +26,6 @@ pub(crate) type PlacementKinds = [Vec<Option<Placement>>];
 /// Mechanism that carries the placement of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementMechanism {
-    /// A write stream of the block layer, in each operation.
     Streams,
     /// NVMe's data placement directive, in each command.
     Directives,
@@ -53,7 +52,6 @@ pub(crate) fn needs_passthrough(placements: &PlacementKinds, targets: &[Arc<Targ
     )
 }
 
-/// Checks that io_uring's write streams suffice.
 pub(crate) fn by_streams(
     placements: &PlacementKinds,
     targets: &[Arc<Target>],
@@ -146,7 +144,6 @@ pub(crate) fn by_hint(
     }))
 }
 
-/// A device whose writes have placements.
 struct PlacementRequest<'a> {
     target: &'a Arc<Target>,
     placement_handles: BTreeSet<u16>,
@@ -154,7 +151,6 @@ struct PlacementRequest<'a> {
     has_others: bool,
 }
 
-/// Targets whose writes have placements.
 fn placement_requests<'a>(
     placements: &'a PlacementKinds,
     targets: &'a [Arc<Target>],

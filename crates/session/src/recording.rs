@@ -27,7 +27,6 @@ use sys::op::OpKind;
 
 /// Observer of a run. Can end the run.
 pub trait RunObserver {
-    /// Called when the run of `manifest` begins.
     fn begins(&mut self, _manifest: &Manifest) {}
 
     /// Called after each interval. Returns a reason to end the run, once enough was observed.
@@ -53,7 +52,6 @@ pub trait RunObserver {
     }
 }
 
-/// No observer: the run lasts its full duration.
 pub struct NoObserver;
 
 impl RunObserver for NoObserver {}
@@ -68,7 +66,6 @@ const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 /// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.
 const FAILURES_TOLD_MAX: usize = 5;
 
-/// Receives the records of a run.
 pub struct Recording<'a> {
     dir: PathBuf,
     manifest: Manifest,
@@ -83,12 +80,10 @@ pub struct Recording<'a> {
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
-    /// Samples the block layer, if requested and possible.
     tracing: Option<Tracing>,
     /// Measurements missing at the end of the run, a sentence each.
     unmeasured: Vec<String>,
     failures: Vec<String>,
-    /// Operations that returned wrong data.
     wrong_data_failures: Vec<String>,
     /// Records read from a database, if they were counted.
     pub records_read: Option<RecordsRead>,
@@ -97,7 +92,6 @@ pub struct Recording<'a> {
     /// Detects a sleep of the machine; simulated drives do not mind.
     sleep_watch: Option<SleepWatch>,
     _sleep_inhibitor: Option<SleepInhibitor>,
-    /// End of the run by a sleep of the machine.
     suspended: Option<End>,
     observer: &'a mut dyn RunObserver,
 }
@@ -139,7 +133,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// True if anything was recorded.
     pub fn has_begun(&self) -> bool {
         self.writer.is_some()
     }
@@ -235,7 +228,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Ends the run if the machine has slept.
     fn check_sleep(&mut self) {
         let Some(asleep_ns) = self.sleep_watch.as_ref().and_then(SleepWatch::asleep_ns) else {
             return;
@@ -262,9 +254,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Options of a recording.
 pub struct RecordingOptions {
-    /// Suppress progress.
     pub quiet: bool,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
@@ -272,7 +262,6 @@ pub struct RecordingOptions {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
-    /// Metrics for Prometheus, if requested.
     pub metrics: Option<Metrics>,
 }
 
@@ -608,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_before_a_sleep_of_the_machine_and_not_after_it() {
+    fn errors_count_only_before_the_machine_sleeps() {
         let verdict = slept(0);
         assert_eq!(
             (verdict.outcome, verdict.reasons[0].code),

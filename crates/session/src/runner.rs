@@ -58,7 +58,6 @@ impl Default for FailureLimits {
 }
 
 pub struct RunRequest<'a> {
-    /// Workloads, run together.
     pub workloads: Vec<NamedWorkload>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
@@ -71,7 +70,6 @@ pub struct RunRequest<'a> {
     pub slice_sec: u64,
     /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// Limits beyond which the run ends as failed.
     pub failure_limits: FailureLimits,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
@@ -81,7 +79,6 @@ pub struct RunRequest<'a> {
     pub findings: Option<Vec<Finding>>,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
-    /// Suppress progress.
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
@@ -116,7 +113,6 @@ impl RunRequest<'_> {
     }
 }
 
-/// Open devices and their engine.
 pub struct OpenDevices {
     pub devices: Devices,
     pub engine: Engine,
@@ -136,7 +132,6 @@ impl OpenDevices {
     }
 }
 
-/// A workload of a run.
 pub struct NamedWorkload {
     /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
@@ -154,7 +149,6 @@ impl NamedWorkload {
         }
     }
 
-    /// The only workload of a run.
     pub fn alone(workload: impl Workload + 'static, text: String) -> Vec<Self> {
         vec![Self::new(String::new(), workload, text)]
     }
@@ -162,11 +156,9 @@ impl NamedWorkload {
 
 /// End of a run that has a verdict.
 pub enum RunOutcome {
-    /// The run was recorded completely.
     Recorded(Box<Verdict>),
     /// The run took place, but its record is incomplete.
     Unrecorded {
-        /// Verdict on what was observed.
         verdict: Box<Verdict>,
         /// Why the record is incomplete.
         failure: Failure,
@@ -467,7 +459,6 @@ pub fn command() -> Vec<String> {
         .collect()
 }
 
-/// CPUs that this process may use.
 pub fn cpus() -> u32 {
     std::thread::available_parallelism()
         .map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))

@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum open connections. A further connection takes the place of the oldest.
 const CLIENTS_MAX: usize = 64;
 
-/// Maximum length of a request, bytes.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// Maximum number of bytes to read and discard after the part of a request that was parsed: closing with unread bytes
@@ -53,7 +52,6 @@ pub(crate) fn serve(listener: TcpListener, page: MetricsPage) -> io::Result<Sock
     Ok(address)
 }
 
-/// Waits for events, and handles them.
 fn turn(
     listener: &TcpListener,
     page: &MetricsPage,
@@ -106,7 +104,6 @@ fn turn(
     Ok(())
 }
 
-/// A connection with a deadline.
 struct ScrapeClient {
     stream: TcpStream,
     deadline: Instant,
@@ -197,7 +194,6 @@ impl ScrapeClient {
     }
 }
 
-/// Head and body of the response to a request.
 fn response(request: &[u8], is_whole: bool, page: &MetricsPage) -> (String, Arc<str>) {
     let request_line = String::from_utf8_lossy(
         request

@@ -36,7 +36,6 @@ struct StderrQueue {
 struct QueueState {
     waiting: VecDeque<QueuedText>,
     waiting_bytes: usize,
-    /// True if the thread is writing a text.
     writing: bool,
     /// True if a caller's wait has timed out since the thread's last write.
     stuck: bool,
@@ -51,7 +50,6 @@ struct QueuedText {
 }
 
 impl StderrWriter {
-    /// A writer to `output`.
     pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(StderrQueue::default());
         let writer_shared = shared.clone();
@@ -92,7 +90,6 @@ impl StderrWriter {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until everything is written, at most for `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
         if !self.works {
             return;
@@ -111,7 +108,6 @@ impl StderrQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes queued text, forever.
     fn write(&self, mut output: impl Write) {
         let mut state = self.lock();
         loop {
@@ -211,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_takes_nothing_holds_up_nobody_and_gets_all_in_order_later() {
+    fn a_stuck_terminal_blocks_no_caller_and_later_gets_all_text_in_order() {
         let (writer, hand, taken) = terminal();
         writer.print_text("begins\n".into());
         writer.draw("\r1 %".into());
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_written_when_the_call_is_over() {
+    fn text_is_written_when_the_call_returns() {
         let (writer, hand, taken) = terminal();
         drop(hand);
         // On a machine too slow to write within `PATIENCE`, the text is written during this flush.
@@ -235,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told() {
+    fn dropped_messages_are_counted_and_reported() {
         let (writer, hand, taken) = terminal();
         for _ in 0..5 {
             writer.print_text("x".repeat(WAITING_BYTES_MAX / 3));

@@ -197,7 +197,6 @@ fn warn_ended(why: &dyn std::fmt::Display) {
     console::warning(&format!("tracing ended, the run continues: {why}"));
 }
 
-/// State of the sampling thread.
 struct TraceSampler {
     positions: Vec<BlockPosition>,
     thresholds_ns: Vec<u64>,
@@ -284,7 +283,6 @@ const EVENTS_MAX: usize = 250_000;
 /// for most runs.
 const BUFFER_BYTES: u64 = 16 << 20;
 
-/// Options of the trace of a sample.
 const SAMPLED: Options = Options {
     buffer_bytes: BUFFER_BYTES,
     cpu_buffer_bytes: u64::MAX,
@@ -302,7 +300,6 @@ pub struct BlockPosition {
     pub device_number: DeviceNumber,
     /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
-    /// Sectors of the device on the disk.
     pub sectors: Range<u64>,
 }
 
@@ -334,14 +331,11 @@ impl BlockPosition {
     }
 }
 
-/// A finished sample.
 #[derive(Debug, Default)]
 struct TraceSample {
-    /// Length of the sample.
     length: Duration,
     /// Requests that were queued during the sample and have completed.
     requests: Vec<Request>,
-    /// Events that the kernel dropped.
     lost: u64,
 }
 
@@ -353,7 +347,6 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
         && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
-/// Starts a trace of the devices at `positions` and of their disks.
 pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = positions
         .iter()
@@ -485,7 +478,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_partition_is_looked_for_on_its_disk_and_a_bio_driver_is_refused() {
+    fn a_partition_is_traced_on_its_disk_and_a_bio_driver_is_refused() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
         let number = |minor| DeviceNumber { major: 259, minor };
@@ -611,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_by_device_kind_and_size() {
+    fn requests_are_grouped_by_device_kind_and_size() {
         let requests = vec![
             request(10, 127, EventOp::Read, 5, 50),
             request(20, 128, EventOp::Read, 6, 60),
@@ -660,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_over_where_its_part_reaches_the_threshold() {
+    fn a_time_at_the_threshold_counts_as_over_it() {
         let requests = vec![
             request(0, 8, EventOp::Read, 600, 500),
             request(0, 8, EventOp::Read, 1_000, 10),
