@@ -74,8 +74,8 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches the devices that one of `workloads` uses through the page cache to the cache: reads the cached range of
-    /// the workload into the cache. Without such a range, drops the device's cached pages.
+    /// Prepares the page cache for the devices that a workload uses through it: reads the workload's cached range, or,
+    /// without such a range, drops the cached pages.
     pub fn use_page_cache(
         &self,
         spec: &RunSpec,

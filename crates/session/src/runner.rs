@@ -35,9 +35,9 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Limits beyond which a run ends as failed.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureLimits {
-    /// Failed operations after which the run stops. Even a single one fails the run.
+    /// More failed operations than this stop the run; even one fails it.
     pub max_errors: u64,
-    /// Time after the end of the run in which each device must complete an operation, or is given up.
+    /// After the end of the run, a device that completes no operation for this time is given up, seconds.
     pub hang_sec: u32,
 }
 
